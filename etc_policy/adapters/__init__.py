@@ -1,0 +1,1 @@
+"""Adapters: the outside world, one file per tool; only wiring imports them."""

@@ -1,0 +1,109 @@
+"""Smallest event times of log files from the metadata table's column statistics, through Hudi's own reader (FACTS 4.2)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import Any
+
+from etc_policy.adapters.hudi_compactor import java_causes
+from etc_policy.adapters.hudi_options import client_options
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import EngineError
+from etc_policy.execute.ports import Job
+from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+
+_SECOND_MS, _DAY_MS = 1000, 86_400_000
+_EPOCH = dt.date(1970, 1, 1)
+
+
+def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableState:  # noqa: ANN401 - a SparkSession
+    """The state with the event times that column statistics know; files with deletes stay unknown, they are not in them.
+
+    Raises:
+        EngineError: Hudi could not read its statistics.
+    """
+    wanted = [(s.partition, f.name) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes]
+    found = _read(spark, policy, state, wanted)
+    slices = tuple(
+        replace(file_slice, log_files=tuple(_filled(file_slice, log_file, found) for log_file in file_slice.log_files))
+        for file_slice in state.slices
+    )
+    return replace(state, slices=slices)
+
+
+def _filled(file_slice: FileSlice, log_file: LogFile, found: dict[tuple[str, str], int]) -> LogFile:
+    value = found.get((file_slice.partition, log_file.name))
+    return log_file if value is None else replace(log_file, min_event_time_ms=value)
+
+
+def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], int]:  # noqa: ANN401
+    from py4j.protocol import Py4JJavaError
+
+    jvm = spark._jvm
+    pairs = jvm.java.util.ArrayList()
+    for partition, name in wanted:
+        pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
+    job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant="")
+    options = jvm.java.util.HashMap()
+    for key, value in client_options(job).items():
+        options.put(key, value)
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    try:
+        client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
+            spark._jsparkSession, state.base_path, jvm.PythonUtils.toScalaMap(options), none
+        )
+        try:
+            table = jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
+            stats = _reader(table).getColumnStats(pairs, policy.event_time.column)
+            return dict(_times(stats, policy.event_time))
+        finally:
+            client.close()
+    except Py4JJavaError as error:
+        message = f"Hudi could not read the column statistics of `{state.base_path}`"
+        raise EngineError("ETC308", message, cause=java_causes(error.java_exception)) from error
+
+
+def _reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
+    """The metadata table's reader, under its name in 1.2 or before."""
+    names = {method.getName() for method in table.getClass().getMethods()}
+    return table.getTableMetadata() if "getTableMetadata" in names else table.getMetadata()
+
+
+def _times(stats: Any, event_time: EventTime) -> list[tuple[tuple[str, str], int]]:  # noqa: ANN401 - a Java map
+    times = []
+    for pair in stats:
+        least = stats[pair].getMinValue()
+        value = event_time_ms(least.getValue() if hasattr(least, "getValue") else least, event_time)
+        if value is not None:
+            times.append(((str(pair.getLeft()), str(pair.getRight())), value))
+    return times
+
+
+def event_time_ms(value: Any, event_time: EventTime) -> int | None:  # noqa: ANN401 - whatever py4j hands over
+    """A column's smallest value as epoch ms; None where its order is not the order of time, or it cannot be read.
+
+    Strings are compared by letters in the statistics, which orders times only in ISO 8601: they stay unknown.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _integer_ms(value, event_time.unit)
+    if isinstance(value, dt.datetime):
+        return int(value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp() * 1000)
+    if isinstance(value, dt.date):
+        return (value - _EPOCH).days * _DAY_MS
+    name = value.getClass().getName() if hasattr(value, "getClass") else ""
+    if name in ("java.sql.Timestamp", "java.util.Date"):
+        return int(value.getTime())
+    if name == "java.time.Instant":
+        return int(value.toEpochMilli())
+    if name in ("java.sql.Date", "java.time.LocalDate"):
+        day = value.toLocalDate() if name == "java.sql.Date" else value
+        return int(day.toEpochDay()) * _DAY_MS
+    return None
+
+
+def _integer_ms(value: int, unit: str | None) -> int | None:
+    scaled = {"s": value * _SECOND_MS, "ms": value, "us": value // _SECOND_MS}
+    if unit is not None:
+        return scaled[unit]
+    return scaled.get({10: "s", 13: "ms", 16: "us"}.get(len(str(value)), ""))

@@ -1,0 +1,81 @@
+"""The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, our thresholds.
+
+Opened only when something is not on the active timeline any more. Table versions before 8 keep no completion times and
+are not read.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from etc_policy.adapters.hudi_timeline import decode_metadata
+from etc_policy.errors import TableError
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.table_state import CompactionRecord
+
+
+class Archive:
+    """The archived timeline of one table; nothing is read before it is asked for."""
+
+    def __init__(self, base: Path, properties: Mapping[str, str]) -> None:
+        timeline = base / ".hoodie" / properties.get("hoodie.timeline.path", "timeline")
+        self._folder = timeline / properties.get("hoodie.timeline.history.path", "history")
+        self._completions: dict[str, str] | None = None
+
+    @property
+    def completions(self) -> Mapping[str, str]:
+        """Completion time by requested instant of everything archived."""
+        if self._completions is None:
+            rows = self._rows(("instantTime", "completionTime"))
+            self._completions = {row["instantTime"]: row["completionTime"] for row in rows if row["completionTime"]}
+        return self._completions
+
+    def commit_metadata(self, instants: frozenset[str]) -> dict[str, dict[str, Any]]:
+        """Commit metadata of those of the given instants that are archived."""
+        if not instants:
+            return {}
+        rows = self._rows(("instantTime", "metadata"), ("instantTime", "in", sorted(instants)))
+        return {row["instantTime"]: decode_metadata(row["metadata"] or b"", str(self._folder)) for row in rows}
+
+    def last_compaction(self) -> CompactionRecord | None:
+        """The latest archived compaction that carries a threshold, in its commit or in its plan."""
+        rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", "==", "commit"))
+        for row in sorted(rows, key=lambda r: str(r["instantTime"]), reverse=True):
+            extra: dict[str, str] = {}
+            for part in ("plan", "metadata"):
+                extra |= decode_metadata(row[part] or b"", str(self._folder)).get("extraMetadata") or {}
+            record = compaction_record(row["instantTime"], row["completionTime"], extra)
+            if record is not None:
+                return record
+        return None
+
+    def _rows(self, columns: Sequence[str], condition: tuple[str, str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        for name in self._files():
+            yield from _read_parquet(self._folder / name, columns, condition)
+
+    def _files(self) -> list[str]:
+        version = self._folder / "_version_"
+        if not version.is_file():
+            return []
+        manifest = json.loads((self._folder / f"manifest_{version.read_text().strip()}").read_text())
+        return [entry["fileName"] for entry in manifest["files"]]
+
+
+def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str, Any] | None) -> list[dict[str, Any]]:
+    if importlib.util.find_spec("pyarrow") is None:
+        hint = "run `pip install pyarrow`"
+        raise TableError(
+            "ETC210", f"commits of this table are archived, and pyarrow is needed to read `{path}`", hint=hint
+        )
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path, columns=list(columns), filters=[condition] if condition else None)
+    except pyarrow.ArrowException as error:
+        raise TableError("ETC208", f"cannot read archived timeline file `{path}`", cause=str(error)) from error
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows

@@ -1,0 +1,108 @@
+"""The latest file slices of a table, from a listing of its partitions and the timeline."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
+from etc_policy.adapters.hudi_timeline import Timeline, replaced_files
+from etc_policy.plan.table_state import FileSlice, LogFile
+
+#: What commit metadata tells of one (requested instant, file id): smallest event time, and whether it deleted.
+CommitFacts = Mapping[tuple[str, str], tuple[int | None, bool]]
+
+_PARTITION_MARKER = ".hoodie_partition_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A data file of a completed commit: where it lies, its bytes, and when its commit completed."""
+
+    partition: str
+    name: DataFileName
+    size_bytes: int
+    completed: str
+
+
+def list_partitions(base: Path) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """(partition path, [(file name, bytes)]) of every partition folder below a table."""
+    folders = [""]
+    while folders:
+        partition = folders.pop()
+        files, marked = [], False
+        with os.scandir(base / partition) as entries:
+            for entry in entries:
+                if entry.name.startswith(_PARTITION_MARKER):
+                    marked = True
+                elif entry.is_dir(follow_symlinks=False):
+                    if not entry.name.startswith("."):
+                        folders.append(f"{partition}/{entry.name}" if partition else entry.name)
+                elif not entry.name.endswith(".crc"):
+                    files.append((entry.name, entry.stat().st_size))
+        if marked:
+            yield partition, files
+
+
+def list_files(base: Path, timeline: Timeline, completion: Callable[[str], str | None]) -> list[DataFile]:
+    """Every data file of a commit that completed, less the file groups that were replaced.
+
+    `completion` gives the completion time of an instant, archived ones included, and None where it never completed.
+    """
+    replaced = _replaced(timeline)
+    found = []
+    for partition, files in list_partitions(base):
+        for name, size in files:
+            parsed = parse_data_file(name)
+            if parsed is not None and parsed.file_id not in replaced:
+                completed = completion(parsed.instant)
+                if completed is not None:
+                    found.append(DataFile(partition, parsed, size, completed))
+    return found
+
+
+def build_slices(files: Iterable[DataFile], facts: CommitFacts, *, by_name: bool) -> tuple[FileSlice, ...]:
+    """The latest slice of every file group.
+
+    A log file belongs to the newest base file at or below its completion time (FACTS 1); with `by_name`, before table
+    version 8, the base instant in its name decides (FACTS 8).
+    """
+    groups: dict[tuple[str, str], list[DataFile]] = defaultdict(list)
+    for file in files:
+        groups[file.partition, file.name.file_id].append(file)
+    return tuple(_latest_slice(groups[key], facts, by_name=by_name) for key in sorted(groups))
+
+
+def _replaced(timeline: Timeline) -> frozenset[str]:
+    done = (timeline.latest(r) for r in timeline.files)
+    return frozenset(
+        file_id
+        for file in done
+        if file.state == "completed" and file.action == "replacecommit"
+        for file_id in replaced_files(timeline.metadata(file))
+    )
+
+
+def _latest_slice(group: list[DataFile], facts: CommitFacts, *, by_name: bool) -> FileSlice:
+    bases = [file for file in group if not file.name.is_log]
+    logs = [file for file in group if file.name.is_log]
+    newest = max((file.name.instant for file in (group if by_name else bases)), default="")
+    base = max((file for file in bases if file.name.instant == newest), key=lambda file: file.name.name, default=None)
+    own = [file for file in logs if (file.name.instant == newest if by_name else file.completed >= newest)]
+    own.sort(key=lambda file: (file.completed, file.name.instant, file.name.version, file.name.name))
+    return FileSlice(
+        partition=group[0].partition,
+        file_id=group[0].name.file_id,
+        base_instant=newest or min((file.name.instant for file in own), default=""),
+        base_file=base.name.name if base else None,
+        base_file_bytes=base.size_bytes if base else 0,
+        log_files=tuple(_log_file(file, facts) for file in own),
+    )
+
+
+def _log_file(file: DataFile, facts: CommitFacts) -> LogFile:
+    event_time_ms, deletes = facts.get((file.name.instant, file.name.file_id), (None, False))
+    return LogFile(file.name.name, file.size_bytes, file.name.instant, file.completed, event_time_ms, deletes)

@@ -1,0 +1,181 @@
+"""The active timeline of a table and the commit metadata on it, read from files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import fastavro
+
+from etc_policy.adapters.hudi_layout import InstantFile, parse_data_file, parse_instant_file
+from etc_policy.errors import TableError
+from etc_policy.plan.cut import WRITE_ACTIONS
+from etc_policy.plan.table_state import Instant, InstantState
+
+_STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The active timeline as listed once; metadata is read when asked for."""
+
+    folder: Path
+    layout: int
+    files: Mapping[str, tuple[InstantFile, ...]]
+
+    @cached_property
+    def first_active(self) -> str | None:
+        """The first instant that wrote data; what lies before it is archived."""
+        return min((r for r, fs in self.files.items() if any(f.action in WRITE_ACTIONS for f in fs)), default=None)
+
+    def latest(self, requested: str) -> InstantFile:
+        """The file of the furthest state that an instant has reached."""
+        return max(self.files[requested], key=lambda f: _STATES.index(f.state))  # type: ignore[arg-type]
+
+    @cached_property
+    def completions(self) -> dict[str, str]:
+        """Completion time by requested instant; on layout 1, which records none, the instant itself."""
+        ends = (self.latest(requested) for requested in self.files)
+        return {end.requested: end.completed or end.requested for end in ends if end.state == "completed"}
+
+    def metadata(self, file: InstantFile) -> dict[str, Any]:
+        """The content of a timeline file: Avro, or JSON on layout 1; empty files hold nothing.
+
+        Raises:
+            TableError: the file cannot be parsed.
+            FileNotFoundError: it was archived since the listing.
+
+        """
+        content = (self.folder / file.name).read_bytes()
+        return decode_metadata(content, str(self.folder / file.name))
+
+    def plan_of(self, requested: str) -> dict[str, Any] | None:
+        """The compaction plan of an instant, pending or completed; None where there is none."""
+        plans = (f for f in self.files.get(requested, ()) if f.action == "compaction" and f.state == "requested")
+        plan = next(plans, None)
+        return self.metadata(plan) if plan else None
+
+    def instants(self) -> tuple[Instant, ...]:
+        """All instants in requested order, with the file groups that services touched."""
+        return tuple(self._instant(self.latest(requested)) for requested in sorted(self.files))
+
+    def _instant(self, file: InstantFile) -> Instant:
+        touched = self._touched(file) if file.state == "completed" else None
+        return Instant(
+            file.requested,
+            file.action,
+            _STATES[_STATES.index(file.state)],
+            self.completions.get(file.requested),
+            touched,
+        )  # type: ignore[arg-type]
+
+    def _touched(self, file: InstantFile) -> frozenset[str] | None:
+        if file.action in ("commit", "replacecommit"):
+            metadata = self.metadata(file)
+            return frozenset(written_files(metadata)) | frozenset(replaced_files(metadata))
+        if file.action == "rollback":
+            return frozenset(_names_in(self.metadata(file)))
+        return None
+
+
+def read_timeline(folder: Path, layout: int) -> Timeline:
+    """The timeline in a folder, as listed now."""
+    files: dict[str, list[InstantFile]] = defaultdict(list)
+    for name in os.listdir(folder):  # noqa: PTH208 - names are enough
+        parsed = parse_instant_file(name, layout)
+        if parsed is not None:
+            files[parsed.requested].append(parsed)
+    return Timeline(folder, layout, {requested: tuple(found) for requested, found in files.items()})
+
+
+def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
+    """One metadata record from Avro or JSON bytes; `place` is named in the error."""
+    if not content:
+        return {}
+    try:
+        if content[:4] == b"Obj\x01":
+            record = next(iter(fastavro.reader(BytesIO(content))))
+        else:
+            record = json.loads(content)
+    except (ValueError, StopIteration, EOFError, IndexError, KeyError, TypeError) as error:
+        hint = "the file is cut short or corrupt; Hudi itself could not read it either"
+        raise TableError("ETC208", f"cannot read timeline file `{place}`", hint=hint, cause=str(error)) from error
+    if not isinstance(record, dict):
+        raise TableError("ETC208", f"timeline file `{place}` holds no record")
+    return record
+
+
+def write_stats(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(partition, write stat) of a commit's metadata."""
+    for partition, stats in (metadata.get("partitionToWriteStats") or {}).items():
+        for stat in stats:
+            yield partition, stat
+
+
+def written_files(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """The file ids that a commit wrote."""
+    return (stat["fileId"] for _, stat in write_stats(metadata) if stat.get("fileId"))
+
+
+def replaced_files(metadata: Mapping[str, Any]) -> Iterator[str]:
+    """The file ids that a replace commit took away."""
+    for file_ids in (metadata.get("partitionToReplaceFileIds") or {}).values():
+        yield from file_ids
+
+
+def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    """The file ids of every data file named anywhere in rollback metadata."""
+    if isinstance(value, str):
+        parsed = parse_data_file(value.rsplit("/", 1)[-1])
+        if parsed is not None:
+            yield parsed.file_id
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _names_in(key)
+            yield from _names_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _names_in(item)
+
+
+def all_times(timeline: Timeline) -> Iterable[str]:
+    """Every requested and completion time on a timeline."""
+    return {*timeline.files, *timeline.completions.values()}
+
+
+def table_zone(properties: Mapping[str, str]) -> str:
+    """The IANA zone of the table's instants; LOCAL is taken to be this machine's (FACTS 1)."""
+    if properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() != "LOCAL":
+        return "UTC"
+    named = os.environ.get("TZ", "").lstrip(":") or _linked_zone()
+    try:
+        return ZoneInfo(named).key if named else _fixed_zone()
+    except (ZoneInfoNotFoundError, ValueError):
+        return _fixed_zone()
+
+
+def _linked_zone() -> str:
+    target = os.path.realpath("/etc/localtime")
+    return target.split("zoneinfo/", 1)[1] if "zoneinfo/" in target else ""
+
+
+def _fixed_zone() -> str:
+    offset = datetime.now().astimezone().utcoffset()
+    hours = int(offset.total_seconds() // 3600) if offset else 0
+    return "UTC" if hours == 0 else f"Etc/GMT{-hours:+d}"
+
+
+def fingerprint(properties: Mapping[str, str]) -> str:
+    """Hash of a table's properties; the file's comments and order do not count."""
+    text = json.dumps(dict(sorted(properties.items())))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

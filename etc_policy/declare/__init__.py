@@ -1,0 +1,1 @@
+"""Declare: YAML files in, validated policy models with their positions out."""

@@ -1,0 +1,117 @@
+"""Every error this package raises on purpose.
+
+EtcError
+├── PolicyError      the project's files are wrong          exit 1, carries Issues
+├── TableError       the table is not what we can work on   exit 3
+├── EngineError      Spark, Hudi or IO failed               exit 3
+├── RetryableError   another run may succeed                exit 4
+├── StalePlanError   the table moved on since planning      exit 4
+└── UsageError       the command line is wrong              exit 64
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Process exit codes; CI and schedulers read them."""
+
+    DONE = 0
+    FAILED = 1
+    CHANGES = 2
+    ENGINE = 3
+    RETRY = 4
+    USAGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in a file: line and column count from 1."""
+
+    path: str
+    line: int | None = None
+    column: int | None = None
+    object_name: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{place} (policy `{self.object_name}`)" if self.object_name else place
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One finding about the project's files; `level` is `error` or `warning`."""
+
+    code: str
+    message: str
+    where: Where | None = None
+    hint: str | None = None
+    level: str = "error"
+
+    def __str__(self) -> str:
+        lines = [f"{self.level}[{self.code}]: {self.message}"]
+        if self.where is not None:
+            lines.append(f"  --> {self.where}")
+        if self.hint is not None:
+            lines += ["", f"hint: {self.hint}"]
+        return "\n".join(lines)
+
+
+class EtcError(Exception):
+    """Base of all errors: a message, a code, and where there is one a place, a hint and the engine's own words."""
+
+    exit_code = ExitCode.ENGINE
+
+    def __init__(
+        self, code: str, message: str, *, where: Where | None = None, hint: str | None = None, cause: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.where, self.hint, self.cause = code, message, where, hint, cause
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """The error as a list of issues, the form in which errors are printed."""
+        return (Issue(self.code, self.message, self.where, self.hint),)
+
+
+class PolicyError(EtcError):
+    """The project's files are wrong; carries every issue found, not only the first."""
+
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, issues: Iterable[Issue]) -> None:
+        found = tuple(issues)
+        super().__init__(found[0].code, "\n\n".join(str(issue) for issue in found))
+        self._issues = found
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """All issues in the order of their places."""
+        return self._issues
+
+
+class TableError(EtcError):
+    """The table is missing, of a kind we do not handle, or unreadable."""
+
+
+class EngineError(EtcError):
+    """Spark, Hudi or the file system failed while doing what was asked."""
+
+
+class RetryableError(EtcError):
+    """Something else holds the table now; the same command may succeed later."""
+
+    exit_code = ExitCode.RETRY
+
+
+class StalePlanError(RetryableError):
+    """The table changed since the plan was made, so the plan was not carried out."""
+
+
+class UsageError(EtcError):
+    """The command line cannot be carried out as given."""
+
+    exit_code = ExitCode.USAGE

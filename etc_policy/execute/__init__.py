@@ -1,0 +1,1 @@
+"""Execute: a saved plan in, run results out, through the Compactor port."""

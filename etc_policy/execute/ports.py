@@ -1,0 +1,109 @@
+"""What execution asks of the compaction engine and of the table's files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.stages import Operation
+from etc_policy.plan.table_state import TableState
+
+TableStatus = Literal["compacted", "resumed", "already_applied", "nothing_due", "refused", "stale", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One compaction to publish or to finish: where, when (`instant` is C), what, and what is committed beside the data.
+
+    `metadata_partitions` are the table's own: the engine must neither drop nor build any (FACTS 5).
+    """
+
+    policy: Policy
+    base_path: str
+    table_version: int
+    metadata_partitions: tuple[str, ...]
+    instant: str
+    operations: tuple[Operation, ...] = ()
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """A completed compaction as the timeline tells it."""
+
+    completed: str
+    bytes_written: int
+
+
+class Compactor(Protocol):
+    """Publishes and runs compactions. Every method raises EngineError with the engine's own words."""
+
+    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
+        """Write the plan under the table's lock; `check` raises to refuse: it gets False before, True afterwards."""
+        ...
+
+    def run(self, job: Job, fence: Callable[[], None]) -> None:
+        """Execute the published plan and commit it with its metadata; `fence` runs last before the commit."""
+        ...
+
+    def withdraw(self, job: Job) -> None:
+        """Take back a published plan that has not completed: base files of C, then inflight, then requested."""
+        ...
+
+
+class TableFiles(Protocol):
+    """What apply reads from the table's files besides its state."""
+
+    def pending_job(self, policy: Policy, state: TableState) -> Job:
+        """The pending plan of ours at `state.own_pending`, as a job to finish."""
+        ...
+
+    def missing_files(self, job: Job) -> tuple[str, ...]:
+        """Planned files that no longer exist, as paths below the table."""
+        ...
+
+    def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
+        """The completed compaction at an instant, or None."""
+        ...
+
+
+class Lease(Protocol):
+    """At most one `etc apply` works on a table at a time."""
+
+    def __enter__(self) -> Lease:
+        """Take the lease; raises RetryableError when another process has it."""
+        ...
+
+    def __exit__(self, *error: object) -> None:
+        """Give it back."""
+        ...
+
+    def wait_for_dead_run(self, instant: str) -> None:
+        """Return once no heartbeat of a run of `instant` lives; raises RetryableError when one does."""
+        ...
+
+    def require_alive(self, instant: str) -> None:
+        """Return while our own run of `instant` may commit; raises EngineError when its heartbeat has expired."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done to one table; counts are of the plan, `bytes_written` is of the commit."""
+
+    policy: str
+    base_path: str
+    status: TableStatus
+    threshold_ms: int | None = None
+    seen_until: str | None = None
+    instant: str | None = None
+    reason: str | None = None
+    hints: tuple[str, ...] = ()
+    completed: str | None = None
+    file_slices: int = 0
+    log_files: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    watermark_predicted_ms: int | None = None

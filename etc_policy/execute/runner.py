@@ -1,0 +1,149 @@
+"""Carries out plans: one table at a time, every step safe to kill and run again. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
+from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.staleness import find_stale
+from etc_policy.plan.table_state import CompactionRecord, TableState, TableStateReader
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """The steps of `etc apply` over the ports; `compactor` is a function so that Spark starts only when it must."""
+
+    reader: TableStateReader
+    files: TableFiles
+    compactor: Callable[[], Compactor]
+    lease: Callable[[str], Lease]
+    progress: Progress
+
+    def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
+        """Finish a pending plan of ours that a killed run left; None when there is none.
+
+        A plan whose log files are gone (a rollback took them) is withdrawn instead, and None is returned.
+
+        Raises:
+            RetryableError: the run that left it is still alive.
+            EngineError: Hudi failed; run it again.
+        """
+        if self.reader.read(base_path, policy.event_time).own_pending is None:
+            return None
+        with self.lease(base_path) as lease:
+            state = self.reader.read(base_path, policy.event_time)
+            if state.own_pending is None:
+                return None
+            self.progress(f"{policy.name}: a pending plan of an earlier run stands at {state.own_pending}")
+            lease.wait_for_dead_run(state.own_pending)
+            job = self.files.pending_job(policy, state)
+            missing = self.files.missing_files(job)
+            if missing:
+                self.progress(f"{policy.name}: withdrawn, its log file {missing[0]} is gone (rolled back)")
+                self.compactor().withdraw(job)
+                return None
+            return self._run(job, lease, "resumed")
+
+    def apply(self, policy: Policy, table: TablePlan, plan_id: str, git_sha: str | None) -> Outcome:
+        """Publish exactly the planned compaction and execute it.
+
+        Raises:
+            StalePlanError: the table changed since planning; nothing was touched.
+            RetryableError: another run works on the table.
+            EngineError: Hudi failed; run it again.
+        """
+        if table.action != "compact" or table.instant is None:
+            return _not_run(table)
+        with self.lease(table.base_path) as lease:
+            state = self.reader.read(table.base_path, policy.event_time)
+            done = self.files.commit_summary(table.base_path, table.instant)
+            if done is not None and _is_ours(state.last_compaction, plan_id, table):
+                return replace(_not_run(table), status="already_applied", completed=done.completed)
+            job = Job(
+                policy=policy,
+                base_path=table.base_path,
+                table_version=table.table_version,
+                metadata_partitions=state.metadata_partitions,
+                instant=table.instant,
+                operations=table.operations,
+                extra_metadata=extra_metadata(table, plan_id, git_sha),
+            )
+            self._publish(policy, table, state, job)
+            outcome = self._run(job, lease, "compacted")
+        return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
+
+    def _publish(self, policy: Policy, table: TablePlan, state: TableState, job: Job) -> None:
+        """Publish the plan unless the table changed: looked at before Spark starts, and again under the lock."""
+        _refuse_stale(table, state, published=False)
+        self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
+        compactor = self.compactor()
+
+        def check(published: bool) -> None:  # noqa: FBT001 - the port's form
+            _refuse_stale(table, self.reader.read(table.base_path, policy.event_time), published=published)
+
+        compactor.publish(job, check)
+
+    def _run(self, job: Job, lease: Lease, status: TableStatus) -> Outcome:
+        log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
+        self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
+
+        def fence() -> None:
+            lease.require_alive(job.instant)
+            if self.files.commit_summary(job.base_path, job.instant) is not None:
+                message = f"another run has completed the compaction at {job.instant}; this one commits nothing"
+                raise EngineError("ETC305", message)
+
+        self.compactor().run(job, fence)
+        done = self.files.commit_summary(job.base_path, job.instant)
+        if done is None:
+            raise EngineError("ETC306", f"Hudi reported success, but no completed compaction stands at {job.instant}")
+        record = self.reader.read(job.base_path, job.policy.event_time).last_compaction
+        return Outcome(
+            policy=job.policy.name,
+            base_path=job.base_path,
+            status=status,
+            threshold_ms=record.threshold_ms if record else None,
+            seen_until=record.seen_until if record else None,
+            instant=job.instant,
+            completed=done.completed,
+            file_slices=len(job.operations),
+            log_files=log_files,
+            bytes_read=sum(operation.bytes_read for operation in job.operations),
+            bytes_written=done.bytes_written,
+        )
+
+
+def _is_ours(record: CompactionRecord | None, plan_id: str, table: TablePlan) -> bool:
+    return record is not None and record.plan_id == plan_id and record.instant == table.instant
+
+
+def _not_run(table: TablePlan) -> Outcome:
+    status: TableStatus = "refused" if table.action == "refused" else "nothing_due"
+    return Outcome(
+        policy=table.policy,
+        base_path=table.base_path,
+        status=status,
+        threshold_ms=table.threshold_ms,
+        seen_until=table.seen.last_completed,
+        instant=table.instant,
+        reason=table.reason,
+        hints=table.hints,
+        watermark_predicted_ms=table.watermark_after_ms,
+    )
+
+
+def _refuse_stale(table: TablePlan, state: TableState, *, published: bool) -> None:
+    changes = find_stale(table, state, published=published)
+    if changes:
+        raise StalePlanError(
+            "ETC402",
+            f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}",
+            hint="nothing was touched; plan again",
+        )

@@ -1,0 +1,1 @@
+"""Plan: resolved policy, table state and clock in, compaction plan out (pure)."""

@@ -1,0 +1,190 @@
+"""Builds one table's plan from its policy, its state and the clock; never reads a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.cut import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS, Cut, compacted, find_cut, remaining
+from etc_policy.plan.instants import add_ms, instant_from_ms
+from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, find_refusal
+from etc_policy.plan.stages import Action, Operation, SeenState, TablePlan
+from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+from etc_policy.plan.watermark import Watermark, watermark
+
+#: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
+MAX_CLOCK_SKEW_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    policy: Policy
+    state: TableState
+    now_ms: int
+    clock_ms: int
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return ZoneInfo(self.state.timezone)
+
+    @property
+    def threshold_ms(self) -> int:
+        return self.now_ms - self.policy.data_latency_ms
+
+    def option(self, key: str, default: int) -> int:
+        """A whole-number Hudi option that the policy declares, else Hudi's default."""
+        return int(self.policy.hudi_options.get(key, default))
+
+    def watermark(self, log_files: list[LogFile]) -> Watermark:
+        return watermark(log_files, self.policy.data_latency_ms, self.zone)
+
+
+def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms: int) -> TablePlan:
+    """The plan that makes RO hold every row with event time <= T = `now_ms` - data latency.
+
+    `clock_ms` is the wall clock: it bounds the instant C, which `now_ms` never moves. A log file whose smallest event
+    time is not known is compacted. The result's `action` is `refused` when the table may not be planned now.
+    """
+    context = _Context(policy, state, now_ms, clock_ms)
+    refusal = find_refusal(policy, state)
+    if refusal is not None:
+        return _idle(context, "refused", refusal)
+    chosen = tuple(file_slice for file_slice in state.slices if _due(file_slice, context.threshold_ms))
+    if not chosen:
+        return _idle(
+            context, "nothing_due", Refusal("nothing_due", "no log file can hold an event at or below the threshold")
+        )
+    instant, notes = _instant(context, chosen)
+    latest = instant_from_ms(
+        clock_ms - context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS), context.zone
+    )
+    if instant > latest and state.table_version in CUT_VERSIONS:
+        reason = (
+            f"the compaction would have to stand at {instant}, which is not yet past the clock-skew bound ({latest})"
+        )
+        return _idle(context, "refused", Refusal("too_young", reason, "plan again in a second"), notes)
+    return _compact(context, chosen, instant, notes)
+
+
+def _due(file_slice: FileSlice, threshold_ms: int) -> bool:
+    return any(_is_due(log_file, threshold_ms) for log_file in file_slice.log_files)
+
+
+def _is_due(log_file: LogFile, threshold_ms: int) -> bool:
+    return log_file.min_event_time_ms is None or log_file.min_event_time_ms <= threshold_ms
+
+
+def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> tuple[str, tuple[str, ...]]:
+    """C: past the last due log file (`log_file`) or past every log file (`file_slice`) of the chosen slices."""
+    state, whole = context.state, context.policy.granularity == "file_slice"
+    if state.table_version not in CUT_VERSIONS:
+        return instant_from_ms(context.clock_ms, context.zone), ()
+    last = max(
+        log_file.completed
+        for file_slice in chosen
+        for log_file in file_slice.log_files
+        if whole or _is_due(log_file, context.threshold_ms)
+    )
+    cut = Cut(
+        slices=chosen,
+        instants=state.instants,
+        metadata_instants=state.metadata_instants,
+        indexes_log_files=context.policy.writer.indexes_log_files,
+        keep_min_commits=context.option("hoodie.keep.min.commits", KEEP_MIN_COMMITS),
+        keep_max_commits=context.option("hoodie.keep.max.commits", KEEP_MAX_COMMITS),
+    )
+    return find_cut(cut, add_ms(last, 1))
+
+
+def _compact(context: _Context, chosen: tuple[FileSlice, ...], instant: str, notes: tuple[str, ...]) -> TablePlan:
+    chosen_ids = {(file_slice.partition, file_slice.file_id) for file_slice in chosen}
+    left = [
+        log_file
+        for file_slice, log_file in context.state.log_files
+        if (file_slice.partition, file_slice.file_id) not in chosen_ids or log_file.completed >= instant
+    ]
+    after = context.watermark(left)
+    operations = tuple(_operation(file_slice, instant) for file_slice in chosen)
+    base = _idle(context, "compact", None, notes)
+    return base.model_copy(
+        update={
+            "instant": instant,
+            "operations": operations,
+            "watermark_after_ms": after.value_ms,
+            "held_back_by": after.held_back_by,
+            "warnings": (*base.warnings, *_space_warning(context.state, instant)),
+        }
+    )
+
+
+def _operation(file_slice: FileSlice, instant: str) -> Operation:
+    merged, left = compacted(file_slice, instant), remaining(file_slice, instant)
+    log_bytes = sum(log_file.size_bytes for log_file in merged)
+    return Operation(
+        partition=file_slice.partition,
+        file_id=file_slice.file_id,
+        base_instant=file_slice.base_instant,
+        base_file=file_slice.base_file,
+        log_files_compacted=_merge_order(merged),
+        log_files_remaining=_merge_order(left),
+        bytes_read=file_slice.base_file_bytes + log_bytes,
+        bytes_written_estimate=file_slice.base_file_bytes or log_bytes,
+        log_bytes_compacted=log_bytes,
+    )
+
+
+def _merge_order(log_files: tuple[LogFile, ...]) -> tuple[str, ...]:
+    return tuple(f.name for f in sorted(log_files, key=lambda f: (f.requested, f.completed, f.name)))
+
+
+def _idle(context: _Context, action: Action, refusal: Refusal | None, notes: tuple[str, ...] = ()) -> TablePlan:
+    """A plan that changes nothing; `_compact` fills in the rest."""
+    policy, state = context.policy, context.state
+    files = [log_file for _, log_file in state.log_files]
+    before = context.watermark(files)
+    unknown = sum(f.min_event_time_ms is None for f in files)
+    return TablePlan(
+        policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
+        base_path=state.base_path,
+        table_version=state.table_version,
+        granularity=policy.granularity,
+        action=action,
+        reason=refusal.reason if refusal else None,
+        reason_code=refusal.code if refusal else None,
+        threshold_ms=context.threshold_ms,
+        watermark_before_ms=before.value_ms,
+        watermark_after_ms=before.value_ms,
+        held_back_by=before.held_back_by,
+        unknown_log_files=unknown,
+        seen=_seen(state),
+        notes=notes,
+        warnings=_unknown_warning(unknown, len(files)),
+        hints=(refusal.hint,) if refusal and refusal.hint else (),
+    )
+
+
+def _seen(state: TableState) -> SeenState:
+    completed = tuple(sorted(i.requested for i in state.instants if i.state == "completed"))
+    return SeenState(
+        properties_fingerprint=state.properties_fingerprint,
+        last_completed=state.last_completed,
+        instants_completed=completed,
+    )
+
+
+def _unknown_warning(unknown: int, total: int) -> tuple[str, ...]:
+    if not unknown:
+        return ()
+    return (
+        f"{unknown} of {total} log files have no known event time and are compacted whatever they hold: "
+        "let the writer record event times (`etc compile` prints its options), or plan with --read-stats",
+    )
+
+
+def _space_warning(state: TableState, instant: str) -> tuple[str, ...]:
+    """Guard 6: below the last clean's retained commit C costs only space."""
+    if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:
+        return ()
+    return ("the old slices stay on disk until a later write touches their partitions (C is below the last clean)",)

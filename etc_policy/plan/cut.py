@@ -1,0 +1,135 @@
+"""The cut: the one instant C at which the chosen slices are split into what is compacted and what stays (FACTS 1-3).
+
+C starts 1 ms after the latest completion that must be compacted. Each guard may only raise it, never lower it, and
+they are asked again until none of them does: a fixed point that compacts a prefix of every chosen slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from etc_policy.plan.instants import add_ms
+from etc_policy.plan.table_state import FileSlice, Instant, LogFile
+
+#: Instants that write data; the first active one is where the timeline's archive begins.
+WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering"})
+#: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
+SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "rollback", "restore"})
+
+#: Hudi's defaults: archiving starts above `hoodie.keep.max.commits` and leaves `hoodie.keep.min.commits`.
+KEEP_MIN_COMMITS, KEEP_MAX_COMMITS = 20, 30
+#: How many commits before archiving starts C is already kept out of what it will take.
+ARCHIVE_MARGIN_COMMITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What the guards look at: the chosen slices, the two timelines and the writers' settings."""
+
+    slices: tuple[FileSlice, ...]
+    instants: tuple[Instant, ...]
+    metadata_instants: frozenset[str]
+    indexes_log_files: bool
+    keep_min_commits: int = KEEP_MIN_COMMITS
+    keep_max_commits: int = KEEP_MAX_COMMITS
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """C had to move up to `instant`, and why."""
+
+    instant: str
+    why: str
+
+
+Guard = Callable[[Cut, str], Raised | None]
+
+
+def compacted(file_slice: FileSlice, instant: str) -> tuple[LogFile, ...]:
+    """The slice's log files that a compaction at `instant` merges: those that completed before it."""
+    return tuple(log_file for log_file in file_slice.log_files if log_file.completed < instant)
+
+
+def remaining(file_slice: FileSlice, instant: str) -> tuple[LogFile, ...]:
+    """The slice's log files that fall into the new slice by themselves: those that completed at or after `instant`."""
+    return tuple(log_file for log_file in file_slice.log_files if log_file.completed >= instant)
+
+
+def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
+    """Guard 7: slices follow completion order, merging follows requested order; a cut must respect both."""
+    late = [
+        log_file.completed
+        for file_slice in cut.slices
+        if (last := max((f.requested for f in compacted(file_slice, instant)), default=None)) is not None
+        for log_file in remaining(file_slice, instant)
+        if log_file.requested < last
+    ]
+    why = "writers overlapped: a commit that was requested earlier completed later, and both merge into one slice"
+    return Raised(add_ms(max(late), 1), why) if late else None
+
+
+def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
+    """Guard 5: without an index over log files, a slice that compacts a delete may leave no log file (FACTS 3)."""
+    if cut.indexes_log_files:
+        return None
+    late = [
+        log_file.completed
+        for file_slice in cut.slices
+        if any(log_file.has_deletes for log_file in compacted(file_slice, instant))
+        for log_file in remaining(file_slice, instant)
+    ]
+    why = "delete rule: a compacted log file holds deletes, and the declared index does not look into log files"
+    return Raised(add_ms(max(late), 1), why) if late else None
+
+
+def after_services(cut: Cut, instant: str) -> Raised | None:
+    """Guard 2: C is later than every completed compaction, replace and rollback that touched a chosen slice."""
+    chosen = {file_slice.file_id for file_slice in cut.slices}
+    latest = max(
+        (
+            done.completed or done.requested
+            for done in cut.instants
+            if done.state == "completed" and done.action in SERVICE_ACTIONS
+            if done.file_ids is None or not chosen.isdisjoint(done.file_ids)
+        ),
+        default="",
+    )
+    why = "a compaction, replace or rollback touched a chosen slice after that"
+    return Raised(add_ms(latest, 1), why) if latest >= instant else None
+
+
+def after_archive(cut: Cut, instant: str) -> Raised | None:
+    """Guard 3: C is later than the first active commit, also after the archiving that is about to happen."""
+    writes = sorted(i.requested for i in cut.instants if i.action in WRITE_ACTIONS)
+    if not writes:
+        return None
+    completed = sorted(i.requested for i in cut.instants if i.action in WRITE_ACTIONS and i.state == "completed")
+    floor = writes[0]
+    if len(completed) > cut.keep_max_commits - ARCHIVE_MARGIN_COMMITS and len(completed) >= cut.keep_min_commits:
+        floor = max(floor, completed[-cut.keep_min_commits])
+    why = "archiving has reached, or is about to reach, the commits before that"
+    return Raised(add_ms(floor, 1), why) if instant <= floor else None
+
+
+def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
+    """Guard 4: C is the time of no other instant, of the table or of its metadata table."""
+    taken = cut.metadata_instants.union(
+        *({i.requested, i.completed} if i.completed else {i.requested} for i in cut.instants)
+    )
+    free = instant
+    while free in taken:
+        free = add_ms(free, 1)
+    return Raised(free, "another instant has that time") if free != instant else None
+
+
+GUARDS: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_services, after_archive, at_a_free_time)
+
+
+def find_cut(cut: Cut, start: str, guards: Iterable[Guard] = GUARDS) -> tuple[str, tuple[str, ...]]:
+    """The smallest C at or above `start` that every guard accepts, and one note per time it was raised."""
+    instant, notes, order = start, [], tuple(guards)
+    while raised := next(filter(None, (guard(cut, instant) for guard in order)), None):
+        notes.append(f"C moved from {instant} to {raised.instant}: {raised.why}")
+        instant = raised.instant
+    return instant, tuple(notes)

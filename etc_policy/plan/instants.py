@@ -1,0 +1,35 @@
+"""Instants: `yyyyMMddHHmmssSSS` strings in the table's zone (FACTS 1). Arithmetic goes through time, never the number."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+
+_SECONDS_LENGTH = 14
+
+
+def parse_instant(instant: str) -> datetime:
+    """The wall-clock time of an instant, naive; instants of the old second grain get Hudi's `999` milliseconds."""
+    text = instant + "999" if len(instant) == _SECONDS_LENGTH else instant
+    return datetime.strptime(text + "000", "%Y%m%d%H%M%S%f")  # noqa: DTZ007 - naive on purpose: no zone in the name
+
+
+def format_instant(wall_clock: datetime) -> str:
+    """The instant of a naive wall-clock time, cut to milliseconds."""
+    return wall_clock.strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def add_ms(instant: str, milliseconds: int) -> str:
+    """The instant that many milliseconds later (`...59999` + 1 carries into the minute)."""
+    return format_instant(parse_instant(instant) + timedelta(milliseconds=milliseconds))
+
+
+def instant_to_ms(instant: str, zone: tzinfo) -> int:
+    """Epoch milliseconds of an instant read in `zone`."""
+    aware = parse_instant(instant).replace(tzinfo=zone)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def instant_from_ms(epoch_ms: int, zone: tzinfo) -> str:
+    """The instant of an epoch time in `zone`."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=epoch_ms)
+    return format_instant(moment.astimezone(zone).replace(tzinfo=None))

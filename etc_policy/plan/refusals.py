@@ -1,0 +1,82 @@
+"""Why a table may not be planned now: one small rule each, the first that objects wins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.table_state import TableState
+
+#: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
+BLOCKING_ACTIONS = {
+    "compaction": "compaction",
+    "logcompaction": "log compaction",
+    "clustering": "clustering",
+    "replacecommit": "replace commit",
+    "restore": "restore",
+    "rollback": "rollback",
+}
+CUT_VERSIONS = (8, 9)
+WHOLE_SLICE_VERSIONS = (6,)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why nothing may be planned: a code for machines, a sentence, and what to do."""
+
+    code: str
+    reason: str
+    hint: str | None = None
+
+
+def unknown_version(policy: Policy, state: TableState) -> Refusal | None:
+    """Table versions 8 and 9, and 6 for whole slices."""
+    if state.table_version in CUT_VERSIONS:
+        return None
+    if state.table_version in WHOLE_SLICE_VERSIONS and policy.granularity == "file_slice":
+        return None
+    if state.table_version in WHOLE_SLICE_VERSIONS:
+        reason = f"table version {state.table_version} cannot be cut: the base instant in a log file's name decides its slice"
+        return Refusal(
+            "table_version", reason, "set `granularity: file_slice`, or upgrade the table to version 8 or later"
+        )
+    return Refusal("table_version", f"table version {state.table_version} is not supported; versions 6, 8 and 9 are")
+
+
+def pending_service(policy: Policy, state: TableState) -> Refusal | None:
+    """No pending compaction, log compaction, clustering, replace, rollback or restore (guard 1)."""
+    pending = next((i for i in state.pending if i.action in BLOCKING_ACTIONS), None)
+    if pending is None:
+        return None
+    reason = f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending ({pending.state})"
+    if pending.requested == state.own_pending:
+        return Refusal("pending_own_plan", reason, f"it is our own: `etc apply --select {policy.name}` finishes it")
+    return Refusal("pending_service", reason, _finish_hint(pending.action, pending.requested, state.base_path))
+
+
+def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
+    """On version 6 a block that lands in the old slice after planning would be lost (FACTS 8)."""
+    if state.table_version in CUT_VERSIONS:
+        return None
+    writing = next((i for i in state.pending if i.action in ("commit", "deltacommit")), None)
+    if writing is None:
+        return None
+    reason = f"a writer is in flight ({writing.action} {writing.requested}), and table version {state.table_version} has no cut"
+    return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
+
+
+def _finish_hint(action: str, instant: str, base_path: str) -> str:
+    if action == "compaction":
+        return f"finish it first: `CALL run_compaction(op => 'run', path => '{base_path}', timestamp => {instant})` in Spark SQL"
+    if action in ("clustering", "replacecommit"):
+        return f"finish it first: `CALL run_clustering(path => '{base_path}', op => 'execute')` in Spark SQL"
+    return "plan again when it has completed; a writer that died leaves it to its next run"
+
+
+RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (unknown_version, pending_service, writer_in_flight)
+
+
+def find_refusal(policy: Policy, state: TableState) -> Refusal | None:
+    """The first rule's objection, or None when the table may be planned."""
+    return next(filter(None, (rule(policy, state) for rule in RULES)), None)

@@ -1,0 +1,66 @@
+"""Whether a saved plan still fits its table: asked under the table's lock, before and after the plan is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from etc_policy.plan.cut import SERVICE_ACTIONS, Cut, after_archive, at_a_free_time, compacted
+from etc_policy.plan.refusals import BLOCKING_ACTIONS, CUT_VERSIONS
+from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_state import FileSlice, TableState
+
+
+def find_stale(table: TablePlan, state: TableState, *, published: bool = False) -> tuple[str, ...]:
+    """What changed since planning that makes the plan wrong; empty when it may be published, or may stay `published`."""
+    if published:
+        own = tuple(i for i in state.instants if i.requested == table.instant and i.state == "requested")
+        state = replace(state, instants=tuple(i for i in state.instants if i not in own))
+    return tuple(_changes(table, state))
+
+
+def _changes(table: TablePlan, state: TableState) -> Iterator[str]:
+    instant = table.instant or ""
+    if state.properties_fingerprint != table.seen.properties_fingerprint:
+        yield "hoodie.properties changed"
+    for pending in state.pending:
+        if pending.action in BLOCKING_ACTIONS:
+            yield f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending"
+    yield from _new_instants(table, state, instant)
+    if state.table_version in CUT_VERSIONS:
+        cut = Cut((), state.instants, state.metadata_instants, indexes_log_files=True)
+        for guard in (after_archive, at_a_free_time):
+            raised = guard(cut, instant)
+            if raised is not None:
+                yield f"the plan's instant {instant} is no longer free: {raised.why}"
+    yield from _changed_slices(table, state, instant)
+
+
+def _new_instants(table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
+    seen, chosen = set(table.seen.instants_completed), {operation.file_id for operation in table.operations}
+    first_seen = min(seen, default="")
+    for done in state.instants:
+        if done.state != "completed" or done.requested in seen or done.requested < first_seen:
+            continue
+        if done.action in SERVICE_ACTIONS and (done.file_ids is None or not chosen.isdisjoint(done.file_ids)):
+            yield f"a {done.action} at {done.requested} completed on the chosen file groups"
+        elif (done.completed or done.requested) < instant and done.action not in ("clean", "savepoint", "indexing"):
+            yield f"a {done.action} at {done.requested} completed before the plan's instant, and the plan had not seen it"
+
+
+def _changed_slices(table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
+    slices = {(file_slice.partition, file_slice.file_id): file_slice for file_slice in state.slices}
+    by_completion = state.table_version in CUT_VERSIONS
+    for operation in table.operations:
+        found = slices.get((operation.partition, operation.file_id))
+        if found is None:
+            yield f"file group {operation.file_id} in `{operation.partition}` is gone"
+        elif (found.base_file, found.base_instant) != (operation.base_file, operation.base_instant):
+            yield f"file group {operation.file_id} in `{operation.partition}` has a new base file"
+        elif _names(found, instant, by_completion=by_completion) != set(operation.log_files_compacted):
+            yield f"the log files of file group {operation.file_id} in `{operation.partition}` changed"
+
+
+def _names(file_slice: FileSlice, instant: str, *, by_completion: bool) -> set[str]:
+    files = compacted(file_slice, instant) if by_completion else file_slice.log_files
+    return {log_file.name for log_file in files}

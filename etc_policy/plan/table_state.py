@@ -1,0 +1,118 @@
+"""What planning knows of a table: its properties, its timeline and its latest file slices, read without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from etc_policy.compile.manifest import EventTime
+
+InstantState = Literal["requested", "inflight", "completed"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file of a slice.
+
+    `requested` is the instant in its name, `completed` the completion time of that instant (both
+    `yyyyMMddHHmmssSSS`). An archived delta commit whose completion time is not known counts as completed when requested.
+    `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
+    (commit, file group), because a log file that rolled over books its events on its predecessor (FACTS 4.1).
+    """
+
+    name: str
+    size_bytes: int
+    requested: str
+    completed: str
+    min_event_time_ms: int | None
+    has_deletes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """The latest slice of a file group: a base file (None for log-only slices) and its log files in completion order."""
+
+    partition: str
+    file_id: str
+    base_instant: str
+    base_file: str | None
+    base_file_bytes: int
+    log_files: tuple[LogFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """An instant of the active timeline; `action` is `deltacommit`, `commit`, `compaction`, `clean`, ...
+
+    `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
+    """
+
+    requested: str
+    action: str
+    state: InstantState
+    completed: str | None = None
+    file_ids: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRecord:
+    """A compaction of ours as its commit or its plan file tells it: what was promised when.
+
+    `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
+    """
+
+    instant: str
+    completed: str
+    threshold_ms: int
+    policy: str
+    plan_id: str
+    seen_until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """Facts seen in one reading of a table; equal readings of an unchanged table are equal.
+
+    `timezone` is the IANA name of the zone in which instants are written. `own_pending` is the instant of a pending
+    compaction that carries our own plan. `last_compaction` is the latest completed one that carries a threshold.
+    """
+
+    base_path: str
+    table_name: str
+    table_version: int
+    timezone: str
+    record_key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    metadata_partitions: tuple[str, ...]
+    properties_fingerprint: str
+    event_time_type: str | None
+    instants: tuple[Instant, ...]
+    metadata_instants: frozenset[str]
+    slices: tuple[FileSlice, ...]
+    earliest_commit_to_retain: str | None = None
+    last_compaction: CompactionRecord | None = None
+    own_pending: str | None = None
+
+    @property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants that have not completed, oldest first."""
+        return tuple(instant for instant in self.instants if instant.state != "completed")
+
+    @property
+    def log_files(self) -> Iterator[tuple[FileSlice, LogFile]]:
+        """Every log file that is not compacted, with its slice."""
+        return ((file_slice, log_file) for file_slice in self.slices for log_file in file_slice.log_files)
+
+    @property
+    def last_completed(self) -> str | None:
+        """The latest completion time on the active timeline."""
+        return max((i.completed or i.requested for i in self.instants if i.state == "completed"), default=None)
+
+
+class TableStateReader(Protocol):
+    """Reads a table's state. Raises TableError for a table that is missing or of a kind that is not handled."""
+
+    def read(self, base_path: str, event_time: EventTime) -> TableState:
+        """The table's state now; the event-time column must be a column of the table."""
+        ...

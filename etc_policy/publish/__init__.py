@@ -1,0 +1,1 @@
+"""Publish: renders plans, results and verdicts as text and JSON (pure)."""

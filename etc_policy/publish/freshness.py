@@ -1,0 +1,44 @@
+"""The freshness report: how far RO is complete now, from metadata alone (FACTS 6)."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.table_state import TableState
+from etc_policy.plan.watermark import complete_until_ms, watermark
+from etc_policy.publish.results import TableFreshness
+from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
+
+
+def table_freshness(policy: Policy, state: TableState, now_ms: int) -> TableFreshness:
+    """One table's freshness at `now_ms`; the lag is that of `complete_until`, not of the last threshold."""
+    zone = ZoneInfo(state.timezone)
+    files = [log_file for _, log_file in state.log_files]
+    mark = watermark(files, policy.data_latency_ms, zone)
+    writes = [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
+    if not writes and not state.slices:
+        return TableFreshness(policy=policy.name, base_path=state.base_path, status="unknown", reason="no commit yet")
+    until = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
+    lag_ms = completeness_lag_ms(now_ms, until)
+    return TableFreshness(
+        policy=policy.name,
+        base_path=state.base_path,
+        status=judge_lag(lag_ms, policy.freshness),
+        complete_until_ms=until,
+        lag_seconds=None if lag_ms is None else lag_ms / 1000,
+        watermark_ms=mark.value_ms,
+        threshold_ms=state.last_compaction.threshold_ms if state.last_compaction else None,
+        held_back_by=mark.held_back_by,
+        last_commit_age_seconds=(now_ms - instant_to_ms(max(writes), zone)) / 1000 if writes else None,
+        remaining_log_files=len(files),
+        remaining_log_bytes=sum(log_file.size_bytes for log_file in files),
+        remaining_file_slices=sum(1 for file_slice in state.slices if file_slice.log_files),
+        unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in files),
+    )
+
+
+def unreadable(policy: Policy, reason: str) -> TableFreshness:
+    """The entry of a table that could not be read: unknown, never fresh."""
+    return TableFreshness(policy=policy.name, base_path=policy.table, status="unknown", reason=reason)

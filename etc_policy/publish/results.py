@@ -1,0 +1,98 @@
+"""What the commands hand to other tools: results of apply and freshness, versioned JSON."""
+
+from __future__ import annotations
+
+from etc_policy.compile.manifest import Frozen
+from etc_policy.execute.ports import Outcome, TableStatus
+from etc_policy.verify.freshness import FreshnessStatus
+from etc_policy.verify.ports import Verification
+
+RESULTS_SCHEMA_VERSION = 1
+
+
+class TableResult(Frozen):
+    """What happened to one table, and what its verification says; times are epoch ms or ISO 8601."""
+
+    policy: str
+    base_path: str
+    status: TableStatus
+    reason: str | None = None
+    hints: tuple[str, ...] = ()
+    instant: str | None = None
+    threshold_ms: int | None = None
+    started_at: str
+    completed_at: str
+    seconds: float
+    file_slices: int = 0
+    log_files: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    watermark_predicted_ms: int | None = None
+    watermark_measured_ms: int | None = None
+    verification: Verification | None = None
+
+
+class RunResults(Frozen):
+    """The results of one `etc apply` or `etc verify`."""
+
+    schema_version: int = RESULTS_SCHEMA_VERSION
+    plan_id: str | None = None
+    tables: tuple[TableResult, ...]
+
+
+class TableFreshness(Frozen):
+    """How far one table's RO view is complete, from its metadata alone (FACTS 6)."""
+
+    policy: str
+    base_path: str
+    status: FreshnessStatus
+    reason: str | None = None
+    complete_until_ms: int | None = None
+    lag_seconds: float | None = None
+    watermark_ms: int | None = None
+    threshold_ms: int | None = None
+    held_back_by: str | None = None
+    last_commit_age_seconds: float | None = None
+    remaining_log_files: int = 0
+    remaining_log_bytes: int = 0
+    remaining_file_slices: int = 0
+    unknown_log_files: int = 0
+
+
+class FreshnessReport(Frozen):
+    """The freshness of all selected tables at one moment."""
+
+    schema_version: int = RESULTS_SCHEMA_VERSION
+    observed_at: str
+    tables: tuple[TableFreshness, ...]
+
+
+def table_result(
+    outcome: Outcome,
+    *,
+    started_at: str,
+    completed_at: str,
+    seconds: float,
+    watermark_measured_ms: int | None,
+    verification: Verification | None,
+) -> TableResult:
+    """One table's result from what was done and what was verified."""
+    return TableResult(
+        policy=outcome.policy,
+        base_path=outcome.base_path,
+        status=outcome.status,
+        reason=outcome.reason,
+        hints=outcome.hints,
+        instant=outcome.instant,
+        threshold_ms=outcome.threshold_ms,
+        started_at=started_at,
+        completed_at=completed_at,
+        seconds=round(seconds, 3),
+        file_slices=outcome.file_slices,
+        log_files=outcome.log_files,
+        bytes_read=outcome.bytes_read,
+        bytes_written=outcome.bytes_written,
+        watermark_predicted_ms=outcome.watermark_predicted_ms,
+        watermark_measured_ms=watermark_measured_ms,
+        verification=verification,
+    )

@@ -1,0 +1,1 @@
+"""Verify: what the table shows, re-read, against what the policy promises."""

@@ -1,0 +1,114 @@
+"""The one place that picks adapters. Imports stand inside functions: nothing heavy loads before it is needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.table_state import TableState
+
+if TYPE_CHECKING:
+    from etc_policy.execute.runner import Runner
+    from etc_policy.verify.ports import DataVerifier
+
+_KINDS_OF_TABLE_NAME = 2
+
+
+def clock_ms() -> int:
+    """The wall clock in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class Environment:
+    """The outside world for one command: one Spark session at most, started when first asked for."""
+
+    project_dir: Path
+    progress: Callable[[str], None]
+    spark_options: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
+        """The Spark session; starting it takes seconds, so it is announced."""
+        from etc_policy.adapters.spark_session import start_spark
+
+        self.progress("starting Spark")
+        return start_spark(self.spark_options)
+
+    def locate(self, policy: Policy) -> str:
+        """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
+        if not is_catalog_name(policy.table):
+            return policy.table
+        from etc_policy.adapters.spark_catalog import table_location
+
+        return table_location(self.spark, policy.table)
+
+    def read_state(self, policy: Policy, *, read_stats: bool = False) -> TableState:
+        """The state of a policy's table; with `read_stats` unknown event times come from column statistics."""
+        from etc_policy.adapters.hudi_table import FileTableReader
+
+        state = FileTableReader().read(self.locate(policy), policy.event_time)
+        if not read_stats:
+            return state
+        return self.with_statistics(policy, state)
+
+    def with_statistics(self, policy: Policy, state: TableState) -> TableState:
+        """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""
+        if "column_stats" not in state.metadata_partitions:
+            return state
+        from etc_policy.adapters.column_stats import fill_event_times
+
+        unknown = any(f.min_event_time_ms is None and not f.has_deletes for _, f in state.log_files)
+        return fill_event_times(self.spark, policy, state) if unknown else state
+
+    def runner(self) -> Runner:
+        """The runner of `etc apply` over stock Hudi."""
+        from etc_policy.adapters.hudi_compactor import HudiCompactor
+        from etc_policy.adapters.hudi_files import FileLease, HudiFiles
+        from etc_policy.adapters.hudi_table import FileTableReader
+        from etc_policy.execute.runner import Runner
+
+        return Runner(
+            reader=FileTableReader(),
+            files=HudiFiles(),
+            compactor=lambda: HudiCompactor(self.spark),
+            lease=FileLease,
+            progress=self.progress,
+        )
+
+    def data_verifier(self) -> DataVerifier:
+        """The verifier of rows on Great Expectations."""
+        from etc_policy.adapters.gx_verifier import GxVerifier
+
+        return GxVerifier(self.spark)
+
+    def git_sha(self) -> str | None:
+        """The commit of the project's folder, or None outside git."""
+        from etc_policy.adapters.git import head_commit
+
+        return head_commit(self.project_dir)
+
+    def close(self) -> None:
+        """Stop Spark if it was started."""
+        if "spark" in self.__dict__:
+            self.spark.stop()
+
+
+def is_catalog_name(table: str) -> bool:
+    """Whether a policy's `table` is `db.table` and not a path or URI."""
+    parts = table.split(".")
+    return len(parts) == _KINDS_OF_TABLE_NAME and all(part.isidentifier() for part in parts)
+
+
+def resolve_table(environment: Environment, policy: Policy) -> Policy:
+    """The policy with its table as a base path."""
+    location = environment.locate(policy)
+    return policy if location == policy.table else policy.model_copy(update={"table": location})
+
+
+__all__ = ["Environment", "clock_ms", "is_catalog_name", "replace", "resolve_table"]
