@@ -6,7 +6,8 @@ EtcError
 ├── EngineError      Spark, Hudi or IO failed               exit 3
 ├── RetryableError   another run may succeed                exit 4
 ├── StalePlanError   the table moved on since planning      exit 4
-└── UsageError       the command line is wrong              exit 64
+├── UsageError       the command line is wrong              exit 64
+└── SeveralErrors    one per table                          the exit code that says most
 """
 
 from __future__ import annotations
@@ -115,3 +116,19 @@ class UsageError(EtcError):
     """The command line cannot be carried out as given."""
 
     exit_code = ExitCode.USAGE
+
+
+class SeveralErrors(EtcError):
+    """The errors of several tables, gathered while the other tables went on."""
+
+    def __init__(self, errors: Iterable[EtcError], exit_code: ExitCode) -> None:
+        self.errors = tuple(errors)
+        causes = [error.cause for error in self.errors if error.cause]
+        first = self.errors[0]
+        super().__init__(first.code, "; ".join(error.message for error in self.errors), cause="\n".join(causes) or None)
+        self.exit_code = exit_code
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """The issues of all errors in the order of the tables."""
+        return tuple(issue for error in self.errors for issue in error.issues)

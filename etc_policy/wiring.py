@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.writer_options import writer_options
 from etc_policy.plan.table_state import TableState
+from etc_policy.publish.views import ViewRows
 
 if TYPE_CHECKING:
     from etc_policy.execute.runner import Runner
@@ -87,6 +89,10 @@ class Environment:
 
         return GxVerifier(self.spark)
 
+    def demo(self, policy: Policy) -> Demo:
+        """The demo's table."""
+        return Demo(self, policy)
+
     def git_sha(self) -> str | None:
         """The commit of the project's folder, or None outside git."""
         from etc_policy.adapters.git import head_commit
@@ -97,6 +103,44 @@ class Environment:
         """Stop Spark if it was started."""
         if "spark" in self.__dict__:
             self.spark.stop()
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The demo's table: real flights, written by the stock writer with the options that the policy asks for."""
+
+    environment: Environment
+    policy: Policy
+
+    @property
+    def now_ms(self) -> int:
+        """The moment at which the demo plans."""
+        from etc_policy.adapters.flights import DEMO_NOW_MS
+
+        return DEMO_NOW_MS
+
+    @property
+    def description(self) -> str:
+        """What is written."""
+        return "status events of the flights out of New York on 2013-01-01 and 02 with their real delays"
+
+    def write(self) -> None:
+        """Write the commits, replacing an earlier demo table."""
+        from etc_policy.adapters.demo_table import write_demo_table
+        from etc_policy.adapters.flights import Batch, demo_batches
+
+        def on_commit(number: int, total: int, batch: Batch) -> None:
+            self.environment.progress(f"commit {number} of {total}: {len(batch.rows):,} events, {batch.name}")
+
+        options = writer_options(self.policy)
+        write_demo_table(self.environment.spark, self.policy.table, demo_batches(), on_commit, options)
+
+    def views(self, threshold_ms: int) -> ViewRows:
+        """What both views hold now."""
+        from etc_policy.adapters.demo_table import describe_views
+
+        found = describe_views(self.environment.spark, self.policy.table, threshold_ms)
+        return ViewRows(threshold_ms, found.ro.all_rows, found.rt.all_rows, found.missing_in_ro)
 
 
 def is_catalog_name(table: str) -> bool:
@@ -110,5 +154,3 @@ def resolve_table(environment: Environment, policy: Policy) -> Policy:
     location = environment.locate(policy)
     return policy if location == policy.table else policy.model_copy(update={"table": location})
 
-
-__all__ = ["Environment", "clock_ms", "is_catalog_name", "replace", "resolve_table"]

@@ -22,6 +22,7 @@ def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableStat
 
     Raises:
         EngineError: Hudi could not read its statistics.
+
     """
     wanted = [(s.partition, f.name) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes]
     found = _read(spark, policy, state, wanted)

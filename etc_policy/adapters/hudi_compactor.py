@@ -31,6 +31,7 @@ class HudiCompactor:
         Raises:
             EngineError: Hudi failed.
             EtcError: `check` refused; after the write the plan is withdrawn first.
+
         """
         with self._client(job) as client, self._lock(job, client) as table:
             check(False)
@@ -73,7 +74,9 @@ class HudiCompactor:
         plan_class = jvm.java.lang.Class.forName(
             "org.apache.hudi.avro.model.HoodieCompactionPlan", True, jvm.Thread.currentThread().getContextClassLoader()
         )
-        plan = jvm.org.apache.hudi.common.table.timeline.TimelineMetadataUtils.deserializeAvroMetadata(content, plan_class)
+        plan = jvm.org.apache.hudi.common.table.timeline.TimelineMetadataUtils.deserializeAvroMetadata(
+            content, plan_class
+        )
         table.getActiveTimeline().saveToCompactionRequested(self._instant(table, job), plan)
 
     def _instant(self, table: Any, job: Job) -> Any:  # noqa: ANN401 - Java objects

@@ -72,6 +72,7 @@ class FileLease:
 
         Raises:
             RetryableError: another `etc apply` works on this table.
+
         """
         folder = lock_folder(self._base)
         folder.mkdir(parents=True, exist_ok=True)
@@ -96,6 +97,7 @@ class FileLease:
 
         Raises:
             RetryableError: the run is alive.
+
         """
         heartbeat = self._heartbeat(instant)
         first = _beat(heartbeat)
@@ -110,6 +112,7 @@ class FileLease:
 
         Raises:
             EngineError: it expired, so another run may have taken over.
+
         """
         beat = _beat(self._heartbeat(instant))
         if beat is not None and time.time() - beat > _HEARTBEAT_TOLERANCE_SECONDS:

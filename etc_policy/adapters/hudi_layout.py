@@ -76,6 +76,8 @@ def parse_instant_file(name: str, layout: int) -> InstantFile | None:
     if match is None:
         return None
     parts = match.groupdict()
+    if layout >= 2 and parts["action"] == "inflight":  # a bare `<instant>.inflight` is a commit's
+        parts |= {"action": "commit", "state": "inflight"}
     completed, state = parts.get("completed"), parts["state"] or "completed"
     if layout >= 2 and (completed is None) == (state == "completed"):
         return None

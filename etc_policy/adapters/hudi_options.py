@@ -61,5 +61,5 @@ def _lock(job: Job) -> Mapping[str, str]:
     }
 
 
-def _flag(value: bool) -> str:  # noqa: FBT001 - a conversion
+def _flag(value: bool) -> str:
     return "true" if value else "false"

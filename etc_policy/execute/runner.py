@@ -34,6 +34,7 @@ class Runner:
         Raises:
             RetryableError: the run that left it is still alive.
             EngineError: Hudi failed; run it again.
+
         """
         if self.reader.read(base_path, policy.event_time).own_pending is None:
             return None
@@ -58,6 +59,7 @@ class Runner:
             StalePlanError: the table changed since planning; nothing was touched.
             RetryableError: another run works on the table.
             EngineError: Hudi failed; run it again.
+
         """
         if table.action != "compact" or table.instant is None:
             return _not_run(table)
@@ -85,7 +87,7 @@ class Runner:
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         compactor = self.compactor()
 
-        def check(published: bool) -> None:  # noqa: FBT001 - the port's form
+        def check(published: bool) -> None:
             _refuse_stale(table, self.reader.read(table.base_path, policy.event_time), published=published)
 
         compactor.publish(job, check)

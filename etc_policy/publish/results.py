@@ -33,11 +33,27 @@ class TableResult(Frozen):
 
 
 class RunResults(Frozen):
-    """The results of one `etc apply` or `etc verify`."""
+    """The results of one `etc apply`."""
 
     schema_version: int = RESULTS_SCHEMA_VERSION
     plan_id: str | None = None
     tables: tuple[TableResult, ...]
+
+
+class TableVerification(Frozen):
+    """One table's verdict."""
+
+    policy: str
+    base_path: str
+    verification: Verification
+
+
+class VerificationReport(Frozen):
+    """The verdicts of one `etc verify`."""
+
+    schema_version: int = RESULTS_SCHEMA_VERSION
+    observed_at: str
+    tables: tuple[TableVerification, ...]
 
 
 class TableFreshness(Frozen):

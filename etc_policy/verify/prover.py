@@ -71,6 +71,7 @@ def verify_table(
 
     Raises:
         EngineError: the data could not be read at all.
+
     """
     metadata = prove_from_metadata(policy, state, claim)
     if data_verifier is None or state.last_completed is None:

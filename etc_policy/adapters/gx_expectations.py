@@ -1,0 +1,139 @@
+"""Our expectations for Great Expectations; importing this module registers them, so only functions import it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from great_expectations.core.metric_domain_types import MetricDomainTypes  # noqa: TID253 - imported late as a whole
+from great_expectations.execution_engine import SparkDFExecutionEngine  # noqa: TID253
+from great_expectations.expectations.expectation import BatchExpectation  # noqa: TID253
+from great_expectations.expectations.metrics.metric_provider import metric_value  # noqa: TID253
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider  # noqa: TID253
+
+from etc_policy.adapters.view_comparison import count_differences
+from etc_policy.compile.manifest import Freshness
+from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
+
+DIFFERENCES = "table.etc.ro_against_rt"
+_KEYS = ("comparison", "threshold_ms", "sample_size")
+
+
+class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
+    """The counts of one comparison; expectations with the same arguments share one evaluation."""
+
+    metric_name = DIFFERENCES
+    value_keys = _KEYS
+
+    @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
+    def _spark(
+        cls,  # noqa: N805 - the decorator makes it a class method
+        execution_engine: Any,  # noqa: ANN401 - Great Expectations' own types
+        metric_domain_kwargs: Any,  # noqa: ANN401
+        metric_value_kwargs: dict[str, Any],
+        metrics: Any,  # noqa: ANN401
+        runtime_configuration: Any,  # noqa: ANN401
+    ) -> dict[str, Any]:
+        batch, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
+        name, spark = metric_value_kwargs["comparison"], batch.sparkSession
+        rt, ro = spark.table(f"{name}_rt"), spark.table(f"{name}_ro")
+        return count_differences(rt, ro, metric_value_kwargs["threshold_ms"], metric_value_kwargs["sample_size"])
+
+
+class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
+    """Base of those that read the comparison: `comparison` is the prefix of its two temporary views."""
+
+    comparison: str
+    threshold_ms: int
+    sample_size: int = 20
+
+    metric_dependencies: ClassVar[tuple[str, ...]] = (DIFFERENCES,)
+    success_keys: ClassVar[tuple[str, ...]] = _KEYS
+    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
+    #: The counts that must be zero, those that are only told, and the one of all rows looked at.
+    failures: ClassVar[tuple[str, ...]] = ()
+    told: ClassVar[tuple[str, ...]] = ()
+    rows: ClassVar[str] = "ro_rows"
+
+    def _validate(
+        self,
+        metrics: dict[str, Any],
+        runtime_configuration: Any = None,  # noqa: ANN401
+        execution_engine: Any = None,  # noqa: ANN401
+    ) -> dict[str, Any]:
+        counts = metrics[DIFFERENCES]
+        wrong = sum(counts[name] for name in self.failures)
+        details = {name: counts[name] for name in (self.rows, *self.failures, *self.told)}
+        samples = {name: counts["samples"][name] for name in self.failures if name in counts["samples"]}
+        return _result(wrong, counts[self.rows], {**details, **({"samples": samples} if samples else {})})
+
+
+class ExpectRoToContainRtUpTo(_ComparisonExpectation):
+    """Every row of the real-time view with event time <= T is in the read-optimized view with equal values."""
+
+    failures = ("missing", "different")
+    told = ("late_rows", "rt_rows", "null_event_times", "unreadable_event_times", "unreadable_sample")
+    rows = "promised_rows"
+
+
+class ExpectNoKeyTwice(_ComparisonExpectation):
+    """No pair of partition path and record key stands in the read-optimized view more than once."""
+
+    failures = ("duplicate_keys",)
+
+
+class ExpectNoDeletedRows(_ComparisonExpectation):
+    """The read-optimized view shows no row that RT has deleted, except in file groups with log files."""
+
+    failures = ("deleted",)
+    told = ("deleted_not_yet_compacted", "newer_than_pinned")
+
+
+class ExpectFreshnessWithin(BatchExpectation):  # type: ignore[misc]
+    """The completeness of the read-optimized view lags behind now no more than is allowed."""
+
+    now_ms: int
+    complete_until_ms: int | None = None
+    target_ms: int | None = None
+    warn_after_ms: int | None = None
+    error_after_ms: int | None = None
+
+    metric_dependencies: ClassVar[tuple[str, ...]] = ()
+    success_keys: ClassVar[tuple[str, ...]] = (
+        "now_ms",
+        "complete_until_ms",
+        "target_ms",
+        "warn_after_ms",
+        "error_after_ms",
+    )
+    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
+
+    def _validate(
+        self,
+        metrics: dict[str, Any],
+        runtime_configuration: Any = None,  # noqa: ANN401
+        execution_engine: Any = None,  # noqa: ANN401
+    ) -> dict[str, Any]:
+        limits = Freshness(
+            target_ms=self.target_ms, warn_after_ms=self.warn_after_ms, error_after_ms=self.error_after_ms
+        )
+        lag_ms = completeness_lag_ms(self.now_ms, self.complete_until_ms)
+        verdict = judge_lag(lag_ms, limits)
+        details = {"lag_ms": lag_ms, "verdict": verdict, **limits.model_dump(exclude_none=True)}
+        return {"success": verdict in {"pass", "warn"}, "result": {"observed_value": lag_ms, "details": details}}
+
+
+def _result(wrong: int, rows: int, details: dict[str, Any]) -> dict[str, Any]:
+    """A result with all the keys that Great Expectations' renderers read together with `unexpected_count`."""
+    return {
+        "success": wrong == 0,
+        "result": {
+            "observed_value": wrong,
+            "element_count": rows,
+            "unexpected_count": wrong,
+            "unexpected_percent": 100.0 * wrong / rows if rows else 0.0,
+            "missing_count": 0,
+            "missing_percent": 0.0,
+            "partial_unexpected_list": [key for sample in details.get("samples", {}).values() for key in sample],
+            "details": details,
+        },
+    }

@@ -1,0 +1,72 @@
+"""Great Expectations' results as our own: data that disagrees is told apart from checks that did not run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from etc_policy.verify.ports import CheckStatus, ExpectationResult
+from etc_policy.verify.suites import SuiteExpectation
+
+_SAMPLE_SIZE = 20
+_TOLD = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")
+
+
+def read_result(expectation: SuiteExpectation, result: Mapping[str, Any]) -> ExpectationResult:
+    """The result of one expectation from the JSON form of Great Expectations' own."""
+    problem = exception_message(result.get("exception_info") or {})
+    if problem is not None:
+        return ExpectationResult(expectation=expectation.type, status="error", message=problem)
+    outcome = result.get("result") or {}
+    observed = outcome.get("details") or _observed(outcome)
+    status = _status(expectation, bool(result["success"]), observed.get("verdict"))
+    return ExpectationResult(
+        expectation=expectation.type, status=status, observed=observed, message=_message(status, observed)
+    )
+
+
+def exception_message(info: Mapping[str, Any]) -> str | None:
+    """The message of the exception in an `exception_info`, None where there is none.
+
+    It has two shapes: the exception itself, or one entry for each metric that raised.
+    """
+    if info.get("raised_exception"):
+        return _first_line(info)
+    nested = [entry for entry in info.values() if isinstance(entry, Mapping) and entry.get("raised_exception")]
+    return _first_line(nested[0]) if nested else None
+
+
+def _first_line(info: Mapping[str, Any]) -> str:
+    lines = [line.strip() for line in str(info.get("exception_message") or "").splitlines() if line.strip()]
+    return lines[0] if lines else "the check raised an exception without a message"
+
+
+def _status(expectation: SuiteExpectation, success: bool, verdict: str | None) -> CheckStatus:
+    if verdict == "unknown":
+        return "error"
+    if success:
+        return "warn" if verdict == "warn" else "pass"
+    return "fail" if expectation.severity == "critical" else "warn"
+
+
+def _observed(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: outcome[name] for name in _TOLD if outcome.get(name) is not None}
+    if "partial_unexpected_list" in told:
+        told["partial_unexpected_list"] = told["partial_unexpected_list"][:_SAMPLE_SIZE]
+    return told
+
+
+def _message(status: CheckStatus, observed: Mapping[str, Any]) -> str | None:
+    """A sentence for what did not pass; None for what did."""
+    if status == "pass":
+        return None
+    if "verdict" in observed:
+        lag = observed.get("lag_ms")
+        return "how far RO is complete is not known" if lag is None else f"RO lags {lag / 1000:.0f} s behind now"
+    samples = observed.get("samples") or {}
+    counts = [f"{observed[kind]} {kind.replace('_', ' ')}" for kind in samples]
+    first = next((keys[0] for keys in samples.values() if keys), None)
+    if first is not None:
+        return f"{', '.join(counts)}; for example key `{first['key']}` in partition `{first['partition']}`"
+    unexpected = observed.get("unexpected_count")
+    return None if unexpected is None else f"{unexpected} unexpected of {observed.get('element_count')}"

@@ -1,0 +1,184 @@
+"""Data verification with Great Expectations on Spark: both views read at one pinned state, judged by a suite."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from etc_policy.adapters.gx_results import read_result
+from etc_policy.adapters.view_comparison import SAMPLE_SIZE, prepare_views, require_readable
+from etc_policy.compile.manifest import Freshness
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import EngineError, Issue, PolicyError
+from etc_policy.verify.freshness import has_limits
+from etc_policy.verify.ports import DataCheck, ExpectationResult
+from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
+
+_CONTAINMENT = "expect_ro_to_contain_rt_up_to"
+_COMPARISONS = frozenset({_CONTAINMENT, "expect_no_key_twice", "expect_no_deleted_rows"})
+_FRESHNESS = "expect_freshness_within"
+
+
+@dataclass(frozen=True, slots=True)
+class GxVerifier:
+    """The DataVerifier on Great Expectations; `spark` is a session with the Hudi bundle."""
+
+    spark: Any
+
+    def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
+        """Late rows counted, and one result per expectation in the suite's order.
+
+        Raises:
+            PolicyError: the suite names an unknown expectation, argument or parameter.
+            TableError: no times can be read from the event-time column.
+            EngineError: the table could not be read, or no expectation could run.
+
+        """
+        comparison = f"etc_{uuid.uuid4().hex}"
+        suite = _wanted(bind_suite(request.suite, suite_parameters(request)), comparison, request.threshold_ms)
+        configured = _configurations(suite)
+        with ExitStack() as stack:
+            stack.enter_context(_setting(self.spark, "spark.sql.legacy.timeParserPolicy", "CORRECTED"))
+            views = {"ro": _read(self.spark, request, read_optimized=True)}
+            if any(e.on == "rt" or e.type in _COMPARISONS for e in suite):
+                views["rt"] = _read(self.spark, request, read_optimized=False)
+            if any(e.type in _COMPARISONS for e in suite):
+                stack.enter_context(_comparison_views(self.spark, comparison, views, request))
+            results = _run(suite, configured, views)
+            _require_times(results, views, request)
+        if results and all(result.status == "error" for result in results):
+            raise EngineError("ETC332", "no expectation could be checked", cause=results[0].message)
+        late = max((int(r.observed.get("late_rows", 0)) for r in results if r.expectation == _CONTAINMENT), default=0)
+        return late, results
+
+
+def _wanted(suite: tuple[SuiteExpectation, ...], comparison: str, threshold_ms: int) -> tuple[SuiteExpectation, ...]:
+    """The suite with our own arguments filled in; freshness is left out where nothing limits it."""
+    ours = {"comparison": comparison, "threshold_ms": threshold_ms, "sample_size": SAMPLE_SIZE}
+    wanted = []
+    for expectation in suite:
+        if expectation.type in _COMPARISONS:
+            expectation = expectation.model_copy(update={"kwargs": {**ours, **expectation.kwargs}, "on": "ro"})
+        if expectation.type != _FRESHNESS or _is_limited(expectation.kwargs):
+            wanted.append(expectation)
+    return tuple(wanted)
+
+
+def _is_limited(kwargs: Mapping[str, Any]) -> bool:
+    limits = {name: kwargs.get(name) for name in Freshness.model_fields}
+    return has_limits(Freshness.model_construct(**limits))
+
+
+def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
+    """The expectations as Great Expectations' own objects.
+
+    Built one by one: a suite drops an expectation that it does not know with only a log line.
+    """
+    if importlib.util.find_spec("great_expectations") is None:
+        hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
+        raise EngineError("ETC333", "Great Expectations is not installed", hint=hint)
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    import etc_policy.adapters.gx_expectations  # noqa: F401 - registers ours
+
+    built, issues = [], []
+    for place, expectation in enumerate(suite):
+        try:
+            configuration = ExpectationConfiguration(
+                type=expectation.type, kwargs=dict(expectation.kwargs), meta={"etc": place}
+            )
+            built.append(configuration.to_domain_obj())
+        except Exception as error:
+            issues.append(_configuration_issue(expectation, error))
+    if issues:
+        raise PolicyError(issues)
+    return built
+
+
+def _configuration_issue(expectation: SuiteExpectation, error: Exception) -> Issue:
+    from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+    known = list_registered_expectation_implementations()
+    if expectation.type not in known:
+        message = f"unknown expectation `{expectation.type}`"
+        return Issue("ETC225", message, hint=did_you_mean(expectation.type, known))
+    reason = "; ".join(
+        f"`{'.'.join(str(part) for part in fault['loc'])}`: {fault['msg']}"
+        for fault in (error.errors() if hasattr(error, "errors") else ())
+    )
+    return Issue("ETC226", f"expectation `{expectation.type}` has wrong arguments: {reason or error}")
+
+
+@contextmanager
+def _setting(spark: Any, name: str, value: str) -> Iterator[None]:  # noqa: ANN401
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
+
+
+def _read(spark: Any, request: DataCheck, *, read_optimized: bool) -> Any:  # noqa: ANN401
+    """A view of the table at the pinned instant, which both kinds of query honour."""
+    reader = spark.read.format("hudi").option("as.of.instant", request.pinned_instant)
+    try:
+        return reader.option("hoodie.query.as.ro.table", str(read_optimized).lower()).load(request.base_path)
+    except Exception as error:
+        view = "read-optimized" if read_optimized else "real-time"
+        message = f"cannot read the {view} view of `{request.base_path}`"
+        raise EngineError("ETC331", message, cause=str(error)) from error
+
+
+@contextmanager
+def _comparison_views(spark: Any, name: str, views: Mapping[str, Any], request: DataCheck) -> Iterator[None]:  # noqa: ANN401
+    """The two temporary views that the metric finds by name; they hold a plan and no data."""
+    rt, ro = prepare_views(spark, views["rt"], views["ro"], request)
+    rt.createOrReplaceTempView(f"{name}_rt")
+    ro.createOrReplaceTempView(f"{name}_ro")
+    try:
+        yield
+    finally:
+        spark.catalog.dropTempView(f"{name}_rt")
+        spark.catalog.dropTempView(f"{name}_ro")
+
+
+def _run(
+    suite: tuple[SuiteExpectation, ...], configured: list[Any], views: Mapping[str, Any]
+) -> tuple[ExpectationResult, ...]:
+    """Every expectation evaluated on its view; Great Expectations returns them in an order of its own."""
+    import great_expectations
+    from great_expectations.core import ExpectationSuite
+
+    context = great_expectations.get_context(mode="ephemeral")
+    context.enable_analytics(False)
+    context.variables.progress_bars = {"globally": False}
+    # Never persist: caching a join of Hudi relations can deadlock (FACTS 9).
+    source = context.data_sources.add_spark("etc", persist=False)
+    results: dict[int, ExpectationResult] = {}
+    for side in sorted({expectation.on for expectation in suite}):
+        chosen = [built for expectation, built in zip(suite, configured, strict=True) if expectation.on == side]
+        definition = source.add_dataframe_asset(side).add_batch_definition_whole_dataframe("whole")
+        batch = definition.get_batch(batch_parameters={"dataframe": views[side]})
+        outcome = batch.validate(ExpectationSuite(name=side, expectations=chosen), result_format="SUMMARY")
+        for result in outcome.results:
+            place = result.expectation_config.meta["etc"]
+            results[place] = read_result(suite[place], result.to_json_dict())
+    return tuple(results[place] for place in range(len(suite)))
+
+
+def _require_times(results: tuple[ExpectationResult, ...], views: Mapping[str, Any], request: DataCheck) -> None:
+    column = request.policy.event_time.column
+    for result in results:
+        if result.expectation == _CONTAINMENT and "rt" in views:
+            types = dict(views["rt"].dtypes)
+            require_readable(result.observed, column, types.get(column, "field of a struct"))

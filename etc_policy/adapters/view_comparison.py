@@ -1,0 +1,153 @@
+"""RT against RO in one pass over both: what is missing, different, doubled or a ghost, counted in a single join."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from etc_policy.adapters.comparable_sql import comparable
+from etc_policy.adapters.event_time_sql import event_time_ms
+from etc_policy.errors import TableError
+from etc_policy.verify.ports import DataCheck
+
+SAMPLE_SIZE = 20
+_KEY = ("_hoodie_partition_path", "_hoodie_record_key")
+
+
+def prepare_views(spark: Any, rt: Any, ro: Any, check: DataCheck) -> tuple[Any, Any]:  # noqa: ANN401 - DataFrames
+    """RT and RO with just what the comparison needs: key, values, and facts about the row.
+
+    Raises:
+        TableError: the event-time column is missing or of a type that holds no times.
+
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    source, event_ms = event_time_ms(rt.schema, check.policy.event_time)
+    rt_columns = {
+        "event_ms": event_ms,
+        "source_time": source.cast("string"),
+        "late": F.col("_late"),
+        "rt_values": _values(rt.schema),
+    }
+    ro_columns = {"newer": F.col("_late"), "open": F.col("_open"), "ro_values": _values(ro.schema)}
+    rt = _flag(spark, rt, F.col("_hoodie_commit_time"), check.late_commits, "_late")
+    ro = _flag(spark, ro, F.col("_hoodie_commit_time"), check.late_commits, "_late")
+    ro = _flag(spark, ro, F.substring_index("_hoodie_file_name", "_", 1), check.open_file_ids, "_open")
+    return _keyed(rt, rt_columns), _keyed(ro, ro_columns)
+
+
+def count_differences(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, Any]:  # noqa: ANN401
+    """Every count of the comparison; samples of the offending keys by a second pass, only where there are any."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    joined = _joined(rt, ro, threshold_ms)
+    facts = _facts()
+    row = joined.agg(
+        *[F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()],
+        F.max(F.when(facts["unreadable_event_times"], F.col("source_time"))).alias("unreadable_sample"),
+    ).first()
+    counts: dict[str, Any] = row.asDict()
+    wanted = [name for name in ("missing", "different", "deleted", "duplicate_keys") if counts[name]]
+    counts["samples"] = _samples(joined, facts, wanted, sample_size) if wanted and sample_size else {}
+    return counts
+
+
+def require_readable(counts: dict[str, Any], column: str, type_name: str) -> None:
+    """Raises TableError where values of the event-time column could not be read as times."""
+    if counts.get("unreadable_event_times"):
+        raise TableError(
+            "ETC232",
+            f"{counts['unreadable_event_times']} values of event-time column `{column}` (type `{type_name}`) cannot be "
+            f"read as times, for example `{counts['unreadable_sample']}`",
+            hint="set `unit` (s, ms, us) or `format` (a Spark datetime pattern) of the policy's `event_time_column`",
+        )
+
+
+def _values(schema: Any) -> Any:  # noqa: ANN401
+    from pyspark.sql import functions as F  # noqa: N812
+
+    fields = sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
+    return F.struct(*[comparable(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in fields])
+
+
+def _flag(spark: Any, frame: Any, value: Any, members: frozenset[str], name: str) -> Any:  # noqa: ANN401
+    """The frame with a column that says whether `value` is a member; many members travel as a broadcast table."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not members:
+        return frame.withColumn(name, F.lit(False))
+    listed = spark.createDataFrame([(member,) for member in sorted(members)], "_member string")
+    joined = frame.join(F.broadcast(listed), value == F.col("_member"), "left")
+    return joined.withColumn(name, F.col("_member").isNotNull()).drop("_member")
+
+
+def _keyed(frame: Any, columns: dict[str, Any]) -> Any:  # noqa: ANN401
+    from pyspark.sql import functions as F  # noqa: N812
+
+    partition, key = (F.col(name) for name in _KEY)
+    return frame.select(partition.alias("partition"), key.alias("key"), *[c.alias(n) for n, c in columns.items()])
+
+
+def _joined(rt: Any, ro: Any, threshold_ms: int) -> Any:  # noqa: ANN401
+    """Both sides by key, copies of one key numbered from 1; the windows' shuffle and sort serve the join too.
+
+    RT rows outside the promise go without their values, to keep the shuffle small.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    promised = F.coalesce(F.col("event_ms") <= threshold_ms, F.lit(False))
+    rt = rt.withColumn("promised", promised).withColumn("rt_values", F.when(F.col("promised"), F.col("rt_values")))
+    copy = F.row_number().over(Window.partitionBy("partition", "key").orderBy(F.lit(1)))
+    return rt.withColumn("rt_copy", copy).join(ro.withColumn("ro_copy", copy), ["partition", "key"], "full_outer")
+
+
+def _facts() -> dict[str, Any]:
+    """What may hold of a joined row, by the name of its count."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    in_rt, in_ro, promised = F.col("rt_copy").isNotNull(), F.col("ro_copy").isNotNull(), F.col("promised")
+    unequal = promised & in_ro & ~F.col("rt_values").eqNullSafe(F.col("ro_values"))
+    absent = promised & ~in_ro
+    ghost = in_ro & ~in_rt
+    first_pairing = F.coalesce(F.col("rt_copy"), F.lit(1)) == 1
+    return {
+        "rt_rows": in_rt & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
+        "ro_rows": in_ro & first_pairing,
+        "promised_rows": promised & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
+        "null_event_times": in_rt & F.col("source_time").isNull(),
+        "unreadable_event_times": in_rt & F.col("source_time").isNotNull() & F.col("event_ms").isNull(),
+        "missing": absent & ~F.col("late"),
+        "different": unequal & ~F.col("late"),
+        "late_rows": (absent | unequal) & F.col("late"),
+        "deleted": ghost & ~F.col("open") & ~F.col("newer"),
+        "deleted_not_yet_compacted": ghost & F.col("open") & ~F.col("newer"),
+        "newer_than_pinned": ghost & F.col("newer"),
+        "duplicate_keys": (F.col("ro_copy") == 2) & first_pairing,
+    }
+
+
+def _samples(joined: Any, facts: dict[str, Any], wanted: list[str], size: int) -> dict[str, list[dict[str, Any]]]:  # noqa: ANN401
+    """Up to `size` keys of each wanted kind, in the order of their keys; different rows name the columns."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    kinds = F.array_compact(F.array(*[F.when(facts[name], F.lit(name)) for name in wanted]))
+    rows = joined.withColumn("kind", F.explode(kinds)).select("kind", "partition", "key", _columns_that_differ(joined))
+    order = Window.partitionBy("kind").orderBy("partition", "key")
+    chosen = rows.withColumn("place", F.row_number().over(order)).where(F.col("place") <= size)
+    samples: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
+    for row in chosen.orderBy("kind", "place").collect():
+        sample = {"partition": row["partition"], "key": row["key"]}
+        samples[row["kind"]].append({**sample, "columns": row["columns"]} if row["kind"] == "different" else sample)
+    return samples
+
+
+def _columns_that_differ(joined: Any) -> Any:  # noqa: ANN401
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rt_type, ro_type = joined.schema["rt_values"].dataType, joined.schema["ro_values"].dataType
+    rt, ro = F.col("rt_values"), F.col("ro_values")
+    common = [name for name in rt_type.names if name in ro_type.names]
+    unequal = [F.when(~rt.getField(n).eqNullSafe(ro.getField(n)), F.lit(n)) for n in common]
+    return F.array_compact(F.array(*unequal)).alias("columns")

@@ -1,0 +1,101 @@
+"""`etc apply`: carries out a plan and verifies what it did."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from etc_policy.cli.applying import Applier
+from etc_policy.cli.moments import at_option
+from etc_policy.cli.options import common_options, select_policies
+from etc_policy.cli.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
+from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.cli.spark_confs import conf_option
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import UsageError
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.formats import count_of
+from etc_policy.plan.stages import Plan
+from etc_policy.publish.report import render_results
+from etc_policy.publish.results import RunResults
+from etc_policy.wiring import Environment, clock_ms, resolve_table
+
+
+@click.command("apply", short_help="Carry out a plan, then verify")
+@click.argument("plan_file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@common_options
+@at_option
+@conf_option
+@click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
+def command(
+    plan_file: Path | None,
+    project_dir: Path,
+    target_dir: Path,
+    select: tuple[str, ...],
+    output: str,
+    at_ms: int | None,
+    confs: Mapping[str, str],
+    yes: bool,
+) -> int:
+    """Carry out a plan, then verify.
+
+    With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
+    plan and asks. What an earlier run left half done is finished first. It may be killed at any moment and run again.
+
+    \b
+    Examples:
+      etc apply
+      etc apply --yes --output json
+      etc apply target/plan.json
+      etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g
+    """
+    manifest = load_manifest(project_dir)
+    environment = Environment(project_dir, progress_lines(), confs)
+    applier = Applier(environment, clock_ms() if at_ms is None else at_ms)
+    try:
+        plan_id = _apply(applier, plan_file, select_policies(manifest, select), yes=yes, quiet=output == "json")
+    finally:
+        environment.close()
+    results = RunResults(plan_id=plan_id, tables=tuple(applier.results))
+    text = results.model_dump_json(indent=2) + "\n"
+    write_text(target_dir / "run_results.json", text)
+    click.echo(text.rstrip() if output == "json" else render_results(results))
+    raise_all(applier.errors, applier.exit_codes())
+    return worst(applier.exit_codes())
+
+
+def _apply(applier: Applier, plan_file: Path | None, policies: tuple[Policy, ...], *, yes: bool, quiet: bool) -> str | None:
+    """Finish what is pending, then carry out the saved plan or a new one; returns the plan's id."""
+    environment = applier.environment
+    saved = load_plan(plan_file) if plan_file else None
+    if saved is not None and plan_file is not None:
+        policies = tuple(match_policies(saved, policies, plan_file).values())
+    elif not yes and not sys.stdin.isatty():
+        hint = "add `--yes`, or save a plan with `etc plan --out FILE` and apply that file"
+        raise UsageError("ETC604", "cannot ask: standard input is not a terminal", hint=hint)
+    applier.git_sha = environment.git_sha()
+    located = [resolve_table(environment, policy) for policy in policies]
+    ready = [policy for policy in located if applier.finish_pending(policy)]
+    plan = saved or plan_tables(environment, ready, applier.now_ms, read_stats=True)
+    if saved is None and not _confirmed(plan, yes=yes, quiet=quiet):
+        return plan.plan_id
+    by_name = {policy.name: policy for policy in ready}
+    for table in plan.tables:
+        if table.policy in by_name:
+            applier.apply(by_name[table.policy], table, plan.plan_id)
+    applier.errors.extend(refusal_errors(plan, ready))
+    return plan.plan_id
+
+
+def _confirmed(plan: Plan, *, yes: bool, quiet: bool) -> bool:
+    """Show the plan and ask; nothing is asked where nothing would change."""
+    if not quiet:
+        click.echo(explain_plan(plan) + "\n", err=True)
+    if yes or not plan.has_changes:
+        return True
+    due = sum(table.action == "compact" for table in plan.tables)
+    return click.confirm(f"Compact {count_of(due, 'table')}?", err=True)

@@ -1,0 +1,55 @@
+"""`etc freshness`: how far each table's RO view is complete now, from metadata alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from etc_policy.cli.moments import at_option, iso_time
+from etc_policy.cli.options import common_options, select_policies
+from etc_policy.cli.planning import place, raise_all
+from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.errors import EtcError, ExitCode
+from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.report import render_freshness
+from etc_policy.publish.results import FreshnessReport, TableFreshness
+from etc_policy.wiring import Environment, clock_ms
+
+
+@click.command("freshness", short_help="How far each table is complete, without Spark")
+@common_options
+@at_option
+def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, at_ms: int | None) -> int:
+    """How far each table is complete, without Spark.
+
+    Each table passes, warns or fails by the lag of its completeness behind now. Exits with 1 when a table is beyond its
+    limit or nothing is known of it. The report is written to target/freshness.json too.
+
+    \b
+    Examples:
+      etc freshness
+      etc freshness --output json | jq '.tables[] | {policy, status, lag_seconds}'
+    """
+    policies = select_policies(load_manifest(project_dir), select)
+    environment = Environment(project_dir, progress_lines())
+    now_ms = clock_ms() if at_ms is None else at_ms
+    tables: list[TableFreshness] = []
+    errors: list[EtcError] = []
+    try:
+        for policy in policies:
+            try:
+                tables.append(table_freshness(policy, environment.read_state(policy), now_ms))
+            except EtcError as error:
+                error.where = error.where or place(policy.source, policy.name)
+                errors.append(error)
+                tables.append(unreadable(policy, error.message))
+    finally:
+        environment.close()
+    report = FreshnessReport(observed_at=iso_time(now_ms), tables=tuple(tables))
+    text = report.model_dump_json(indent=2)
+    write_text(target_dir / "freshness.json", text + "\n")
+    click.echo(text if output == "json" else render_freshness(report))
+    raise_all(errors)
+    return ExitCode.FAILED if any(table.status in ("error", "unknown") for table in tables) else ExitCode.DONE

@@ -1,0 +1,54 @@
+"""`etc init`: a project to start from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from etc_policy.cli.options import WRITE_CODE, debug_option, examples, output_option
+from etc_policy.declare.templates import read_template
+from etc_policy.errors import EngineError, UsageError
+
+EXISTS_CODE = "ETC004"
+
+#: File of the project -> file of the template.
+_FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md", ".gitignore": "gitignore"}
+
+
+@click.command(
+    "init",
+    short_help="Begin a project with one commented policy",
+    epilog=examples("etc init warehouse", "etc init ."),
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@output_option
+@debug_option
+def command(directory: Path, output: str) -> None:
+    """Begin a project with one commented policy.
+
+    Makes DIR with policies/orders.yml, a README and a .gitignore. An existing file is never overwritten.
+    """
+    present = [name for name in _FILES if (directory / name).exists()]
+    if present:
+        hint = "name another folder, or add policy files to this one by hand"
+        raise UsageError(EXISTS_CODE, f"`{directory / present[0]}` is already there", hint=hint)
+    try:
+        written = [_write(directory / name, source) for name, source in _FILES.items()]
+    except OSError as error:
+        raise EngineError(WRITE_CODE, f"cannot write to `{directory}`", cause=str(error)) from error
+    if output == "json":
+        click.echo(json.dumps({"schema_version": 1, "files": [str(path) for path in written]}, indent=2))
+        return
+    for path in written:
+        click.echo(path)
+    click.echo(f"\nnext: edit {written[0]}, then run `etc parse --project-dir {directory}`", err=True)
+
+
+def _write(path: Path, source: str) -> Path:
+    """The file, newly made; one that appeared meanwhile is not overwritten."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(read_template(f"project/{source}"))
+    return path

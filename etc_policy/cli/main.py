@@ -1,0 +1,165 @@
+"""The entry point: finds the command, and is the only place that prints errors and sets the exit code.
+
+A command returns its ExitCode, or None for done. Nothing heavy is imported before a command is chosen.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import click
+
+from etc_policy import __version__
+from etc_policy.errors import EtcError, ExitCode, Issue, UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+#: Every command: where it is, and its line in `etc --help` (a test holds the two equal).
+COMMANDS = {
+    "init": ("etc_policy.cli.init:command", "Begin a project with one commented policy"),
+    "parse": ("etc_policy.cli.parse:command", "Check the project's files"),
+    "compile": ("etc_policy.cli.compile:command", "Write the manifest and the writers' options"),
+    "plan": ("etc_policy.cli.plan:command", "Show what would be compacted, and save it"),
+    "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
+    "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),
+    "freshness": ("etc_policy.cli.freshness:command", "How far each table is complete, without Spark"),
+    "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
+}
+
+USAGE_CODE = "ETC001"
+UNEXPECTED_CODE = "ETC009"
+INTERRUPTED = 130
+
+_EXIT_CODES = """\b
+Exit codes:
+  0 done           1 a policy or a verdict failed   2 changes (plan --detailed-exitcode)
+  3 engine or IO   4 a retry may help              64 usage
+"""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is run; help and completion come from the registry."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the order of work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None for an unknown name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, from the registry alone."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command of the first argument; an unknown one is a usage error that names the nearest."""
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"the commands are {', '.join(COMMANDS)}"
+            raise UsageError(USAGE_CODE, f"there is no command `{args[0][:60]}`", hint=hint)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names that begin with what is typed; no command is imported."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        found = [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_EXIT_CODES,
+)
+@click.version_option(__version__, prog_name="etc", message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error.")
+@click.pass_context
+def cli(context: click.Context) -> int | None:
+    """Event-time-based compaction for Apache Hudi, declared in YAML.
+
+    Policies are files under policies/; `etc init` begins a project. Data goes to stdout, all else to stderr.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    click.echo(context.get_help(), err=True)
+    return ExitCode.USAGE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs `etc` and returns its exit code; errors are printed to stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = ExitCode.ENGINE
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        code = INTERRUPTED
+    except EtcError as error:
+        code = _print_error(error, debug)
+    except Exception as error:  # the last line of defence: one line for the reader, the stack on request
+        code = _print_unexpected(error, debug)
+    return int(code)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        result = cli.main(arguments, prog_name="etc", standalone_mode=False)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "etc"
+        hint = f"run `{command} --help`"
+        raise UsageError(USAGE_CODE, _sentence(error.format_message()), hint=hint) from error
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _sentence(message: str) -> str:
+    """Click's message in our form: no capital, no full stop."""
+    text = message.strip().removesuffix(".")
+    return text[:1].lower() + text[1:]
+
+
+def _print_error(error: EtcError, debug: bool) -> int:
+    click.echo("\n\n".join(str(issue) for issue in error.issues), err=True)
+    if error.cause:
+        click.echo(f"\ncause: {error.cause.strip()}", err=True)
+    if debug:
+        click.echo("\n" + "".join(traceback.format_exception(error)).rstrip(), err=True)
+    return error.exit_code
+
+
+def _print_unexpected(error: Exception, debug: bool) -> int:
+    text = " ".join(str(error).split()) or "no message"
+    message = f"unexpected {type(error).__name__}: {text[:500]}"
+    hint = None if debug else "run again with `--debug` for the stack, and report it"
+    click.echo(str(Issue(UNEXPECTED_CODE, message, hint=hint)), err=True)
+    if debug:
+        click.echo("\n" + "".join(traceback.format_exception(error)).rstrip(), err=True)
+    return ExitCode.ENGINE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

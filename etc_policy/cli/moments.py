@@ -1,0 +1,42 @@
+"""`--at`: what counts as now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Moment(click.ParamType[int]):
+    """Epoch milliseconds or ISO 8601; a time without a zone is UTC."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The moment in epoch milliseconds."""
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        if text.lstrip("-").isdigit():
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"`{text}` is neither epoch milliseconds nor ISO 8601, such as 2013-01-01T18:30:00Z", param, ctx)
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+
+at_option = click.option(
+    "--at",
+    "at_ms",
+    type=Moment(),
+    help="Take this as now: epoch ms or ISO 8601. It moves the threshold, never an instant.",
+)
+
+
+def iso_time(epoch_ms: int) -> str:
+    """An epoch time in ISO 8601, UTC."""
+    return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

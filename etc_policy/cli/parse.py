@@ -1,0 +1,65 @@
+"""`etc parse`: is everything in the project's files right?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from etc_policy.cli.options import common_options, examples, select_policies
+from etc_policy.cli.project import check_files, counted, load_manifest
+from etc_policy.errors import ExitCode, Issue, PolicyError
+
+
+@click.command(
+    "parse",
+    short_help="Check the project's files",
+    epilog=examples("etc parse", "etc parse --project-dir warehouse", "etc parse --select orders_ro --output json"),
+)
+@common_options
+def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str) -> ExitCode:
+    """Check the project's files.
+
+    Reads every file under policies/ and prints all that is wrong, each with its place. Nothing is written, no table is
+    touched.
+    """
+    if output == "json":
+        return _print_json(project_dir, select)
+    manifest = load_manifest(project_dir)
+    policies = select_policies(manifest, select)
+    disabled = len(manifest.policies) - len(policies) if not select else 0
+    click.echo(f"{counted(len(policies), 'policy')} OK" + (f", {disabled} disabled" if disabled else ""))
+    return ExitCode.DONE
+
+
+def _print_json(project_dir: Path, select: tuple[str, ...]) -> ExitCode:
+    """Policies and issues to stdout, so that an editor or a CI can read them; the issues alone where there are errors."""
+    try:
+        _, issues = check_files(project_dir)
+    except PolicyError as error:
+        issues = error.issues
+    failed = any(issue.level == "error" for issue in issues)
+    policies = () if failed else select_policies(load_manifest(project_dir), select)
+    answer = {
+        "schema_version": 1,
+        "policies": [{"policy": policy.name, "table": policy.table, "source": policy.source} for policy in policies],
+        "issues": [_issue_fields(issue) for issue in issues],
+    }
+    click.echo(json.dumps(answer, indent=2))
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _issue_fields(issue: Issue) -> dict[str, Any]:
+    where = issue.where
+    return {
+        "level": issue.level,
+        "code": str(issue.code),
+        "message": issue.message,
+        "path": where.path if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "policy": where.object_name if where else None,
+        "hint": issue.hint,
+    }

@@ -1,0 +1,63 @@
+"""`etc plan`: what would be compacted, and why; nothing is touched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from etc_policy.cli.moments import at_option
+from etc_policy.cli.options import common_options, select_policies
+from etc_policy.cli.planning import plan_tables, raise_all, refusal_errors
+from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.errors import ExitCode
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.wiring import Environment, clock_ms
+
+
+@click.command("plan", short_help="Show what would be compacted, and save it")
+@common_options
+@at_option
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Save the plan to this file for `etc apply FILE`.")
+@click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
+@click.option("--explain", is_flag=True, help="Say for each slice what is merged, and how the instant was found.")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
+def command(
+    project_dir: Path,
+    target_dir: Path,
+    select: tuple[str, ...],
+    output: str,
+    at_ms: int | None,
+    out: Path | None,
+    read_stats: bool,
+    explain: bool,
+    detailed_exitcode: bool,
+) -> int:
+    """Show what would be compacted, and save it.
+
+    Reads the tables' metadata without Spark. The plan is saved as target/plan.json too. A table that cannot be
+    compacted now is refused with its reason, and the others are planned all the same.
+
+    \b
+    Examples:
+      etc plan
+      etc plan --select orders_ro --explain
+      etc plan --out orders.plan.json && etc apply orders.plan.json
+      etc plan --at 2013-01-02T01:00:00Z --output json | jq '.tables[].action'
+    """
+    policies = select_policies(load_manifest(project_dir), select)
+    environment = Environment(project_dir, progress_lines())
+    now_ms = clock_ms() if at_ms is None else at_ms
+    try:
+        plan = plan_tables(environment, policies, now_ms, read_stats=read_stats)
+    finally:
+        environment.close()
+    text = plan.model_dump_json(indent=2) + "\n"
+    for path in {target_dir / "plan.json", out or target_dir / "plan.json"}:
+        write_text(path, text)
+    click.echo(text.rstrip() if output == "json" else explain_plan(plan, explain=explain))
+    if out is not None:
+        click.echo(f"Saved: etc apply {out}", err=True)
+    raise_all(refusal_errors(plan, policies))
+    return ExitCode.CHANGES if detailed_exitcode and plan.has_changes else ExitCode.DONE

@@ -1,0 +1,123 @@
+"""Plans over many tables: one table's trouble never hides another's plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from etc_policy.cli.moments import iso_time
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.stages import Plan, SeenState, TablePlan, make_plan
+from etc_policy.wiring import Environment, clock_ms
+
+#: Refusals that another run may not meet.
+_RETRY_CODES = frozenset({"pending_service", "pending_own_plan", "writer_in_flight", "too_young", "ETC401"})
+
+
+def plan_tables(environment: Environment, policies: Iterable[Policy], now_ms: int, *, read_stats: bool) -> Plan:
+    """The plan over all policies; a table that cannot be read is refused in it, with the reason."""
+    tables = tuple(plan_table(environment, policy, now_ms, read_stats=read_stats) for policy in policies)
+    return make_plan(iso_time(clock_ms()), tables)
+
+
+def plan_table(environment: Environment, policy: Policy, now_ms: int, *, read_stats: bool) -> TablePlan:
+    """One table's plan, a refusal where the table cannot be read."""
+    try:
+        state = environment.read_state(policy, read_stats=read_stats)
+    except EtcError as error:
+        return _unreadable(policy, now_ms, error)
+    return build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms())
+
+
+def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
+    return TablePlan(
+        policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
+        base_path=policy.table,
+        table_version=0,
+        granularity=policy.granularity,
+        action="refused",
+        reason=error.message,
+        reason_code=error.code,
+        threshold_ms=now_ms - policy.data_latency_ms,
+        seen=SeenState(properties_fingerprint="", last_completed=None, instants_completed=()),
+        hints=tuple(issue.hint for issue in error.issues if issue.hint),
+    )
+
+
+def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
+    """The refusals of a plan as errors, each at the place of its policy."""
+    sources = {policy.name: policy.source for policy in policies}
+    return [_refusal(table, sources.get(table.policy)) for table in plan.tables if table.action == "refused"]
+
+
+def _refusal(table: TablePlan, source: str | None) -> EtcError:
+    kind = RetryableError if table.reason_code in _RETRY_CODES else EtcError
+    code = table.reason_code if (table.reason_code or "").startswith("ETC") else "ETC405"
+    message = f"`{table.policy}` cannot be compacted now: {table.reason}"
+    hint = table.hints[0] if table.hints else None
+    return kind(code or "ETC405", message, where=place(source, table.policy), hint=hint)
+
+
+def place(source: str | None, name: str) -> Where | None:
+    """A policy's `file:line:column` as a place."""
+    if source is None:
+        return None
+    path, line, column = source.rsplit(":", 2)
+    return Where(path, int(line), int(column), name)
+
+
+def raise_all(errors: Sequence[EtcError], codes: Iterable[ExitCode] = ()) -> None:
+    """Raise the gathered errors as one; returns when there is none."""
+    if errors:
+        raise SeveralErrors(errors, worst([*codes, *(error.exit_code for error in errors)]))
+
+
+def worst(codes: Iterable[ExitCode]) -> ExitCode:
+    """The exit code that says most: an engine's failure, then a failed verdict, then a retry."""
+    order = (ExitCode.ENGINE, ExitCode.FAILED, ExitCode.RETRY, ExitCode.CHANGES)
+    found = set(codes)
+    return next((code for code in order if code in found), ExitCode.DONE)
+
+
+def load_plan(path: Path) -> Plan:
+    """A saved plan.
+
+    Raises:
+        UsageError: no such file, not a plan of this version, or edited since it was saved.
+
+    """
+    try:
+        plan = Plan.model_validate(json.loads(path.read_text("utf-8")))
+    except OSError as error:
+        raise UsageError("ETC601", f"cannot read the plan file: {error.strerror}", where=Where(str(path))) from error
+    except (ValueError, ValidationError) as error:
+        hint = "save a new one with `etc plan --out FILE`"
+        raise UsageError("ETC602", "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint) from error
+    if plan.computed_id != plan.plan_id:
+        hint = "a plan is carried out exactly as it was made; save a new one with `etc plan --out FILE`"
+        raise UsageError("ETC603", "the plan file was edited: its content does not match its id", where=Where(str(path)), hint=hint)
+    return plan
+
+
+def match_policies(plan: Plan, policies: Iterable[Policy], path: Path) -> dict[str, Policy]:
+    """The policy of each table in a saved plan.
+
+    Raises:
+        StalePlanError: a policy is gone, was changed, or names another table than the plan does.
+
+    """
+    known = {policy.name: policy for policy in policies}
+    for table in plan.tables:
+        policy = known.get(table.policy)
+        if policy is None:
+            raise StalePlanError("ETC406", f"the plan is for a policy `{table.policy}` that this project does not have", where=Where(str(path)))
+        if policy.fingerprint != table.policy_fingerprint:
+            message = f"policy `{table.policy}` was changed since the plan was made"
+            raise StalePlanError("ETC407", message, where=Where(str(path)), hint="plan again")
+    return {table.policy: known[table.policy] for table in plan.tables}

@@ -1,0 +1,65 @@
+"""What the commands share on their way from a project folder to a manifest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from etc_policy.cli.options import WRITE_CODE
+from etc_policy.compile.manifest import Manifest
+from etc_policy.compile.resolve import check_project, compile_project
+from etc_policy.declare.project import ProjectFiles
+from etc_policy.declare.reading import read_project
+from etc_policy.declare.suites import suite_names
+from etc_policy.errors import EngineError, Issue
+
+
+def check_files(project_dir: Path) -> tuple[ProjectFiles, tuple[Issue, ...]]:
+    """The project as read, and every issue of it, errors and warnings.
+
+    Raises:
+        PolicyError: there is no `policies` folder, or nothing in it.
+
+    """
+    files = read_project(str(project_dir), os.environ)
+    return files, check_project(files, suite_names(project_dir))
+
+
+def load_manifest(project_dir: Path) -> Manifest:
+    """The project's manifest; warnings go to stderr.
+
+    Raises:
+        PolicyError: the project has errors; carries all of them.
+
+    """
+    files, issues = check_files(project_dir)
+    for issue in issues:
+        if issue.level == "warning":
+            click.echo(f"{issue}\n", err=True)
+    return compile_project(files, suite_names(project_dir))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes the file in one step: a reader sees the old text or the new one.
+
+    Raises:
+        EngineError: the file or its folder cannot be written.
+
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        hint = "name another folder by `--target-dir`"
+        raise EngineError(WRITE_CODE, f"cannot write `{path}`", hint=hint, cause=str(error)) from error
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 policy`, `2 policies`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"

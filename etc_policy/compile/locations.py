@@ -1,0 +1,48 @@
+"""The text of `table:` as a location: base path, URI or catalog name; two texts of one table have one identity."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_WORD = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`/]+`)"
+_CATALOG_NAME = re.compile(rf"{_WORD}\.{_WORD}")
+_LONG_CATALOG_NAME = re.compile(rf"{_WORD}(?:\.{_WORD}){{2,}}")
+_S3 = re.compile(r"s3[an]?://")
+
+
+def is_catalog_name(table: str) -> bool:
+    """Whether the text is `db.table` of the Spark catalog."""
+    return _CATALOG_NAME.fullmatch(table) is not None
+
+
+def location_fault(table: str) -> tuple[str, str] | None:
+    """What is wrong with the text, and a hint; None where it can be a location."""
+    if table != table.strip() or any(ord(character) < ord(" ") for character in table):
+        return "has white space round it or a control character", "remove it"
+    if table.startswith("~"):
+        return "begins with `~`, which is not expanded", "write the whole path, or \"{{ env_var('HOME') }}/...\""
+    if _LONG_CATALOG_NAME.fullmatch(table):
+        return "has more than two parts", f"write `db.table` of the Spark catalog, or `./{table}` for a folder"
+    return None
+
+
+def resolve_location(table: str, project_dir: str) -> str:
+    """The table with a relative path made absolute against the project; URIs and catalog names stay as written."""
+    if _URI.match(table) or is_catalog_name(table):
+        return table
+    return posixpath.normpath(posixpath.join(project_dir, table))
+
+
+def location_identity(location: str) -> str:
+    """The same text for every way of writing one resolved location (schemes of S3, `file:`, doubled slashes)."""
+    if is_catalog_name(location):
+        return location.replace("`", "").lower()
+    plain = _S3.sub("s3://", location)
+    scheme, _, path = plain.partition(":/") if _URI.match(plain) else ("file", "", plain)
+    normal = posixpath.normpath("/" + path.lstrip("/"))
+    if scheme.lower() in ("file", "local"):
+        return normal
+    host = "" if path.startswith("/") else "/"
+    return f"{scheme.lower()}:{host}{normal}"

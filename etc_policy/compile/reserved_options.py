@@ -1,0 +1,65 @@
+"""Hudi options that a policy may not set, each with the reason: compaction here is right only while they hold."""
+
+from __future__ import annotations
+
+from etc_policy.declare.codes import Code
+
+_TABLE = "is a property of the table, which a compaction never changes"
+_METADATA = "is taken from the table: a client with other settings drops or builds its indexes"
+_SCHEDULE = "is decided by this policy: it says when and what is compacted"
+_ALONE = "is fixed: a run compacts and starts no other service"
+_SAFETY = "is fixed, so that two runs of `etc apply` cannot harm each other"
+
+#: Prefix (ends in a dot) or whole key -> reason.
+RESERVED = {
+    "hoodie.table.": _TABLE,
+    "hoodie.base.path": _TABLE,
+    "hoodie.record.merge.": _TABLE,
+    "hoodie.write.table.version": _TABLE,
+    "hoodie.write.auto.upgrade": _TABLE,
+    "hoodie.metadata.": _METADATA,
+    "hoodie.compact.": _SCHEDULE,
+    "hoodie.compaction.strategy": _SCHEDULE,
+    "hoodie.datasource.compaction.": _SCHEDULE,
+    "hoodie.log.compaction.": _SCHEDULE,
+    "hoodie.clustering.inline": _ALONE,
+    "hoodie.clustering.async.": _ALONE,
+    "hoodie.clean.automatic": _ALONE,
+    "hoodie.archive.automatic": _ALONE,
+    "hoodie.embed.timeline.server": _ALONE,
+    "hoodie.client.heartbeat.": _SAFETY,
+    "hoodie.write.concurrency.mode": _SAFETY,
+    "hoodie.clean.failed.writes.policy": _SAFETY,
+    "hoodie.rollback.": _SAFETY,
+}
+_LOCK_PREFIX = "hoodie.write.lock."
+_HINTS = {
+    "hoodie.logfile.max.size": "write `log_file_max_size`",
+    "hoodie.payload.event.time.field": "write `event_time_column`",
+}
+
+
+def option_fault(key: str) -> tuple[Code, str, str] | None:
+    """Code, reason and hint where the option may not stand in `hudi_options`."""
+    if not key.startswith("hoodie."):
+        hint = f"write `hoodie.{key.removeprefix('spark.hoodie.')}`" if key.startswith("spark.hoodie.") else None
+        return (
+            Code.NOT_AN_OPTION,
+            "is no option of Hudi",
+            hint or "only options that begin with `hoodie.` are passed on",
+        )
+    if key.startswith(_LOCK_PREFIX):
+        return Code.RESERVED_OPTION, "is a lock option of the writers", "move it to `writer.lock`"
+    if key in _HINTS:
+        return Code.RESERVED_OPTION, "has a key of its own", _HINTS[key]
+    for reserved, reason in RESERVED.items():
+        if key == reserved or (reserved.endswith(".") and key.startswith(reserved)):
+            return Code.RESERVED_OPTION, reason, "remove it"
+    return None
+
+
+def lock_option_fault(key: str) -> tuple[str, str] | None:
+    """Reason and hint where the option may not stand in `writer.lock`."""
+    if key.startswith(_LOCK_PREFIX):
+        return None
+    return "is no lock option", f"lock options begin with `{_LOCK_PREFIX}`; others go to `hudi_options`"

@@ -1,0 +1,70 @@
+"""From declared policies to the manifest: rules checked, defaults filled in, paths absolute, options as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from etc_policy.compile.locations import resolve_location
+from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Verify, Writer
+from etc_policy.compile.rules import RULES, Project
+from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
+from etc_policy.declare.schema import OptionValue
+from etc_policy.errors import Issue, PolicyError
+
+
+def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Issue, ...]:
+    """Every issue of the project, errors and warnings, in the order of their places."""
+    project = Project(files.project_dir, files.policies, frozenset(known_suites))
+    found = [*files.issues, *(issue for rule in RULES for issue in rule(project))]
+    return tuple(sorted(found, key=_place))
+
+
+def compile_project(files: ProjectFiles, known_suites: Iterable[str]) -> Manifest:
+    """The manifest of the project's policies, sorted by name.
+
+    Raises:
+        PolicyError: the project has errors; carries all of them, and no warnings.
+
+    """
+    errors = [issue for issue in check_project(files, known_suites) if issue.level == "error"]
+    if errors:
+        raise PolicyError(errors)
+    policies = (resolve_policy(policy, files.project_dir) for policy in files.policies)
+    return Manifest(policies=tuple(sorted(policies, key=lambda policy: policy.name)))
+
+
+def resolve_policy(policy: DeclaredPolicy, project_dir: str) -> Policy:
+    """The policy in plain units; a relative table path is taken from `project_dir`."""
+    declared = policy.declaration
+    limits = declared.freshness
+    return Policy(
+        name=declared.name,
+        description=declared.description,
+        table=resolve_location(declared.table, project_dir),
+        event_time=EventTime(**declared.event_time_column.model_dump()),
+        data_latency_ms=declared.data_latency,
+        log_file_max_bytes=declared.log_file_max_size,
+        strategy=declared.strategy.type,
+        granularity=declared.strategy.granularity,
+        freshness=Freshness(
+            target_ms=limits.target, warn_after_ms=limits.warn_after, error_after_ms=limits.error_after
+        ),
+        verify=Verify(**declared.verify.model_dump()),
+        writer=Writer(
+            index=declared.writer.index, lock=_texts(declared.writer.lock), compaction=declared.writer.compaction
+        ),
+        hudi_options=_texts(declared.hudi_options),
+        tags=declared.tags,
+        enabled=declared.enabled,
+        source=policy.source,
+    )
+
+
+def _texts(options: Mapping[str, OptionValue]) -> dict[str, str]:
+    """Options as Hudi reads them: text, booleans in lower case."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
+
+
+def _place(issue: Issue) -> tuple[str, int, int]:
+    where = issue.where
+    return (where.path, where.line or 0, where.column or 0) if where else ("", 0, 0)

@@ -1,0 +1,162 @@
+"""What must hold between values, policies and suites; each rule yields its issues and raises nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from etc_policy.compile.formats import format_fault
+from etc_policy.compile.locations import location_fault, location_identity, resolve_location
+from etc_policy.compile.reserved_options import lock_option_fault, option_fault
+from etc_policy.declare.codes import Code
+from etc_policy.declare.project import DeclaredPolicy
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import Issue
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What a rule looks at: every policy that is right by itself, and the suites that exist."""
+
+    project_dir: str
+    policies: tuple[DeclaredPolicy, ...]
+    suites: frozenset[str]
+
+
+Rule: TypeAlias = Callable[[Project], Iterator[Issue]]
+
+
+def names_are_unique(project: Project) -> Iterator[Issue]:
+    """No two policies of the project have one name."""
+    first: dict[str, DeclaredPolicy] = {}
+    for policy in project.policies:
+        name = policy.declaration.name
+        if name in first:
+            message = f"two policies are named `{name}`, the first at {first[name].source}"
+            yield Issue(Code.DUPLICATE_POLICY, message, policy.where("name"), "rename one of them")
+        first.setdefault(name, policy)
+
+
+def tables_have_one_policy(project: Project) -> Iterator[Issue]:
+    """No two enabled policies govern one table, however it is written."""
+    first: dict[str, DeclaredPolicy] = {}
+    for policy in project.policies:
+        if not policy.declaration.enabled:
+            continue
+        location = resolve_location(policy.declaration.table, project.project_dir)
+        owner = first.setdefault(location_identity(location), policy)
+        if owner is not policy:
+            message = f"the table `{policy.declaration.table}` already has the policy `{owner.declaration.name}`"
+            hint = f"remove one, or set `enabled: false` in one; the first is at {owner.source}"
+            yield Issue(Code.SHARED_TABLE, message, policy.where("table"), hint)
+
+
+def tables_are_locations(project: Project) -> Iterator[Issue]:
+    """Every `table` is a path, a URI or `db.table`."""
+    for policy in project.policies:
+        fault = location_fault(policy.declaration.table)
+        if fault is not None:
+            message = f"the table `{policy.declaration.table.strip()[:60]}` {fault[0]}"
+            yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
+
+
+def freshness_can_be_met(project: Project) -> Iterator[Issue]:
+    """No limit of freshness is below `data_latency`: completeness never comes nearer to now than that."""
+    for policy in project.policies:
+        latency, limits = policy.declaration.data_latency, policy.declaration.freshness
+        for key, limit in limits:
+            if limit is not None and limit < latency:
+                meaning = "can never be met" if key == "target" else "is always exceeded"
+                message = f"`freshness.{key}` {meaning}: it is shorter than `data_latency`"
+                hint = "the view cannot be complete for events that may still arrive; raise it or lower `data_latency`"
+                yield Issue(Code.TARGET_TOO_SHORT, message, policy.where("freshness", key), hint)
+        if limits.target is not None and limits.target == latency:
+            message = "`freshness.target` equals `data_latency`, which leaves no time to compact"
+            hint = "add the time between two runs and that of a run to the target"
+            where = policy.where("freshness", "target")
+            yield Issue(Code.NO_TIME_TO_COMPACT, message, where, hint, level="warning")
+
+
+def freshness_is_ordered(project: Project) -> Iterator[Issue]:
+    """`warn_after` comes before `error_after`, and `error_after` not before `target`."""
+    for policy in project.policies:
+        limits = policy.declaration.freshness
+        where = policy.where("freshness", "error_after")
+        if limits.error_after is None:
+            continue
+        if limits.warn_after is not None and limits.warn_after >= limits.error_after:
+            message = "`freshness.error_after` must be longer than `freshness.warn_after`"
+            yield Issue(Code.FRESHNESS_ORDER, message, where, "a warning comes before the error")
+        if limits.target is not None and limits.error_after < limits.target:
+            message = "`freshness.error_after` must not be shorter than `freshness.target`"
+            yield Issue(Code.FRESHNESS_ORDER, message, where, "an error means that the target was missed")
+
+
+def event_time_is_readable(project: Project) -> Iterator[Issue]:
+    """An event-time column has a unit (integers) or a pattern (text), not both, and the pattern is Spark's."""
+    for policy in project.policies:
+        column = policy.declaration.event_time_column
+        if column.unit is not None and column.format is not None:
+            message = "`unit` and `format` exclude each other: `unit` is for integer columns, `format` for text"
+            where = policy.where("event_time_column", "format", at_key=True)
+            yield Issue(Code.UNIT_AND_FORMAT, message, where, "keep the one that fits the column")
+        fault = format_fault(column.format) if column.format is not None else None
+        if fault is not None:
+            hint = "Spark patterns look like `yyyy-MM-dd HH:mm:ss`"
+            yield Issue(Code.BAD_FORMAT, fault, policy.where("event_time_column", "format"), hint)
+
+
+def hudi_options_are_free(project: Project) -> Iterator[Issue]:
+    """`hudi_options` holds options of Hudi only, and none that the policy or the table decides."""
+    for policy in project.policies:
+        for key in policy.declaration.hudi_options:
+            fault = option_fault(key)
+            if fault is not None:
+                where = policy.where("hudi_options", key, at_key=True)
+                yield Issue(fault[0], f"the option `{key[:80]}` {fault[1]}", where, fault[2])
+
+
+def lock_options_are_locks(project: Project) -> Iterator[Issue]:
+    """`writer.lock` holds lock options only."""
+    for policy in project.policies:
+        for key in policy.declaration.writer.lock:
+            fault = lock_option_fault(key)
+            if fault is not None:
+                where = policy.where("writer", "lock", key, at_key=True)
+                yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
+
+
+def suites_exist(project: Project) -> Iterator[Issue]:
+    """Every policy names a suite that there is."""
+    for policy in project.policies:
+        suite = policy.declaration.verify.suite
+        if suite not in project.suites:
+            known = ", ".join(f"`{name}`" for name in sorted(project.suites))
+            hint = did_you_mean(suite, project.suites) or f"the suites are {known}; own ones go to `suites/<name>.yml`"
+            message = f"there is no suite `{suite[:60]}`"
+            yield Issue(Code.UNKNOWN_SUITE, message, policy.where("verify", "suite"), hint)
+
+
+def writers_leave_compaction(project: Project) -> Iterator[Issue]:
+    """Warns where the table's writers compact on their own, whatever the policy says."""
+    for policy in project.policies:
+        kind = policy.declaration.writer.compaction
+        if kind != "none":
+            message = f"the table's writers compact on their own (`{kind}`), past what this policy decides"
+            hint = "give the writers the options that `etc compile` writes, then set `compaction: none`"
+            yield Issue(Code.WRITER_COMPACTS, message, policy.where("writer", "compaction"), hint, level="warning")
+
+
+RULES: tuple[Rule, ...] = (
+    names_are_unique,
+    tables_have_one_policy,
+    tables_are_locations,
+    freshness_can_be_met,
+    freshness_is_ordered,
+    event_time_is_readable,
+    hudi_options_are_free,
+    lock_options_are_locks,
+    suites_exist,
+    writers_leave_compaction,
+)

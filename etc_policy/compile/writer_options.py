@@ -1,0 +1,81 @@
+"""The options that a policy asks of its table's writers, in the forms in which writers take options.
+
+Spark SQL takes them from the session as `spark.hoodie.*`; the DataFrame writer does not (measured with Hudi 1.2.0) and
+needs them as `.options`; Hudi Streamer takes a properties file.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+
+from etc_policy.compile.manifest import Policy
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+_KEY_ESCAPES = {" ": "\\ ", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"}
+_PRINTABLE_ASCII = range(0x20, 0x7F)
+
+_COMMENTS = {
+    "hoodie.compact.inline": "Compaction is left to `etc apply`.",
+    "hoodie.write.track.event.time.watermark": (
+        "Records each log file's smallest event time in the commit, for planning without a JVM.\n"
+        "Works for columns of 10-digit seconds or 13-digit milliseconds."
+    ),
+    "hoodie.record.merge.mode": "Event times are recorded in this mode only; an existing table keeps the mode it has.",
+    "hoodie.logfile.max.size": "Smaller log files make finer cuts.",
+}
+
+
+def writer_options(policy: Policy) -> dict[str, str]:
+    """The options by name, in the order in which they are shown: compaction off, event times on, log file size, lock."""
+    options = {
+        "hoodie.compact.inline": "false",
+        "hoodie.compact.schedule.inline": "false",
+        "hoodie.datasource.compaction.async.enable": "false",
+        "hoodie.write.track.event.time.watermark": "true",
+        "hoodie.payload.event.time.field": policy.event_time.column,
+        "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+    }
+    if policy.log_file_max_bytes is not None:
+        options["hoodie.logfile.max.size"] = str(policy.log_file_max_bytes)
+    return {**options, **dict(sorted(policy.writer.lock.items()))}
+
+
+def render_properties(policy: Policy) -> str:
+    """A Java properties file, for Hudi Streamer's `--props` and Hudi's tools."""
+    lines = [f"# Options for the writers of policy {policy.name}, made by `etc compile`."]
+    for key, value in writer_options(policy).items():
+        if key in _COMMENTS:
+            lines += ["", *(f"# {line}" for line in _COMMENTS[key].splitlines())]
+        lines.append(f"{_escape(key, _KEY_ESCAPES)}={_escape_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def render_spark_conf(policy: Policy) -> str:
+    """A `--conf` for each option, one a line and quoted for a shell: for sessions that write this table by Spark SQL."""
+    confs = (f"--conf {shlex.quote(f'spark.{key}={value}')}" for key, value in writer_options(policy).items())
+    return "\n".join(confs) + "\n"
+
+
+def render_options(policy: Policy) -> str:
+    """A JSON mapping, for the DataFrame writer: `.options(**json.load(file))`."""
+    return json.dumps(writer_options(policy), indent=2, ensure_ascii=True) + "\n"
+
+
+def _escape_value(value: str) -> str:
+    text = _escape(value, {})
+    return f"\\{text}" if text.startswith(" ") else text
+
+
+def _escape(text: str, more: Mapping[str, str]) -> str:
+    escapes = {**_ESCAPES, **more}
+    return "".join(escapes.get(character) or _ascii(character) for character in text)
+
+
+def _ascii(character: str) -> str:
+    """The character, or where it is not plain ASCII its UTF-16 units as escapes of four hex digits."""
+    if ord(character) in _PRINTABLE_ASCII:
+        return character
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))

@@ -1,0 +1,184 @@
+"""Turns what pydantic finds into issues: in the reader's words, at the key or value, with a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from etc_policy.declare.codes import Code
+from etc_policy.declare.project import FileMarks
+from etc_policy.declare.quantities import QuantityError
+from etc_policy.declare.suggestions import did_you_mean, listed
+from etc_policy.declare.yaml_marks import YamlPath
+from etc_policy.errors import Issue
+
+_KINDS = {
+    "string_type": "text",
+    "bool_type": "`true` or `false`",
+    "bool_parsing": "`true` or `false`",
+    "dict_type": "a mapping",
+    "tuple_type": "a list",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "union": "text, a number or `true`/`false`",
+}
+#: The kinds of fault of a union's branches, whose names pydantic adds to the location.
+_BRANCH_KINDS = {"string_type", "bool_type", "int_type", "float_type"}
+_BRANCHES = {"str", "bool", "int", "float"}
+
+
+def schema_issues(
+    error: ValidationError, value: object, model: type[BaseModel], file: FileMarks
+) -> Iterator[tuple[YamlPath, Issue]]:
+    """A path and issue for each fault of `value`; several faults of one place (a union's branches) are one issue."""
+    seen: set[YamlPath] = set()
+    for fault in error.errors(include_url=False):
+        path, found = fault["loc"], dict(fault)
+        if fault["type"] in _BRANCH_KINDS and len(path) > 1 and path[-1] in _BRANCHES:
+            path, found["type"] = path[:-1], "union"
+        if path not in seen:
+            seen.add(path)
+            yield path, _Finding(found, path, value, model, file).issue()
+
+
+class _Finding:
+    """One fault on its way to an issue."""
+
+    def __init__(
+        self, fault: Mapping[str, Any], path: YamlPath, value: object, model: type[BaseModel], file: FileMarks
+    ) -> None:
+        self.fault, self.path, self.value, self.model, self.file = fault, path, value, model, file
+        self.key = _key_name(path)
+
+    def issue(self) -> Issue:
+        """The issue, by the kind of fault."""
+        kind: str = self.fault["type"]
+        context: Mapping[str, Any] = self.fault.get("ctx", {})
+        if kind == "extra_forbidden":
+            return self._unknown_key()
+        if kind == "missing":
+            return self._missing_key()
+        if kind == "literal_error":
+            return self._wrong_choice(str(context["expected"]))
+        if isinstance(quantity := context.get("error"), QuantityError):
+            code = Code.BAD_SIZE if quantity.kind == "size" else Code.BAD_DURATION
+            return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
+        if kind == "string_pattern_mismatch":
+            hint = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
+            return self._issue(Code.BAD_NAME, f"{self._seen()} is no usable `{self.key}`", hint)
+        if kind == "string_too_short":
+            return self._issue(Code.EMPTY, f"`{self.key}` is empty")
+        return self._wrong_type(_KINDS.get(kind, "another value"))
+
+    def _unknown_key(self) -> Issue:
+        known = _keys_at(self.model, self.path[:-1])
+        name = str(self.path[-1])
+        hint = did_you_mean(name, known) or f"the keys here are {', '.join(f'`{key}`' for key in known)}"
+        if name == "<<":
+            hint = "merge keys are not used here; write the keys out, or share values through `vars:`"
+        return self._issue(Code.UNKNOWN_KEY, f"unknown key `{_shown(name)}`", hint, at_key=True)
+
+    def _missing_key(self) -> Issue:
+        in_policy = self.path[:1] == ("policies",)
+        inside = f" in `{_key_name(self.path[:-1])}`" if len(self.path) > (3 if in_policy else 1) else ""
+        where = self.file.where(self.path[:-1], self._policy_name())
+        return Issue(Code.MISSING_KEY, f"`{self.path[-1]}` is missing{inside}", where, self._missing_hint())
+
+    def _missing_hint(self) -> str:
+        parent = _value_at(self.value, self.path[:-1])
+        near = did_you_mean(str(self.path[-1]), parent) if isinstance(parent, dict) else None
+        examples = {
+            "version": "write `version: 1` at the top",
+            "policies": "write `policies:` with a list of policies",
+            "name": "give the policy a name, for example `name: orders_ro`",
+            "table": "write the table's base path or URI, or `db.table`",
+            "event_time_column": "name the column that carries event time",
+            "data_latency": "say how late events may arrive, for example `data_latency: 30m`",
+        }
+        return examples.get(str(self.path[-1])) or near or "add the key"
+
+    def _wrong_choice(self, expected: str) -> Issue:
+        choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
+        text = str(self._input())
+        quoted = isinstance(self._input(), str) and text in choices
+        hint = "remove the quotes" if quoted else did_you_mean(text, choices)
+        seen = f'`"{text}"`' if quoted else self._seen()
+        return self._issue(Code.WRONG_CHOICE, f"`{self.key}` must be {listed(choices)}, got {seen}", hint)
+
+    def _wrong_type(self, wanted: str) -> Issue:
+        value = self._input()
+        hint = None
+        if value is None:
+            hint = "give it a value, or remove the key"
+        elif wanted == "text" and isinstance(value, bool | int | float):
+            hint = f'put it in quotes: "{value}"'
+        elif wanted == "a list" and isinstance(value, str):
+            hint = f"write `[{_shown(value)}]`"
+        return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)
+
+    def _issue(self, code: Code, message: str, hint: str | None = None, *, at_key: bool = False) -> Issue:
+        return Issue(code, message, self.file.where(self.path, self._policy_name(), at_key=at_key), hint)
+
+    def _input(self) -> object:
+        return self.fault["input"]
+
+    def _seen(self) -> str:
+        value = self._input()
+        if value is None:
+            return "nothing"
+        if isinstance(value, dict | list | tuple):
+            return "a mapping" if isinstance(value, dict) else "a list"
+        return f"`{_shown(str(value).lower() if isinstance(value, bool) else str(value))}`"
+
+    def _policy_name(self) -> str | None:
+        name = _value_at(self.value, (*self.path[:2], "name")) if self.path[:1] == ("policies",) else None
+        return _shown(name) if isinstance(name, str) and len(self.path) > 1 else None
+
+
+def _key_name(path: YamlPath) -> str:
+    """The last key as text: an item of a list by its number, a policy's item by its key alone."""
+    keys = path[2:] if path[:1] == ("policies",) and len(path) > 2 else path
+    if not keys:
+        return "the file"
+    text = ""
+    for part in keys:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _value_at(value: object, path: YamlPath) -> object:
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def _keys_at(model: type[BaseModel], path: YamlPath) -> Sequence[str]:
+    """The keys of the model that stands at `path` below `model`."""
+    for part in path:
+        if isinstance(part, int):
+            continue
+        fields = model.model_fields
+        inner = _models_in(fields[part].annotation)
+        if inner is None:
+            break
+        model = inner
+    return list(model.model_fields)
+
+
+def _models_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - a type annotation
+    """The model that an annotation holds, directly or as an item."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    parts = (_models_in(part) for part in getattr(annotation, "__args__", ()))
+    return next((part for part in parts if part is not None), None)
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,57 @@
+"""What reading a project gives: the policies that could be read, where each part stands, all that is wrong so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from etc_policy.declare.schema import PolicyDeclaration
+from etc_policy.declare.yaml_marks import Mark, YamlPath
+from etc_policy.errors import Issue, Where
+
+
+@dataclass(frozen=True, slots=True)
+class FileMarks:
+    """The places of one file's values; `path` as errors name it, `relative` to the project."""
+
+    path: str
+    relative: str
+    marks: Mapping[YamlPath, Mark] = field(repr=False)
+
+    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
+        """The place of the value at `path` (of its key with `at_key`), or of the nearest value round it."""
+        for length in range(len(path), -1, -1):
+            mark = self.marks.get(path[:length])
+            if mark is not None:
+                if at_key and length == len(path):
+                    return Where(self.path, mark.key_line, mark.key_column, object_name)
+                return Where(self.path, mark.line, mark.column, object_name)
+        return Where(self.path, object_name=object_name)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredPolicy:
+    """A policy that is right by itself, with the place of each of its keys."""
+
+    declaration: PolicyDeclaration
+    file: FileMarks
+    path: YamlPath
+
+    def where(self, *keys: str, at_key: bool = False) -> Where:
+        """The place of a value of the policy, found by its keys."""
+        return self.file.where((*self.path, *keys), self.declaration.name, at_key=at_key)
+
+    @property
+    def source(self) -> str:
+        """`file:line:column` of the policy's name, the file relative to the project."""
+        mark = self.file.marks[(*self.path, "name")]
+        return f"{self.file.relative}:{mark.line}:{mark.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """A project as read: `project_dir` is absolute, `issues` are those of files and single values."""
+
+    project_dir: str
+    policies: tuple[DeclaredPolicy, ...]
+    issues: tuple[Issue, ...]

@@ -1,0 +1,155 @@
+"""The YAML file as models: what may be written, with a description of each key.
+
+Durations and sizes are validated into milliseconds and bytes; everything else keeps the form it was written in.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic.json_schema import WithJsonSchema
+
+from etc_policy.declare.quantities import parse_duration_ms, parse_size_bytes
+
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
+
+DurationMs: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_duration_ms),
+    WithJsonSchema({"type": "string", "examples": ["30m", "1h30m", "2d", "PT30M"]}),
+]
+SizeBytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_size_bytes),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}),
+]
+Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
+OptionValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat
+WriterIndex: TypeAlias = Literal[
+    "simple",
+    "bloom",
+    "bucket",
+    "record_index",
+    "global_record_index",
+    "global_simple",
+    "global_bloom",
+    "hbase",
+    "unknown",
+]
+
+
+class Declared(BaseModel):
+    """Base of the file's models: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EventTimeColumn(Declared):
+    """The column that carries event time, with what is needed to read it as a time."""
+
+    column: Text = Field(description="Name of the column that holds each row's event time.")
+    unit: Literal["s", "ms", "us"] | None = Field(
+        None, description="Unit of an integer column: seconds, milliseconds or microseconds since 1970 (UTC)."
+    )
+    format: Text | None = Field(
+        None, description="Spark pattern of a text column, for example `yyyy-MM-dd HH:mm:ss`.", examples=["yyyy-MM-dd"]
+    )
+
+
+class Strategy(Declared):
+    """How log files are chosen for compaction."""
+
+    type: Literal["event_time"] = Field(
+        "event_time", description="Compact what holds events at or before the threshold, now minus `data_latency`."
+    )
+    granularity: Literal["log_file", "file_slice"] = Field(
+        "log_file",
+        description="`log_file` merges only the log files up to the threshold (the RFC's way); "
+        "`file_slice` merges every log file of each slice that has one due.",
+    )
+
+
+class FreshnessLimits(Declared):
+    """How far the read-optimized view's completeness may lag behind now."""
+
+    target: DurationMs | None = Field(None, description="The lag that is promised; at least `data_latency`.")
+    warn_after: DurationMs | None = Field(None, description="`etc freshness` warns from this lag on.")
+    error_after: DurationMs | None = Field(None, description="`etc freshness` fails (exit 1) from this lag on.")
+
+
+class VerifyChoice(Declared):
+    """How a compaction is proved after it ran."""
+
+    suite: Text = Field("ro_complete", description="Name of a suite of expectations, a file `suites/<name>.yml`.")
+    level: Literal["metadata", "data"] = Field(
+        "data", description="`data` compares the rows of both views; `metadata` proves from the timeline alone."
+    )
+
+
+class WriterFacts(Declared):
+    """Facts about the table's writers that the table itself does not record."""
+
+    index: WriterIndex | None = Field(
+        None,
+        description="Index by which the writers find keys. `bucket` and the record indexes see keys in log files, "
+        "which lets more be left uncompacted; what is not declared counts as one that sees base files only.",
+    )
+    lock: dict[StrictStr, OptionValue] = Field(
+        default_factory=dict, description="The writers' lock options (`hoodie.write.lock.*`), so that ours is the same."
+    )
+    compaction: Literal["none", "inline", "async"] = Field(
+        "none", description="Compaction that the writers do on their own."
+    )
+
+
+class PolicyDeclaration(Declared):
+    """One policy: what is promised for one merge-on-read table."""
+
+    name: Annotated[StrictStr, Field(pattern=NAME_PATTERN)] = Field(
+        description="Name of the policy, unique in the project: lower-case letters, digits, `_` and `-`."
+    )
+    description: StrictStr = Field("", description="What the table is and who relies on it.")
+    table: Text = Field(description="Base path or URI of the table, or `db.table` of the Spark catalog.")
+    event_time_column: Annotated[
+        EventTimeColumn, BeforeValidator(lambda value: _column(value), json_schema_input_type=str | EventTimeColumn)
+    ] = Field(description="The event-time column: its name, or a mapping with `column`, `unit` and `format`.")
+    data_latency: DurationMs = Field(
+        description="How late events may arrive: whatever is older than now minus this is taken to be there."
+    )
+    log_file_max_size: SizeBytes | None = Field(
+        None, description="Size at which writers begin a new log file; smaller files make finer cuts."
+    )
+    strategy: Strategy = Field(Strategy(), description="Which log files are compacted, and how finely.")
+    freshness: FreshnessLimits = Field(FreshnessLimits(), description="How far completeness may lag behind now.")
+    verify: VerifyChoice = Field(VerifyChoice(), description="How a compaction is proved.")
+    writer: WriterFacts = Field(WriterFacts(), description="Facts about the table's writers.")
+    hudi_options: dict[StrictStr, OptionValue] = Field(
+        default_factory=dict, description="Further Hudi options, passed to the client that compacts."
+    )
+    tags: tuple[Text, ...] = Field((), description="Words to group policies by.")
+    enabled: bool = Field(True, description="`false` keeps the policy in the file but out of every run.")
+
+
+class PolicyFile(Declared):
+    """A file under `policies/`."""
+
+    version: Literal[1] = Field(description="Version of this file format.")
+    vars: dict[StrictStr, OptionValue] = Field(
+        default_factory=dict, description="Values for `{{ var('name') }}` in this file; they win over etc_project.yml."
+    )
+    policies: tuple[PolicyDeclaration, ...] = Field(description="The policies of this file.")
+
+
+class ProjectFile(Declared):
+    """The optional file `etc_project.yml`."""
+
+    version: Literal[1] = Field(1, description="Version of this file format.")
+    vars: dict[StrictStr, OptionValue] = Field(
+        default_factory=dict, description="Values for `{{ var('name') }}` in every policy file."
+    )
+
+
+def _column(value: Any) -> Any:  # noqa: ANN401 - any YAML value
+    """A bare column name as the mapping it stands for."""
+    return {"column": value} if isinstance(value, str) else value

@@ -1,0 +1,112 @@
+"""Finds and reads a project's files; nothing else in the package reads policy files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from etc_policy.declare.codes import Code
+from etc_policy.errors import Issue, PolicyError, Where
+
+POLICIES_FOLDER = "policies"
+PROJECT_FILE = "etc_project.yml"
+MAX_FILE_BYTES = 10 * 1024 * 1024
+MAX_FOLDER_DEPTH = 32
+
+_SUFFIXES = (".yml", ".yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file's text; `path` as errors name it, `relative` to the project."""
+
+    path: str
+    relative: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The files of a project in a stable order, and an issue for each that cannot be read."""
+
+    project_dir: str
+    project_file: SourceFile | None
+    policy_files: tuple[SourceFile, ...]
+    issues: tuple[Issue, ...]
+
+
+def read_sources(project_dir: str) -> Sources:
+    """Every `policies/**/*.yml` and `*.yaml` of the project, and its `etc_project.yml` if there is one.
+
+    Raises:
+        PolicyError: the project has no folder `policies`, or no policy file in it.
+
+    """
+    root = Path(project_dir)
+    folder = root / POLICIES_FOLDER
+    if not folder.is_dir():
+        message = f"there is no folder `{POLICIES_FOLDER}` in `{project_dir}`"
+        hint = "run `etc init DIR` for a new project, or name the project by `--project-dir DIR`"
+        raise PolicyError([Issue(Code.NO_POLICIES, message, hint=hint)])
+    issues: list[Issue] = []
+    found = sorted(_find(folder, issues, 0), key=lambda file: file.relative_to(root).as_posix())
+    if not found and not issues:
+        hint = "policy files end in `.yml` or `.yaml`"
+        raise PolicyError([Issue(Code.NO_POLICIES, "there is no policy file in the folder", Where(str(folder)), hint)])
+    texts = [source for file in found if (source := _read(file, root, issues)) is not None]
+    project_path = root / PROJECT_FILE
+    project_file = _read(project_path, root, issues) if os.path.lexists(project_path) else None
+    return Sources(str(root.resolve()), project_file, tuple(texts), tuple(issues))
+
+
+def _find(folder: Path, issues: list[Issue], depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        issues.append(Issue(Code.UNREADABLE, f"cannot list the folder: {error.strerror}", Where(str(folder))))
+        return
+    for entry in entries:
+        path = Path(entry.path)
+        is_folder = path.is_dir()
+        if is_folder and (entry.is_symlink() or depth >= MAX_FOLDER_DEPTH):
+            hint = "put the folder itself under `policies`"
+            issues.append(Issue(Code.LEAVES_PROJECT, "a linked folder is not followed", Where(str(path)), hint))
+        elif is_folder:
+            yield from _find(path, issues, depth + 1)
+        elif path.suffix.lower() in _SUFFIXES:
+            yield path
+
+
+def _read(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
+    where = Where(str(file))
+    try:
+        if not file.resolve(strict=True).is_relative_to(root.resolve()):
+            hint = "copy the file into the project"
+            issues.append(Issue(Code.LEAVES_PROJECT, "the file is a link that leads out of the project", where, hint))
+            return None
+        if not file.is_file():
+            issues.append(Issue(Code.UNREADABLE, "this is no regular file", where))
+            return None
+        with file.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        issues.append(Issue(Code.UNREADABLE, f"the file cannot be read: {reason}", where))
+        return None
+    text = _decode(data, where, issues)
+    return None if text is None else SourceFile(str(file), file.relative_to(root).as_posix(), text)
+
+
+def _decode(data: bytes, where: Where, issues: list[Issue]) -> str | None:
+    if len(data) > MAX_FILE_BYTES:
+        issues.append(Issue(Code.TOO_BIG, "the file is bigger than 10 MiB", where, "split it into several files"))
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"the file is not UTF-8: byte 0x{data[error.start]:02X} at offset {error.start}"
+        issues.append(Issue(Code.NOT_UTF8, message, Where(where.path, line), "save the file as UTF-8"))
+        return None

@@ -1,0 +1,45 @@
+"""Finds the files of suites: the project's own first, then those that the package ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from etc_policy.declare.codes import Code
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import Issue, PolicyError, Where
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_SHIPPED = ("templates/suites", "../templates/suites")  # in the wheel; in a checkout
+
+
+def read_suite(name: str, project_dir: Path, where: Where | None = None) -> tuple[str, str]:
+    """The path (as named in errors) and text of suite `name`: `suites/<name>.yml` of the project, else the shipped one.
+
+    Raises:
+        PolicyError: there is no such suite, or its file cannot be read; `where` is the place that asks for it.
+
+    """
+    known = suite_names(project_dir)
+    for folder in _folders(project_dir) if name in known else ():
+        file = folder / f"{name}.yml"
+        if file.is_file():
+            return str(file), _text(file)
+    hint = did_you_mean(name, known) or f"known suites: {', '.join(known) or 'none'}"
+    raise PolicyError([Issue(Code.UNKNOWN_SUITE, f"no suite `{name}`; looked for `suites/{name}.yml`", where, hint)])
+
+
+def suite_names(project_dir: Path) -> tuple[str, ...]:
+    """The suites that a policy of this project may name, sorted."""
+    return tuple(sorted({file.stem for folder in _folders(project_dir) for file in folder.glob("*.yml")}))
+
+
+def _folders(project_dir: Path) -> list[Path]:
+    shipped = [folder for folder in ((_PACKAGE / relative).resolve() for relative in _SHIPPED) if folder.is_dir()]
+    return [project_dir / "suites", *shipped[:1]]
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError([Issue(Code.UNREADABLE, f"cannot read suite: {error}", Where(str(file)))]) from error

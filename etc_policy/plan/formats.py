@@ -1,0 +1,47 @@
+"""Times, durations and sizes as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEP = 1024
+_SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
+_SPANS_SHOWN = 2
+
+
+def format_time(epoch_ms: int | None) -> str:
+    """`2013-01-01 18:00:00 UTC`, with milliseconds only where there are any; `-` for None."""
+    if epoch_ms is None:
+        return "-"
+    moment = _EPOCH + timedelta(milliseconds=epoch_ms)
+    fraction = f".{epoch_ms % 1000:03d}" if epoch_ms % 1000 else ""
+    return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} UTC"
+
+
+def format_duration(milliseconds: int) -> str:
+    """`1h30m`, `45s`, `250ms`: the two largest units."""
+    if milliseconds < 0:
+        return f"-{format_duration(-milliseconds)}"
+    parts, rest = [], milliseconds
+    for size, name in _SPANS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{count}{name}")
+    return "".join(parts[:_SPANS_SHOWN]) or f"{milliseconds}ms"
+
+
+def format_bytes(size: int) -> str:
+    """`34.5 KiB`, `512 B`."""
+    value = float(size)
+    for unit in _SIZES[:-1]:
+        if value < _STEP:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _STEP
+    return f"{value:.1f} {_SIZES[-1]}"
+
+
+def count_of(count: int, noun: str) -> str:
+    """`1 log file`, `3 log files`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,113 @@
+"""Results of apply, verify and freshness in words, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.publish.results import (
+    FreshnessReport,
+    RunResults,
+    TableFreshness,
+    TableResult,
+    TableVerification,
+    VerificationReport,
+)
+from etc_policy.verify.ports import ExpectationResult, Verification
+
+_DONE = {
+    "compacted": "compacted",
+    "resumed": "finished what an earlier run began",
+    "already_applied": "this plan has been applied before",
+    "nothing_due": "nothing due",
+    "refused": "refused",
+    "stale": "stale plan, nothing touched",
+    "failed": "failed",
+}
+
+
+def render_results(results: RunResults) -> str:
+    """One block per table: what was done, what it cost, what was proved."""
+    return "\n\n".join("\n".join(_result(table)) for table in results.tables)
+
+
+def _result(table: TableResult) -> Iterator[str]:
+    yield f"{table.policy}  {table.base_path}"
+    reason = f": {table.reason}" if table.reason else ""
+    yield _row("result", f"{_DONE[table.status]}{reason}")
+    for hint in table.hints:
+        yield _row("hint", hint)
+    if table.status in ("compacted", "resumed"):
+        merged = f"{count_of(table.log_files, 'log file')} of {count_of(table.file_slices, 'file slice')}"
+        yield _row("merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.seconds:.1f} s")
+        yield _row("instant C", str(table.instant))
+    if table.threshold_ms is not None:
+        yield _row("threshold T", format_time(table.threshold_ms))
+    if table.watermark_measured_ms is not None:
+        as_planned = table.watermark_measured_ms == table.watermark_predicted_ms
+        suffix = "  as planned" if as_planned else ""
+        yield _row("RO complete", f"until {format_time(table.watermark_measured_ms)}{suffix}")
+    if table.verification is not None:
+        yield from render_verification(table.verification)
+
+
+def render_verifications(report: VerificationReport) -> str:
+    """One block per table: the verdict and each expectation."""
+    return "\n\n".join("\n".join(_verification(table)) for table in report.tables)
+
+
+def _verification(table: TableVerification) -> Iterator[str]:
+    yield f"{table.policy}  {table.base_path}"
+    yield from render_verification(table.verification)
+
+
+def render_verification(verification: Verification) -> Iterator[str]:
+    """The verdict, then one line per expectation."""
+    late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
+    until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
+    yield _row("verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})")
+    for expectation in verification.expectations:
+        yield _row("", f"{expectation.status:<5} {_expectation(expectation)}")
+
+
+def _expectation(result: ExpectationResult) -> str:
+    name = result.expectation.removeprefix("expect_").replace("_", " ")
+    if result.message:
+        return f"{name}: {result.message}"
+    facts = [f"{key.replace('_', ' ')} {value:,}" for key, value in result.observed.items() if _is_count(value)]
+    return f"{name} ({', '.join(facts)})" if facts else name
+
+
+def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1_000_000_000
+
+
+def render_freshness(report: FreshnessReport) -> str:
+    """One block per table, the verdict first."""
+    return "\n\n".join("\n".join(_freshness(table)) for table in report.tables)
+
+
+def _freshness(table: TableFreshness) -> Iterator[str]:
+    yield f"{table.status.upper():<8}{table.policy}  {table.base_path}"
+    if table.reason:
+        yield _row("reason", table.reason)
+    if table.complete_until_ms is not None and table.lag_seconds is not None:
+        lag = format_duration(int(table.lag_seconds * 1000))
+        yield _row("RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago")
+    if table.threshold_ms is not None:
+        yield _row("threshold T", f"{format_time(table.threshold_ms)} (last compaction of ours)")
+    if table.remaining_log_files:
+        size = format_bytes(table.remaining_log_bytes)
+        slices = count_of(table.remaining_file_slices, "file slice")
+        yield _row("not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}")
+    if table.unknown_log_files:
+        yield _row("unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time")
+    if table.held_back_by:
+        yield _row("held back by", table.held_back_by)
+    if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
+        yield _row("last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago")
+
+
+def _row(label: str, text: str) -> str:
+    return f"  {label:<13} {text}".rstrip()

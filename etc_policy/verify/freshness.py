@@ -1,0 +1,34 @@
+"""Whether the lag of RO's completeness is within what a policy allows."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from etc_policy.compile.manifest import Freshness
+
+FreshnessStatus = Literal["pass", "warn", "error", "unknown"]
+
+
+def completeness_lag_ms(now_ms: int, complete_until_ms: int | None) -> int | None:
+    """How far `complete_until` lies behind now; never negative, None when it is not known."""
+    return None if complete_until_ms is None else max(0, now_ms - complete_until_ms)
+
+
+def has_limits(freshness: Freshness) -> bool:
+    """Whether the policy limits the lag at all."""
+    return any(limit is not None for limit in (freshness.target_ms, freshness.warn_after_ms, freshness.error_after_ms))
+
+
+def judge_lag(lag_ms: int | None, freshness: Freshness) -> FreshnessStatus:
+    """The verdict over a lag; a lag equal to a limit is within it.
+
+    Beyond `error_after` is an error, beyond `warn_after` or the target a warning. A target without
+    `error_after` is itself the limit beyond which it is an error.
+    """
+    if lag_ms is None:
+        return "unknown"
+    error_after_ms = freshness.target_ms if freshness.error_after_ms is None else freshness.error_after_ms
+    if error_after_ms is not None and lag_ms > error_after_ms:
+        return "error"
+    warn_limits_ms = [limit for limit in (freshness.warn_after_ms, freshness.target_ms) if limit is not None]
+    return "warn" if any(lag_ms > limit for limit in warn_limits_ms) else "pass"

@@ -1,0 +1,135 @@
+"""A small real table with a history, and a plain-Python oracle of what each view must return. Shares no code with etc."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+EPOCH_MS = 1_700_000_000_000
+SCHEMA = "id int, p string, v string, ts long"
+WRITER = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.compact.inline": "false",
+    "hoodie.write.track.event.time.watermark": "true",
+    "hoodie.payload.event.time.field": "ts",
+    "hoodie.payload.ordering.field": "ts",
+    "hoodie.upsert.shuffle.parallelism": "2",
+    "hoodie.delete.shuffle.parallelism": "2",
+}
+
+
+@dataclass(frozen=True)
+class Write:
+    """One commit: rows (id, value, event second) to upsert, or keys to delete."""
+
+    rows: tuple[tuple[int, str, int], ...] = ()
+    deleted: tuple[int, ...] = ()
+
+
+def partition_of(key: int) -> str:
+    return "abc"[key % 3]
+
+
+#: Late data (commit 3 brings second 105, 4 brings 150), updates, deletes by key (commit 4, in partition `c`, which commit 6 leaves alone).
+HISTORY = (
+    Write(tuple((key, "v0", key) for key in range(12))),
+    Write(((1, "v1", 100), (2, "v1", 101), (6, "v1", 102), (4, "v1", 103))),
+    Write(((2, "v2", 200), (3, "v2", 201), (7, "v2", 202))),
+    Write(((0, "v3", 105), (1, "v3", 300), (10, "v3", 301))),
+    Write(deleted=(5, 8)),
+    Write(((4, "v5", 400), (9, "v5", 150), (11, "v5", 401))),
+    Write(((3, "v6", 500), (7, "v6", 501), (6, "v6", 502))),
+)
+
+
+@dataclass
+class Oracle:
+    """States after each commit under event-time ordering: key -> (value, event second, commit that wrote it)."""
+
+    states: list[dict[int, tuple[str, int, int]]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, history: tuple[Write, ...]) -> Oracle:
+        oracle, state = cls(), {}
+        for number, write in enumerate(history):
+            state = {key: row for key, row in state.items() if key not in write.deleted}
+            for key, value, second in write.rows:
+                if key not in state or second >= state[key][1]:
+                    state[key] = (value, second, number)
+            oracle.states.append(dict(state))
+        return oracle
+
+    def as_of(self, number: int) -> dict[int, str]:
+        return {key: row[0] for key, row in self.states[number].items()}
+
+    def rt(self) -> dict[int, str]:
+        return self.as_of(len(self.states) - 1)
+
+    def incremental(self, number: int) -> dict[int, str]:
+        return {key: row[0] for key, row in self.states[number].items() if row[2] == number}
+
+    def rt_up_to(self, second: int) -> dict[int, str]:
+        return {key: row[0] for key, row in self.states[-1].items() if row[1] <= second}
+
+
+def write_history(spark, base: Path, history=HISTORY, options=None):
+    """Write the commits with the stock writer."""
+    for number, write in enumerate(history):
+        rows = [(k, partition_of(k), v, EPOCH_MS + s * 1000) for k, v, s in write.rows]
+        rows += [(k, partition_of(k), "", 0) for k in write.deleted]
+        operation = "delete" if write.deleted else "upsert"
+        spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("hudi").options(
+            **{**WRITER, "hoodie.datasource.write.operation": operation, **(options or {})}
+        ).mode("append" if number else "overwrite").save(str(base))
+
+
+@dataclass
+class Views:
+    """Readers of one table by Spark and by hudi-rs."""
+
+    spark: object
+    base: Path
+
+    def read(self, **options):
+        named = {key.replace("__", "."): value for key, value in options.items()}
+        rows = self.spark.read.format("hudi").options(**named).load(str(self.base)).select("id", "v").collect()
+        assert len({row.id for row in rows}) == len(rows), f"a key stands twice: {sorted(rows)}"
+        return {row.id: row.v for row in rows}
+
+    def rt(self):
+        return self.read()
+
+    def rt_without_mdt(self):
+        return self.read(hoodie__metadata__enable="false")
+
+    def ro(self):
+        return self.read(hoodie__query__as__ro__table="true")
+
+    def as_of(self, completed):
+        return self.read(as__of__instant=completed)
+
+    def incremental(self, after, until):
+        return self.read(
+            hoodie__datasource__query__type="incremental",
+            hoodie__datasource__read__begin__instanttime=after,
+            hoodie__datasource__read__end__instanttime=until,
+        )
+
+    def rust(self, *, read_optimized=False):
+        from hudi import HudiReadOptions, HudiTable
+
+        options = HudiReadOptions()
+        if read_optimized:
+            options = options.with_hudi_option("hoodie.read.use.read_optimized.mode", "true")
+        rows = [row for batch in HudiTable(str(self.base)).read(options) for row in batch.to_pylist()]
+        assert len({row["id"] for row in rows}) == len(rows)
+        return {row["id"]: row["v"] for row in rows}
+
+    def delta_commits(self):
+        """Completion times of the delta commits, oldest first."""
+        names = (f.name for f in (self.base / ".hoodie" / "timeline").glob("*.deltacommit"))
+        return sorted(name.split(".")[0].split("_")[1] for name in names)

@@ -1,0 +1,187 @@
+"""The promises of a plan, checked on one history. Each broken one is an AssertionError that says what was promised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_state import TableState
+from tests.property.expected_cut import broken_rules, cut_bounds, due_slices, has_pending_service, is_due, split
+from tests.property.history import LATENCY_MS, History
+from tests.property.model import Row, Table, instant_text, instant_time, publish_plan
+
+Rows = dict[str, dict[int, Row]]
+LATER_STEPS = 6
+
+
+def check(data: bytes) -> str:
+    """The action that was planned for the history of these bytes; raises AssertionError where a promise is broken."""
+    history = History(data)
+    state, policy = history.state(), history.policy()
+    now = history.threshold + LATENCY_MS
+    clock = history.clock - history.offset_ms
+    plan = build_table_plan(policy, state, now_ms=now, clock_ms=clock)
+    assert plan == build_table_plan(policy, history.state(), now_ms=now, clock_ms=clock), "plans differ"
+    assert plan.threshold_ms == history.threshold, "T is not now - data_latency"
+    check_action(history, state, plan)
+    check_watermark_before(history, state, plan)
+    if plan.action == "compact":
+        check_operations(state, plan)
+        check_cut(history, state, plan)
+        check_readers(history, state, plan)
+        check_later_writes(data, history, plan)
+    return plan.action
+
+
+def check_action(history: History, state: TableState, plan: TablePlan) -> None:
+    """Refused, nothing due and compact each exactly where they belong."""
+    due = due_slices(state, history.threshold)
+    if has_pending_service(state):
+        assert plan.action == "refused", f"a table service is pending, and the plan says {plan.action}"
+    elif not due:
+        assert plan.action == "nothing_due", f"nothing is due, and the plan says {plan.action}: {plan.reason}"
+    elif history.granularity == "log_file":
+        earliest, latest = cut_bounds(history.policy(), state, history.threshold, history.clock)
+        expected = {"refused"} if earliest is None else {"compact"} if latest is not None else {"compact", "refused"}
+        assert plan.action in expected, f"{expected} was right (C {earliest}), not {plan.action}: {plan.reason}"
+    else:
+        assert plan.action != "nothing_due", "something is due"
+    assert (plan.action == "compact") == bool(plan.operations), "operations where nothing is to be done, or none"
+    if plan.action == "refused":
+        assert plan.reason and plan.reason_code, "a refusal without its reason"
+
+
+def check_watermark_before(history: History, state: TableState, plan: TablePlan) -> None:
+    """One ms before the smallest event time in log files; an unknown one can only hold it back further."""
+    logs = [log for one in state.slices for log in one.log_files]
+    known = [log.min_event_time_ms for log in logs if log.min_event_time_ms is not None]
+    ahead = history.offset_ms + LATENCY_MS
+    unknown = [instant_time(log.completed) - ahead for log in logs if log.min_event_time_ms is None]
+    expected = min(known + unknown, default=None)
+    promised = None if expected is None else expected - 1
+    assert plan.watermark_before_ms == promised, f"watermark before is {plan.watermark_before_ms}, not {promised}"
+    if plan.action != "refused":
+        assert plan.unknown_log_files == len(unknown), "log files of unknown event time miscounted"
+
+
+def check_operations(state: TableState, plan: TablePlan) -> None:
+    """Operations name real files of latest slices, each once, and their bytes."""
+    slices = {(one.partition, one.file_id): one for one in state.slices}
+    assert len({(op.partition, op.file_id) for op in plan.operations}) == len(plan.operations), "a slice twice"
+    for op in plan.operations:
+        one = slices[op.partition, op.file_id]
+        assert (op.base_instant, op.base_file) == (one.base_instant, one.base_file), "not the latest slice"
+        names = [log.name for log in sorted(one.log_files, key=lambda log: (log.requested, log.name))]
+        assert sorted(op.log_files_compacted + op.log_files_remaining) == sorted(names), "log files lost or made up"
+        compacted = [name for name in names if name in op.log_files_compacted]
+        assert list(op.log_files_compacted) == compacted, "compacted log files are not in merge order"
+        size = sum(log.size_bytes for log in one.log_files if log.name in op.log_files_compacted)
+        assert op.log_bytes_compacted == size, "bytes of compacted log files"
+        assert op.bytes_read == size + one.base_file_bytes, "bytes read"
+
+
+def check_cut(history: History, state: TableState, plan: TablePlan) -> None:
+    """C keeps every rule, nothing due stays behind, and no more is compacted than the rules ask for."""
+    chosen = due_slices(state, history.threshold)
+    assert {op.file_id for op in plan.operations} == {one.file_id for one in chosen}, "not exactly the slices with due log files"
+    assert plan.instant is not None, "no instant"
+    instant = instant_time(plan.instant)
+    delete_rule = not history.writers.indexes_logs
+    broken = list(broken_rules(instant, history.policy(), state, chosen, history.clock, delete_rule=delete_rule))
+    assert not broken, f"C {plan.instant}: {'; '.join(broken)}"
+    operations = {op.file_id: op for op in plan.operations}
+    for one in chosen:
+        before, after = split(one, instant)
+        op = operations[one.file_id]
+        assert {log.name for log in before} == set(op.log_files_compacted), f"{one.file_id}: C does not divide as planned"
+        assert not any(is_due(log, history.threshold) for log in after), f"{one.file_id}: a due log file remains"
+        assert history.granularity == "log_file" or not after, f"{one.file_id}: not the whole slice"
+    if history.granularity == "log_file":
+        earliest, latest = cut_bounds(history.policy(), state, history.threshold, history.clock)
+        for one in chosen:
+            merged = len(operations[one.file_id].log_files_compacted)
+            assert merged >= len(split(one, earliest or 0)[0]), f"{one.file_id}: less than needed"
+            assert latest is None or merged <= len(split(one, latest)[0]), f"{one.file_id}: more than needed"
+
+
+def check_readers(history: History, state: TableState, plan: TablePlan) -> None:
+    """RT, time travel and incremental are the same before, while pending and after; RO and the watermark as promised."""
+    table = history.table
+    assert plan.instant is not None
+    instant = instant_time(plan.instant)
+    before, ro_before = views(table, instant), table.ro()
+    publish_plan(table, plan)
+    assert_same(before, views(table, instant), "while the plan is pending")
+    assert table.ro() == ro_before, "RO changed while the plan is pending"
+    table.execute(instant, history.clock)
+    assert_same(before, views(table, instant), "after the plan")
+    ro = table.ro()
+    for file_id, rows in table.rt().items():
+        for key, row in rows.items():
+            complete = row.event > history.threshold or ro.get(file_id, {}).get(key) == row
+            assert complete, f"RO lacks key {key} of {file_id}: {row}, it has {ro.get(file_id, {}).get(key)}"
+    left = [log.min_event_time_ms for one in history.state().slices for log in one.log_files]
+    known = [event for event in left if event is not None]
+    assert len(known) == len(left), "a log file of unknown event time was left"
+    measured = min(known) - 1 if known else None
+    assert plan.watermark_after_ms == measured, f"watermark after is {measured}, not {plan.watermark_after_ms}"
+
+
+def views(table: Table, instant: int) -> dict[str, Rows]:
+    """What every reader sees: RT, incremental by commit, time travel to every commit and around C."""
+    commits = [c for c in table.timeline.values() if c.action == "deltacommit" and c.completed is not None]
+    requested = sorted(commit.requested for commit in commits)
+    found = {"RT": table.rt(), "incremental of all": table.incremental(frozenset(requested))}
+    for at in requested:
+        found[f"incremental of {instant_text(at)}"] = table.incremental(frozenset({at}))
+    for time in {*requested, *(commit.completed for commit in commits), instant - 1, instant, instant + 1}:
+        assert time is not None
+        found[f"time travel to {instant_text(time)}"] = table.as_of(time)
+    return found
+
+
+def assert_same(before: dict[str, Rows], now: dict[str, Rows], when: str) -> None:
+    """No reader sees a difference."""
+    for reader, rows in before.items():
+        assert now[reader] == rows, f"{reader} changed {when}: {rows} became {now[reader]}"
+
+
+def check_later_writes(data: bytes, history: History, plan: TablePlan) -> None:
+    """Writers go on by their index: no key comes to stand twice that would not without the plan."""
+    go_on(history, plan)
+    twice = history.table.keys_twice()
+    if twice:
+        twin = History(data)
+        go_on(twin, plan)
+        assert twice <= twin.table.keys_twice(), f"keys {sorted(twice)} stand twice after later writes"
+
+
+def go_on(history: History, plan: TablePlan) -> None:
+    """Open writes end, and each key is written again."""
+    deletes = any(_has_deletes(history.table, name) for op in plan.operations for name in op.log_files_compacted)
+    for write in list(history.writers.open):
+        # A write in flight that was tagged to a base row which the compaction deletes meets FACTS 3 in stock Hudi too.
+        if deletes and not history.writers.indexes_logs:
+            history.fail(write)
+        else:
+            history.complete(write)
+    for _ in range(LATER_STEPS):
+        history.complete(history.begin())
+    for key in range(history.keys):
+        history.complete(history.rewrite(key))
+
+
+def _has_deletes(table: Table, name: str) -> bool:
+    return any(log.has_deletes for group in table.groups.values() for log in group.logs if log.name == name)
+
+
+def describe(data: bytes) -> str:
+    """The history of the bytes in words, for a report of a failure."""
+    history = History(data)
+    lines: list[Any] = [f"ordering {'commit' if history.table.by_commit else 'event'} time, index {history.writers.index}"]
+    lines += [f"granularity {history.granularity}, T {history.threshold}, clock {history.clock}", *history.trace]
+    lines += [f"bytes.fromhex({data.hex()!r})", history.state()]
+    return "\n".join(str(line) for line in lines)
+
+

@@ -1,0 +1,55 @@
+import pytest
+
+from etc_policy.adapters.gx_results import read_result
+from etc_policy.verify.suites import SuiteExpectation
+
+NO_EXCEPTION = {"raised_exception": False, "exception_message": None, "exception_traceback": None}
+RAISED = {"raised_exception": True, "exception_message": "\n[UNRESOLVED] no `x`\n  at y", "exception_traceback": "t"}
+
+
+def read(result, **expectation):
+    return read_result(SuiteExpectation(type="expect_x", **expectation), {"exception_info": NO_EXCEPTION, **result})
+
+
+@pytest.mark.parametrize("info", [RAISED, {"('column.max', 'a', ())": RAISED}])
+def test_an_exception_of_either_shape_is_an_error_and_not_a_failure(info):
+    found = read({"success": False, "exception_info": info, "result": {}})
+    assert (found.status, found.message) == ("error", "[UNRESOLVED] no `x`")
+
+
+def test_an_exception_without_a_message_still_has_one():
+    assert read({"success": False, "exception_info": {"raised_exception": True}}).message
+
+
+@pytest.mark.parametrize(("severity", "status"), [("critical", "fail"), ("warning", "warn"), ("info", "warn")])
+def test_the_severity_decides_what_a_failure_means(severity, status):
+    outcome = {"unexpected_count": 3, "element_count": 9, "observed_value": None, "partial_unexpected_list": [1] * 30}
+    found = read({"success": False, "result": outcome}, severity=severity)
+    assert (found.status, found.message) == (status, "3 unexpected of 9")
+    assert found.observed == {"unexpected_count": 3, "element_count": 9, "partial_unexpected_list": [1] * 20}
+
+
+def test_a_success_passes_without_a_message():
+    found = read({"success": True, "result": {"observed_value": 4}})
+    assert (found.status, found.message, found.observed) == ("pass", None, {"observed_value": 4})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "lag_ms", "status", "message"),
+    [
+        ("pass", 1_000, "pass", None),
+        ("warn", 61_000, "warn", "RO lags 61 s behind now"),
+        ("error", 61_000, "fail", "RO lags 61 s behind now"),
+        ("unknown", None, "error", "how far RO is complete is not known"),
+    ],
+)
+def test_the_verdict_over_freshness(verdict, lag_ms, status, message):
+    details = {"lag_ms": lag_ms, "verdict": verdict}
+    found = read({"success": verdict in {"pass", "warn"}, "result": {"observed_value": lag_ms, "details": details}})
+    assert (found.status, found.message, found.observed) == (status, message, details)
+
+
+def test_a_failure_names_its_counts_and_the_first_key():
+    details = {"missing": 2, "different": 0, "samples": {"missing": [{"partition": "p", "key": "k"}]}}
+    found = read({"success": False, "result": {"details": details}})
+    assert found.message == "2 missing; for example key `k` in partition `p`"

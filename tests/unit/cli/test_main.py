@@ -1,0 +1,136 @@
+import sys
+import types
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from etc_policy import __version__
+from etc_policy.cli import main as module
+from etc_policy.cli.options import debug_option
+from etc_policy.errors import EngineError, ExitCode, Issue, PolicyError, RetryableError, TableError, UsageError, Where
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Puts a command `plan` whose body is the given function in the place of the real one."""
+
+    def put(body):
+        fake = types.ModuleType("fake_command")
+        fake.command = debug_option(click.Command("plan", callback=body))
+        monkeypatch.setitem(sys.modules, "fake_command", fake)
+        monkeypatch.setitem(module.COMMANDS, "plan", ("fake_command:command", "Fake"))
+
+    return put
+
+
+def _raise(error):
+    def body():
+        raise error
+
+    return body
+
+
+def test_help_and_version_are_data(etc):
+    code, out, err = etc("--help")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out[out.index("Commands:") :].splitlines()[1:9]] == list(module.COMMANDS)
+    assert etc("--version") == (0, f"etc {__version__}\n", "")
+
+
+def test_without_a_command_the_help_is_an_error(etc):
+    code, out, err = etc()
+    assert (code, out) == (64, "")
+    assert "Commands:" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (["pase"], "there is no command `pase`", "did you mean `parse`?"),
+        (["xyz"], "there is no command `xyz`", "the commands are init, parse, compile"),
+        (["--nope"], "no such option", "run `etc --help`"),
+        (["parse", "--nope"], "no such option", "run `etc parse --help`"),
+        (["parse", "--output", "xml"], "'xml' is not one of", "run `etc parse --help`"),
+        (["parse", "surplus"], "got unexpected extra argument", "run `etc parse --help`"),
+        (["init"], "missing argument", "run `etc init --help`"),
+    ],
+)
+def test_usage_errors(etc, arguments, said, hint):
+    code, out, err = etc(*arguments)
+    assert (code, out) == (64, "")
+    assert err.startswith("error[ETC001]: ")
+    assert said in err
+    assert f"hint: {hint}" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PolicyError([Issue("ETC1", "m")]), 1),
+        (TableError("ETC1", "m"), 3),
+        (EngineError("ETC1", "m"), 3),
+        (RetryableError("ETC1", "m"), 4),
+        (UsageError("ETC1", "m"), 64),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+        (ValueError("m"), 3),
+        (SystemError(), 3),
+    ],
+)
+def test_exit_codes_of_errors(etc, command, error, code):
+    command(_raise(error))
+    found, out, err = etc("plan")
+    assert (found, out) == (code, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("returned", "code"), [(None, 0), (ExitCode.CHANGES, 2), (ExitCode.FAILED, 1)])
+def test_a_command_returns_its_exit_code(etc, command, returned, code):
+    command(lambda: returned)
+    assert etc("plan")[0] == code
+
+
+def test_every_issue_is_printed_then_the_cause(etc, command):
+    error = TableError("ETC301", "no table", where=Where("a.yml", 1, 2, "p"), hint="look", cause="line 1\nline 2\n")
+    command(_raise(error))
+    assert etc("plan")[2] == (
+        "error[ETC301]: no table\n  --> a.yml:1:2 (policy `p`)\n\nhint: look\n\ncause: line 1\nline 2\n"
+    )
+    command(_raise(PolicyError([Issue("ETC1", "one"), Issue("ETC2", "two")])))
+    assert etc("plan")[2] == "error[ETC1]: one\n\nerror[ETC2]: two\n"
+
+
+@pytest.mark.parametrize("arguments", [["--debug", "plan"], ["plan", "--debug"]])
+@pytest.mark.parametrize("error", [EngineError("ETC1", "m"), ValueError("m")])
+def test_debug_shows_the_stack(etc, command, arguments, error):
+    command(_raise(error))
+    _, out, err = etc(*arguments)
+    assert out == ""
+    assert "Traceback (most recent call last)" in err
+    assert "in body" in err
+
+
+def test_an_unexpected_error_is_one_line(etc, command):
+    command(_raise(ValueError("first\nsecond " + "x" * 2000)))
+    _, _, err = etc("plan")
+    assert err.startswith("error[ETC009]: unexpected ValueError: first second xxx")
+    assert len(err.splitlines()[0]) < 600
+    assert "--debug" in err
+
+
+def test_completion_imports_no_command():
+    group = module.cli
+    context = click.Context(group)
+    before = set(sys.modules)
+    items = {item.value: item.help for item in group.shell_complete(context, "p")}
+    assert items == {"parse": "Check the project's files", "plan": "Show what would be compacted, and save it"}
+    assert not {name for name in set(sys.modules) - before if name.startswith("etc_policy")}
+    assert [item.value for item in group.shell_complete(context, "--ver")] == ["--version"]
+
+
+@pytest.mark.parametrize("name", ["init", "parse", "compile"])
+def test_every_help_has_examples(name):
+    shown = CliRunner().invoke(module.cli, [name, "--help"])
+    assert shown.exit_code == 0
+    assert f"\n  Examples:\n    etc {name}" in shown.output

@@ -1,0 +1,159 @@
+import json
+import os
+
+import pytest
+
+from etc_policy.compile.manifest import Manifest
+
+
+def test_parse_counts_policies(etc, project):
+    assert etc("parse") == (0, "2 policies OK, 1 disabled\n", "")
+    assert etc("parse", "--select", "orders_ro") == (0, "1 policy OK\n", "")
+
+
+def test_parse_of_another_folder_names_places_from_here(etc, project, monkeypatch):
+    (project / "policies" / "b.yml").write_text("version: 1\npolicies: []\nextra: 1\n")
+    monkeypatch.chdir(project.parent)
+    code, out, err = etc("parse", "--project-dir", project.name)
+    assert (code, out) == (1, "")
+    assert f"  --> {project.name}/policies/b.yml:3:1" in err
+
+
+def test_parse_as_json_gives_issues_as_data(etc, project):
+    code, out, err = etc("parse", "--output", "json")
+    assert (code, err) == (0, "")
+    assert [policy["policy"] for policy in json.loads(out)["policies"]] == ["orders_ro", "payments_ro"]
+    (project / "policies" / "b.yml").write_text("version: 1\npolicies:\n  - nme: x\n")
+    code, out, err = etc("parse", "--output", "json")
+    assert (code, err) == (1, "")
+    answer = json.loads(out)
+    assert answer["policies"] == []
+    assert {
+        "level": "error",
+        "code": "ETC110",
+        "message": "unknown key `nme`",
+        "path": "policies/b.yml",
+        "line": 3,
+        "column": 5,
+        "policy": None,
+        "hint": "did you mean `name`?",
+    } in answer["issues"]
+
+
+def test_warnings_go_to_stderr_and_do_not_fail(etc, project):
+    text = (project / "policies" / "a.yml").read_text()
+    (project / "policies" / "a.yml").write_text(
+        text.replace("latency: 30m,", "latency: 30m, freshness: {target: 30m},", 1)
+    )
+    code, out, err = etc("parse")
+    assert (code, out) == (0, "2 policies OK, 1 disabled\n")
+    assert err.startswith("warning[ETC140]")
+
+
+@pytest.mark.parametrize("command", ["parse", "compile"])
+def test_a_folder_that_is_no_project(etc, tmp_path, command):
+    code, out, err = etc(command, "--project-dir", str(tmp_path))
+    assert (code, out) == (1, "")
+    assert "error[ETC101]" in err
+
+
+def test_compile_writes_the_manifest_and_the_options(etc, project):
+    code, out, err = etc("compile")
+    assert (code, err) == (0, "")
+    manifest = Manifest.model_validate_json((project / "target" / "manifest.json").read_text())
+    assert [policy.name for policy in manifest.policies] == ["orders_ro", "parked", "payments_ro"]
+    written = sorted(path.name for path in (project / "target" / "writers").iterdir())
+    assert written == [
+        f"{name}{suffix}"
+        for name in ("orders_ro", "payments_ro")
+        for suffix in (".options.json", ".properties", ".spark-conf.txt")
+    ]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == [
+        f"target/writers/{name}{suffix}"
+        for name in ("orders_ro", "payments_ro")
+        for suffix in (".properties", ".spark-conf.txt", ".options.json")
+    ]
+    assert "hoodie.logfile.max.size=1048576" in (project / "target/writers/orders_ro.properties").read_text()
+
+
+def test_compile_as_json_prints_the_manifest(etc, project):
+    _, out, _ = etc("compile", "--output", "json", "--target-dir", "build", "--select", "orders_ro")
+    assert out == (project / "build" / "manifest.json").read_text()
+    assert {path.name.split(".")[0] for path in (project / "build" / "writers").iterdir()} == {"orders_ro"}
+
+
+def test_compile_twice_writes_the_same_bytes(etc, project):
+    etc("compile")
+    before = {path: path.read_bytes() for path in (project / "target").rglob("*.*")}
+    etc("compile")
+    assert {path: path.read_bytes() for path in (project / "target").rglob("*.*")} == before
+
+
+def test_compile_with_errors_writes_nothing(etc, project):
+    (project / "policies" / "b.yml").write_text("version: 2\npolicies: []\n")
+    assert etc("compile")[0] == 1
+    assert not (project / "target").exists()
+
+
+def test_compile_to_a_place_that_cannot_be_written(etc, project):
+    (project / "file").write_text("x")
+    code, out, err = etc("compile", "--target-dir", "file/deeper")
+    assert (code, out) == (3, "")
+    assert "error[ETC003]: cannot write `file/deeper/manifest.json`" in err
+    assert "cause: " in err
+
+
+def test_init_makes_a_project_that_parses(etc, tmp_path, monkeypatch):
+    monkeypatch.delenv("LAKE", raising=False)
+    code, out, err = etc("init", str(tmp_path / "new" / "project"))
+    assert code == 0
+    root = tmp_path / "new" / "project"
+    assert out.splitlines() == [str(root / name) for name in ("policies/orders.yml", "README.md", ".gitignore")]
+    assert f"etc parse --project-dir {root}" in err
+    assert etc("parse", "--project-dir", str(root)) == (0, "1 policy OK\n", "")
+    assert etc("compile", "--project-dir", str(root))[0] == 0
+
+
+def test_every_example_that_init_comments_out_is_a_policy_too(etc, tmp_path):
+    etc("init", str(tmp_path))
+    file = tmp_path / "policies" / "orders.yml"
+    head, tail = file.read_text().split("    # --- Everything below")
+    lines = [line for line in tail.splitlines()[1:] if not line.strip().startswith("# ") or _is_yaml(line)]
+    shown = [line.replace("# ", "", 1) if line.strip().startswith("# ") else line for line in lines]
+    file.write_text(head + "\n".join(shown) + "\n")
+    answer = etc("compile", "--project-dir", str(tmp_path), "--output", "json")
+    assert answer[0] == 0, answer[2]
+    (policy,) = json.loads(answer[1])["policies"]
+    assert policy["log_file_max_bytes"] == 134_217_728
+    assert policy["freshness"] == {"target_ms": 3_600_000, "warn_after_ms": 5_400_000, "error_after_ms": 10_800_000}
+    assert policy["writer"]["index"] == "bloom"
+    assert list(policy["writer"]["lock"]) == ["hoodie.write.lock.provider"]
+    assert policy["hudi_options"] == {"hoodie.compaction.target.io": "512000"}
+    assert policy["tags"] == ["orders", "hourly"]
+
+
+def _is_yaml(line):
+    word = line.strip().removeprefix("# ").strip().split(" ")[0]
+    return word.endswith(":") and word == word.lower()
+
+
+def test_init_overwrites_nothing(etc, tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    code, out, err = etc("init", str(tmp_path))
+    assert (code, out) == (64, "")
+    assert "error[ETC004]" in err
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert not (tmp_path / "policies").exists()
+
+
+def test_init_where_nothing_can_be_made(etc, tmp_path):
+    (tmp_path / "file").write_text("x")
+    code, out, err = etc("init", str(tmp_path / "file"))
+    assert (code, out) == (3, "")
+    assert "error[ETC003]" in err
+
+
+def test_init_as_json(etc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, out, err = etc("init", ".", "--output", "json")
+    assert (json.loads(out)["files"][0], err) == (os.path.join("policies", "orders.yml"), "")

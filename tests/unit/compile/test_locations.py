@@ -1,0 +1,65 @@
+import pytest
+
+from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
+
+
+@pytest.mark.parametrize(
+    ("table", "resolved"),
+    [
+        ("lake/orders", "/project/lake/orders"),
+        ("./lake//orders/", "/project/lake/orders"),
+        ("../orders", "/orders"),
+        ("/lake/orders", "/lake/orders"),
+        ("file:/lake/orders", "file:/lake/orders"),
+        ("file:///lake/orders", "file:///lake/orders"),
+        ("s3a://bucket/orders", "s3a://bucket/orders"),
+        ("sales.orders", "sales.orders"),
+        ("./sales.orders", "/project/sales.orders"),
+        ("orders", "/project/orders"),
+        ("lake/v1.2", "/project/lake/v1.2"),
+        ("größe/naïve", "/project/größe/naïve"),
+    ],
+)
+def test_tables(table, resolved):
+    assert resolve_location(table, "/project") == resolved
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        (
+            "/lake/orders",
+            "/lake/orders/",
+            "//lake//orders",
+            "/lake/x/../orders",
+            "file:/lake/orders",
+            "file:///lake/orders/",
+        ),
+        ("s3://bucket/orders", "s3a://bucket/orders/", "s3n://bucket//orders"),
+        ("sales.orders", "Sales.ORDERS", "`sales`.`orders`"),
+        ("hdfs://host:8020/orders", "HDFS://host:8020/orders"),
+    ],
+)
+def test_spellings_of_one_table_have_one_identity(same):
+    assert len({location_identity(spelling) for spelling in same}) == 1
+
+
+def test_different_tables_have_different_identities():
+    tables = ["/a/b", "/a/B", "s3://a/b", "s3://b/b", "gs://a/b", "hdfs:/a/b", "hdfs://a/b", "a.b", "b.a"]
+    assert len({location_identity(table) for table in tables}) == len(tables)
+
+
+@pytest.mark.parametrize("table", ["db.orders", "`my db`.orders", "_a.b1"])
+def test_catalog_names(table):
+    assert is_catalog_name(table)
+    assert location_fault(table) is None
+
+
+@pytest.mark.parametrize("table", ["orders", "db/orders", "./db.orders", "a.b.c", "1.2", "db.orders/", "file:/a.b"])
+def test_what_is_no_catalog_name(table):
+    assert not is_catalog_name(table)
+
+
+@pytest.mark.parametrize("table", [" lake", "lake\n", "la\tke", "~/lake", "a.b.c"])
+def test_what_cannot_be_found(table):
+    assert location_fault(table) is not None

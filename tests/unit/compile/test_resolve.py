@@ -1,0 +1,140 @@
+import json
+
+import pytest
+
+from etc_policy.compile.manifest import Manifest
+from etc_policy.compile.resolve import check_project, compile_project
+from etc_policy.declare.reading import read_project
+from etc_policy.errors import PolicyError
+
+SUITES = ("ro_complete",)
+SHORTEST = """
+version: 1
+policies:
+  - {name: short, table: lake/short, event_time_column: ts, data_latency: 30m}
+"""
+LONGEST = """
+version: 1
+policies:
+  - name: long
+    description: All keys.
+    table: s3a://bucket/long
+    event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm"}
+    data_latency: PT1H
+    log_file_max_size: 128 MiB
+    strategy: {type: event_time, granularity: file_slice}
+    freshness: {target: 2h, warn_after: 3h, error_after: 4h}
+    verify: {suite: ro_complete, level: metadata}
+    writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, compaction: async}
+    hudi_options: {hoodie.memory.merge.max.size: 1073741824, hoodie.memory.spillable: true, hoodie.x: "1.50"}
+    tags: [a, b]
+    enabled: false
+"""
+
+
+@pytest.fixture
+def read(tmp_path):
+    def _read(*texts):
+        (tmp_path / "policies").mkdir(exist_ok=True)
+        for number, text in enumerate(texts):
+            (tmp_path / "policies" / f"{number}.yml").write_text(text)
+        return read_project(str(tmp_path), {})
+
+    return _read
+
+
+def test_defaults_are_filled_in(read):
+    files = read(SHORTEST)
+    (policy,) = compile_project(files, SUITES).policies
+    assert policy.model_dump(exclude={"table"}) == {
+        "name": "short",
+        "description": "",
+        "event_time": {"column": "ts", "unit": None, "format": None},
+        "data_latency_ms": 1_800_000,
+        "log_file_max_bytes": None,
+        "strategy": "event_time",
+        "granularity": "log_file",
+        "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None},
+        "verify": {"suite": "ro_complete", "level": "data"},
+        "writer": {"index": None, "lock": {}, "compaction": "none"},
+        "hudi_options": {},
+        "tags": (),
+        "enabled": True,
+        "source": "policies/0.yml:4:12",
+    }
+    assert policy.table == f"{files.project_dir}/lake/short"
+
+
+def test_every_key_reaches_the_manifest(read):
+    (policy,) = compile_project(read(LONGEST), SUITES).policies
+    assert policy.model_dump() == {
+        "name": "long",
+        "description": "All keys.",
+        "table": "s3a://bucket/long",
+        "event_time": {"column": "placed_at", "unit": None, "format": "yyyy-MM-dd'T'HH:mm"},
+        "data_latency_ms": 3_600_000,
+        "log_file_max_bytes": 134_217_728,
+        "strategy": "event_time",
+        "granularity": "file_slice",
+        "freshness": {"target_ms": 7_200_000, "warn_after_ms": 10_800_000, "error_after_ms": 14_400_000},
+        "verify": {"suite": "ro_complete", "level": "metadata"},
+        "writer": {"index": "bucket", "lock": {"hoodie.write.lock.num_retries": "3"}, "compaction": "async"},
+        "hudi_options": {
+            "hoodie.memory.merge.max.size": "1073741824",
+            "hoodie.memory.spillable": "true",
+            "hoodie.x": "1.50",
+        },
+        "tags": ("a", "b"),
+        "enabled": False,
+        "source": "policies/0.yml:4:11",
+    }
+
+
+def test_policies_are_sorted_and_the_manifest_reads_back(read):
+    manifest = compile_project(read(SHORTEST, LONGEST), SUITES)
+    assert [policy.name for policy in manifest.policies] == ["long", "short"]
+    assert Manifest.model_validate(json.loads(manifest.model_dump_json())) == manifest
+
+
+def test_where_a_policy_stands_does_not_change_its_fingerprint(read):
+    (before,) = compile_project(read(SHORTEST), SUITES).policies
+    (after,) = compile_project(read("# moved\n" + SHORTEST), SUITES).policies
+    assert before.source != after.source
+    assert before.fingerprint == after.fingerprint
+
+
+def test_issues_of_all_files_come_together_in_the_order_of_their_places(read):
+    same = SHORTEST.replace("30m", "30m, freshness: {target: 1m}")
+    with pytest.raises(PolicyError) as error:
+        compile_project(read(SHORTEST, same, SHORTEST.replace("30m", "30")), SUITES)
+    places = [(issue.where.path.rsplit("/", 1)[1], str(issue.code)) for issue in error.value.issues]
+    assert places == [("1.yml", "ETC130"), ("1.yml", "ETC131"), ("1.yml", "ETC133"), ("2.yml", "ETC116")]
+
+
+def test_a_disabled_policy_leaves_its_table_to_another(read):
+    other = SHORTEST.replace("name: short", "name: other")
+    assert [str(issue.code) for issue in check_project(read(SHORTEST, other), SUITES)] == ["ETC131"]
+    off = other.replace("30m", "30m, enabled: false")
+    assert check_project(read(SHORTEST, off), SUITES) == ()
+
+
+def test_warnings_do_not_fail(read):
+    files = read(SHORTEST.replace("30m", "30m, freshness: {target: 30m}"))
+    assert [issue.level for issue in check_project(files, SUITES)] == ["warning"]
+    assert len(compile_project(files, SUITES).policies) == 1
+
+
+@pytest.mark.parametrize(("pattern", "right"), [
+    ("yyyy-MM-dd HH:mm:ss", True),
+    ("yyyyMMdd", True),
+    ("yyyy-MM-dd'T'HH:mm:ss.SSSXXX", True),
+    ("'day' yy", True),
+    ("HH:mm", False),
+    ("%Y", False),
+    ("YYYY", False),
+    ("yyyy-ww", False),
+])  # fmt: skip
+def test_patterns(read, pattern, right):
+    column = f'{{column: ts, format: "{pattern}"}}'
+    issues = check_project(read(SHORTEST.replace("column: ts", f"column: {column}")), SUITES)
+    assert ([str(issue.code) for issue in issues] == []) is right

@@ -1,0 +1,38 @@
+"""Bad policy files and what is said about them, as text: see tests/golden/errors. `ETC_REWRITE_GOLDEN=1` rewrites it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from etc_policy.compile.resolve import check_project
+from etc_policy.declare.reading import read_project
+
+CASES = Path(__file__).parents[2] / "golden" / "errors"
+SUITES = ("ro_complete", "ro_metadata")
+
+
+@pytest.mark.parametrize("case", sorted(folder.name for folder in CASES.iterdir()))
+def test_error_text(case, tmp_path, monkeypatch):
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "policy.yml").write_bytes((CASES / case / "policy.yml").read_bytes())
+    monkeypatch.chdir(tmp_path)
+
+    issues = check_project(read_project(".", {}), SUITES)
+
+    text = "\n\n".join(str(issue) for issue in issues) + "\n"
+    expected = CASES / case / "expected.txt"
+    if os.environ.get("ETC_REWRITE_GOLDEN") == "1":
+        expected.write_text(text, encoding="utf-8")
+    assert text.strip(), "the case is bad input, so something must be said about it"
+    assert text == expected.read_text(encoding="utf-8")
+
+
+def test_every_code_of_a_value_has_a_case():
+    """Codes of files and folders have tests of their own; every other code is shown in a golden case."""
+    from etc_policy.declare.codes import Code
+
+    shown = "".join((folder / "expected.txt").read_text(encoding="utf-8") for folder in CASES.iterdir())
+    elsewhere = {Code.NO_POLICIES, Code.UNREADABLE, Code.LEAVES_PROJECT, Code.TOO_BIG, Code.NOT_UTF8}
+    assert [code for code in Code if code not in elsewhere and f"[{code}]" not in shown] == []

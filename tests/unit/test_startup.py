@@ -1,0 +1,51 @@
+"""`etc --help` stays quick: what it imports is tested, and the clock only loosely."""
+
+import importlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+from etc_policy.cli.main import COMMANDS
+
+#: A script file and a sentinel: PySpark can end a `python -c` with exit code 0 (SPARK-55667).
+SCRIPT = """
+import sys
+from etc_policy.cli.main import main
+code = main({arguments!r})
+heavy = ("pyspark", "py4j", "great_expectations", "pandas", "pyarrow", "hudi", "pydantic", "jinja2", "yaml", "fastavro")
+print("LOADED", code, [name for name in heavy if name in sys.modules])
+"""
+
+
+def _run(tmp_path, *arguments):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(arguments=arguments))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if line.startswith("LOADED")]
+
+
+@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--version", 0), ("pase", 64)])
+def test_nothing_heavy_is_imported(tmp_path, argument, code):
+    assert _run(tmp_path, argument) == [f"LOADED {code} []"]
+
+
+def test_parse_imports_no_engine(tmp_path):
+    (loaded,) = _run(tmp_path, "parse", "--project-dir", str(tmp_path))
+    assert loaded == "LOADED 1 ['pydantic', 'jinja2', 'yaml']"
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_the_registry_says_what_the_command_says(name):
+    module, attribute = COMMANDS[name][0].split(":")
+    command = getattr(importlib.import_module(module), attribute)
+    assert (command.name, command.short_help) == (name, COMMANDS[name][1])
+
+
+def test_help_takes_less_than_a_second(tmp_path):
+    _run(tmp_path, "--help")
+    began = time.monotonic()
+    _run(tmp_path, "--help")
+    assert time.monotonic() - began < 1
