@@ -118,7 +118,7 @@ class UsageError(EtcError):
     exit_code = ExitCode.USAGE
 
 
-class SeveralErrors(EtcError):
+class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
     """The errors of several tables, gathered while the other tables went on."""
 
     def __init__(self, errors: Iterable[EtcError], exit_code: ExitCode) -> None:

@@ -33,14 +33,15 @@ class Environment:
     project_dir: Path
     progress: Callable[[str], None]
     spark_options: Mapping[str, str] = field(default_factory=dict)
+    spark_log: Path | None = None
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
         """The Spark session; starting it takes seconds, so it is announced."""
         from etc_policy.adapters.spark_session import start_spark
 
-        self.progress("starting Spark")
-        return start_spark(self.spark_options)
+        self.progress(f"starting Spark{f' (its log: {self.spark_log})' if self.spark_log else ''}")
+        return start_spark(self.spark_options, self.spark_log)
 
     def locate(self, policy: Policy) -> str:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
@@ -153,4 +154,3 @@ def resolve_table(environment: Environment, policy: Policy) -> Policy:
     """The policy with its table as a base path."""
     location = environment.locate(policy)
     return policy if location == policy.table else policy.model_copy(update={"table": location})
-

@@ -49,9 +49,10 @@ class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
     metric_dependencies: ClassVar[tuple[str, ...]] = (DIFFERENCES,)
     success_keys: ClassVar[tuple[str, ...]] = _KEYS
     domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
-    #: The counts that must be zero, those that are only told, and the one of all rows looked at.
+    #: The counts that must be zero, those that are told, those told unless zero, and the one of all rows looked at.
     failures: ClassVar[tuple[str, ...]] = ()
     told: ClassVar[tuple[str, ...]] = ()
+    told_if_any: ClassVar[tuple[str, ...]] = ()
     rows: ClassVar[str] = "ro_rows"
 
     def _validate(
@@ -63,6 +64,7 @@ class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
         counts = metrics[DIFFERENCES]
         wrong = sum(counts[name] for name in self.failures)
         details = {name: counts[name] for name in (self.rows, *self.failures, *self.told)}
+        details |= {name: counts[name] for name in self.told_if_any if counts[name]}
         samples = {name: counts["samples"][name] for name in self.failures if name in counts["samples"]}
         return _result(wrong, counts[self.rows], {**details, **({"samples": samples} if samples else {})})
 
@@ -71,7 +73,8 @@ class ExpectRoToContainRtUpTo(_ComparisonExpectation):
     """Every row of the real-time view with event time <= T is in the read-optimized view with equal values."""
 
     failures = ("missing", "different")
-    told = ("late_rows", "rt_rows", "null_event_times", "unreadable_event_times", "unreadable_sample")
+    told = ("late_rows", "rt_rows", "null_event_times")
+    told_if_any = ("unreadable_event_times", "unreadable_sample", "rows_without_key")
     rows = "promised_rows"
 
 

@@ -9,6 +9,7 @@ from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
 
 _SAMPLE_SIZE = 20
+_PY4J = "An error occurred while calling"  # the cause stands in the line after it
 _TOLD = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")
 
 
@@ -38,6 +39,8 @@ def exception_message(info: Mapping[str, Any]) -> str | None:
 
 def _first_line(info: Mapping[str, Any]) -> str:
     lines = [line.strip() for line in str(info.get("exception_message") or "").splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith(_PY4J):
+        return lines[1].removeprefix(": ")
     return lines[0] if lines else "the check raised an exception without a message"
 
 

@@ -14,10 +14,10 @@ from etc_policy.adapters.gx_results import read_result
 from etc_policy.adapters.view_comparison import SAMPLE_SIZE, prepare_views, require_readable
 from etc_policy.compile.manifest import Freshness
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.errors import EngineError, Issue, PolicyError
+from etc_policy.errors import EngineError, Issue, PolicyError, Where
 from etc_policy.verify.freshness import has_limits
 from etc_policy.verify.ports import DataCheck, ExpectationResult
-from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
+from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters, suite_place
 
 _CONTAINMENT = "expect_ro_to_contain_rt_up_to"
 _COMPARISONS = frozenset({_CONTAINMENT, "expect_no_key_twice", "expect_no_deleted_rows"})
@@ -40,8 +40,10 @@ class GxVerifier:
 
         """
         comparison = f"etc_{uuid.uuid4().hex}"
-        suite = _wanted(bind_suite(request.suite, suite_parameters(request)), comparison, request.threshold_ms)
-        configured = _configurations(suite)
+        place = suite_place(request)
+        bound = bind_suite(request.suite, suite_parameters(request), place)
+        suite = _wanted(bound, comparison, request.threshold_ms)
+        configured = _configurations(suite, place)
         with ExitStack() as stack:
             stack.enter_context(_setting(self.spark, "spark.sql.legacy.timeParserPolicy", "CORRECTED"))
             views = {"ro": _read(self.spark, request, read_optimized=True)}
@@ -74,7 +76,7 @@ def _is_limited(kwargs: Mapping[str, Any]) -> bool:
     return has_limits(Freshness.model_construct(**limits))
 
 
-def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
+def _configurations(suite: tuple[SuiteExpectation, ...], where: Where) -> list[Any]:
     """The expectations as Great Expectations' own objects.
 
     Built one by one: a suite drops an expectation that it does not know with only a log line.
@@ -95,24 +97,24 @@ def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
             )
             built.append(configuration.to_domain_obj())
         except Exception as error:
-            issues.append(_configuration_issue(expectation, error))
+            issues.append(_configuration_issue(expectation, error, where))
     if issues:
         raise PolicyError(issues)
     return built
 
 
-def _configuration_issue(expectation: SuiteExpectation, error: Exception) -> Issue:
+def _configuration_issue(expectation: SuiteExpectation, error: Exception, where: Where) -> Issue:
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 
     known = list_registered_expectation_implementations()
     if expectation.type not in known:
         message = f"unknown expectation `{expectation.type}`"
-        return Issue("ETC225", message, hint=did_you_mean(expectation.type, known))
+        return Issue("ETC225", message, where, did_you_mean(expectation.type, known))
     reason = "; ".join(
         f"`{'.'.join(str(part) for part in fault['loc'])}`: {fault['msg']}"
         for fault in (error.errors() if hasattr(error, "errors") else ())
     )
-    return Issue("ETC226", f"expectation `{expectation.type}` has wrong arguments: {reason or error}")
+    return Issue("ETC226", f"expectation `{expectation.type}` has wrong arguments: {reason or error}", where)
 
 
 @contextmanager

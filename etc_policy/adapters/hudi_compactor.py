@@ -124,7 +124,7 @@ class HudiCompactor:
 
 def java_causes(exception: Any) -> str:  # noqa: ANN401 - a Java throwable
     """The messages of a Java exception and its causes, outermost first, one a line."""
-    lines = []
+    lines: list[str] = []
     while exception is not None and len(lines) < _CAUSES_SHOWN:
         lines.append(str(exception.toString()))
         exception = exception.getCause()

@@ -40,7 +40,7 @@ class Timeline:
 
     def latest(self, requested: str) -> InstantFile:
         """The file of the furthest state that an instant has reached."""
-        return max(self.files[requested], key=lambda f: _STATES.index(f.state))  # type: ignore[arg-type]
+        return max(self.files[requested], key=lambda f: _STATES.index(f.state))
 
     @cached_property
     def completions(self) -> dict[str, str]:
@@ -77,7 +77,7 @@ class Timeline:
             _STATES[_STATES.index(file.state)],
             self.completions.get(file.requested),
             touched,
-        )  # type: ignore[arg-type]
+        )
 
     def _touched(self, file: InstantFile) -> frozenset[str] | None:
         if file.action in ("commit", "replacecommit"):
@@ -103,10 +103,8 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
     if not content:
         return {}
     try:
-        if content[:4] == b"Obj\x01":
-            record = next(iter(fastavro.reader(BytesIO(content))))
-        else:
-            record = json.loads(content)
+        is_avro = content[:4] == b"Obj\x01"
+        record = next(iter(fastavro.reader(BytesIO(content)))) if is_avro else json.loads(content)
     except (ValueError, StopIteration, EOFError, IndexError, KeyError, TypeError) as error:
         hint = "the file is cut short or corrupt; Hudi itself could not read it either"
         raise TableError("ETC208", f"cannot read timeline file `{place}`", hint=hint, cause=str(error)) from error

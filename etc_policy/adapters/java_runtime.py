@@ -7,7 +7,6 @@ import importlib.util
 import os
 import shutil
 import ssl
-import sys
 from pathlib import Path
 
 from etc_policy.errors import EngineError
@@ -60,16 +59,5 @@ def _pkcs12(pem: bytes) -> bytes:
     from cryptography.x509 import load_pem_x509_certificates
 
     certificates = [PKCS12Certificate(c, f"ca{n}".encode()) for n, c in enumerate(load_pem_x509_certificates(pem))]
-    return serialize_java_truststore(certificates, BestAvailableEncryption(b"changeit"))
-
-
-def keep_stdout_for_data() -> None:
-    """Point file descriptor 1 at standard error and keep the real one for `sys.stdout`.
-
-    The JVM prints warnings to the process's standard output (FACTS 5), which would spoil our JSON.
-    """
-    sys.stdout.flush()
-    real = os.dup(1)
-    os.dup2(2, 1)
-    os.set_inheritable(real, False)
-    sys.stdout = os.fdopen(real, "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors, closefd=True)
+    store: bytes = serialize_java_truststore(certificates, BestAvailableEncryption(b"changeit"))
+    return store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from etc_policy.adapters.comparable_sql import comparable
@@ -11,28 +12,32 @@ from etc_policy.verify.ports import DataCheck
 
 SAMPLE_SIZE = 20
 _KEY = ("_hoodie_partition_path", "_hoodie_record_key")
+_META = (*_KEY, "_hoodie_commit_time", "_hoodie_file_name")
+_LATE, _OPEN, _MEMBER = "__etc_late", "__etc_open", "__etc_member"
 
 
 def prepare_views(spark: Any, rt: Any, ro: Any, check: DataCheck) -> tuple[Any, Any]:  # noqa: ANN401 - DataFrames
     """RT and RO with just what the comparison needs: key, values, and facts about the row.
 
     Raises:
-        TableError: the event-time column is missing or of a type that holds no times.
+        TableError: the event-time column is missing or of a type that holds no times, or there are no meta columns.
 
     """
     from pyspark.sql import functions as F  # noqa: N812
 
+    if not set(_META) <= set(rt.columns) & set(ro.columns):
+        raise _no_meta_columns()
     source, event_ms = event_time_ms(rt.schema, check.policy.event_time)
     rt_columns = {
         "event_ms": event_ms,
         "source_time": source.cast("string"),
-        "late": F.col("_late"),
+        "late": F.col(_LATE),
         "rt_values": _values(rt.schema),
     }
-    ro_columns = {"newer": F.col("_late"), "open": F.col("_open"), "ro_values": _values(ro.schema)}
-    rt = _flag(spark, rt, F.col("_hoodie_commit_time"), check.late_commits, "_late")
-    ro = _flag(spark, ro, F.col("_hoodie_commit_time"), check.late_commits, "_late")
-    ro = _flag(spark, ro, F.substring_index("_hoodie_file_name", "_", 1), check.open_file_ids, "_open")
+    ro_columns = {"newer": F.col(_LATE), "open": F.col(_OPEN), "ro_values": _values(ro.schema)}
+    rt = _flag(spark, rt, F.col("_hoodie_commit_time"), check.late_commits, _LATE)
+    ro = _flag(spark, ro, F.col("_hoodie_commit_time"), check.late_commits, _LATE)
+    ro = _flag(spark, ro, F.substring_index("_hoodie_file_name", "_", 1), check.open_file_ids, _OPEN)
     return _keyed(rt, rt_columns), _keyed(ro, ro_columns)
 
 
@@ -52,8 +57,10 @@ def count_differences(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> 
     return counts
 
 
-def require_readable(counts: dict[str, Any], column: str, type_name: str) -> None:
-    """Raises TableError where values of the event-time column could not be read as times."""
+def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> None:
+    """Raises TableError where rows had no key or values of the event-time column could not be read as times."""
+    if counts.get("rows_without_key"):
+        raise _no_meta_columns()
     if counts.get("unreadable_event_times"):
         raise TableError(
             "ETC232",
@@ -61,6 +68,11 @@ def require_readable(counts: dict[str, Any], column: str, type_name: str) -> Non
             f"read as times, for example `{counts['unreadable_sample']}`",
             hint="set `unit` (s, ms, us) or `format` (a Spark datetime pattern) of the policy's `event_time_column`",
         )
+
+
+def _no_meta_columns() -> TableError:
+    hint = "set `verify.level: metadata` for this policy"
+    return TableError("ETC234", "the table has no meta columns (`hoodie.populate.meta.fields` is false)", hint=hint)
 
 
 def _values(schema: Any) -> Any:  # noqa: ANN401
@@ -76,9 +88,9 @@ def _flag(spark: Any, frame: Any, value: Any, members: frozenset[str], name: str
 
     if not members:
         return frame.withColumn(name, F.lit(False))
-    listed = spark.createDataFrame([(member,) for member in sorted(members)], "_member string")
-    joined = frame.join(F.broadcast(listed), value == F.col("_member"), "left")
-    return joined.withColumn(name, F.col("_member").isNotNull()).drop("_member")
+    listed = spark.createDataFrame([(member,) for member in sorted(members)], f"{_MEMBER} string")
+    joined = frame.join(F.broadcast(listed), value == F.col(_MEMBER), "left")
+    return joined.withColumn(name, F.col(_MEMBER).isNotNull()).drop(_MEMBER)
 
 
 def _keyed(frame: Any, columns: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -117,6 +129,7 @@ def _facts() -> dict[str, Any]:
         "promised_rows": promised & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
         "null_event_times": in_rt & F.col("source_time").isNull(),
         "unreadable_event_times": in_rt & F.col("source_time").isNotNull() & F.col("event_ms").isNull(),
+        "rows_without_key": F.col("key").isNull() | F.col("partition").isNull(),
         "missing": absent & ~F.col("late"),
         "different": unequal & ~F.col("late"),
         "late_rows": (absent | unequal) & F.col("late"),

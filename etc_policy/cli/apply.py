@@ -10,9 +10,9 @@ import click
 
 from etc_policy.cli.applying import Applier
 from etc_policy.cli.moments import at_option
-from etc_policy.cli.options import common_options, select_policies
+from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
-from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy
@@ -22,10 +22,19 @@ from etc_policy.plan.formats import count_of
 from etc_policy.plan.stages import Plan
 from etc_policy.publish.report import render_results
 from etc_policy.publish.results import RunResults
-from etc_policy.wiring import Environment, clock_ms, resolve_table
+from etc_policy.wiring import clock_ms, resolve_table
 
 
-@click.command("apply", short_help="Carry out a plan, then verify")
+@click.command(
+    "apply",
+    short_help="Carry out a plan, then verify",
+    epilog=examples(
+        "etc apply",
+        "etc apply --yes --output json",
+        "etc apply target/plan.json",
+        "etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g",
+    ),
+)
 @click.argument("plan_file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 @common_options
 @at_option
@@ -45,16 +54,9 @@ def command(
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
     plan and asks. What an earlier run left half done is finished first. It may be killed at any moment and run again.
-
-    \b
-    Examples:
-      etc apply
-      etc apply --yes --output json
-      etc apply target/plan.json
-      etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g
     """
     manifest = load_manifest(project_dir)
-    environment = Environment(project_dir, progress_lines(), confs)
+    environment = open_environment(project_dir, target_dir, confs)
     applier = Applier(environment, clock_ms() if at_ms is None else at_ms)
     try:
         plan_id = _apply(applier, plan_file, select_policies(manifest, select), yes=yes, quiet=output == "json")
@@ -68,7 +70,9 @@ def command(
     return worst(applier.exit_codes())
 
 
-def _apply(applier: Applier, plan_file: Path | None, policies: tuple[Policy, ...], *, yes: bool, quiet: bool) -> str | None:
+def _apply(
+    applier: Applier, plan_file: Path | None, policies: tuple[Policy, ...], *, yes: bool, quiet: bool
+) -> str | None:
     """Finish what is pending, then carry out the saved plan or a new one; returns the plan's id."""
     environment = applier.environment
     saved = load_plan(plan_file) if plan_file else None

@@ -8,9 +8,9 @@ import click
 
 from etc_policy.cli.applying import Applier
 from etc_policy.cli.moments import iso_time
-from etc_policy.cli.options import debug_option, project_dir_option, select_policies, target_dir_option
+from etc_policy.cli.options import debug_option, examples, project_dir_option, select_policies, target_dir_option
 from etc_policy.cli.planning import plan_tables, raise_all, worst
-from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import ExitCode
@@ -19,13 +19,19 @@ from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.results import FreshnessReport, RunResults
 from etc_policy.publish.views import render_views
-from etc_policy.wiring import Environment
 
 POLICY = "flights_ro"
 POLICY_FILE = "flights.yml"
 
 
-@click.command("demo", short_help="Build a real table from flight data and run the whole way")
+@click.command(
+    "demo",
+    short_help="Build a real table from flight data and run the whole way",
+    epilog=examples(
+        "etc demo",
+        "etc demo --project-dir /tmp/etc-demo",
+    ),
+)
 @project_dir_option
 @target_dir_option
 @debug_option
@@ -34,17 +40,12 @@ def command(project_dir: Path, target_dir: Path) -> int:
 
     Status events of real flights are written by stock Hudi as a stream of delta commits into demo/flights, then
     planned, compacted, verified and shown under the policy in policies/flights.yml. Any earlier demo table is replaced.
-
-    \b
-    Examples:
-      etc demo
-      etc demo --project-dir /tmp/etc-demo
     """
     policy_path = project_dir / "policies" / POLICY_FILE
     if not policy_path.exists():
         write_text(policy_path, read_template(f"demo/{POLICY_FILE}"))
     (policy,) = select_policies(load_manifest(project_dir), (POLICY,))
-    environment = Environment(project_dir, progress_lines())
+    environment = open_environment(project_dir, target_dir)
     try:
         demo = environment.demo(policy)
         heading("1. A stream of delta commits", f"{demo.description}, into {policy.table}")

@@ -7,18 +7,25 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.moments import at_option, iso_time
-from etc_policy.cli.options import common_options, select_policies
+from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import place, raise_all
-from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.errors import EtcError, ExitCode
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.report import render_freshness
 from etc_policy.publish.results import FreshnessReport, TableFreshness
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import clock_ms
 
 
-@click.command("freshness", short_help="How far each table is complete, without Spark")
+@click.command(
+    "freshness",
+    short_help="How far each table is complete, without Spark",
+    epilog=examples(
+        "etc freshness",
+        "etc freshness --output json | jq '.tables[] | {policy, status, lag_seconds}'",
+    ),
+)
 @common_options
 @at_option
 def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, at_ms: int | None) -> int:
@@ -26,14 +33,9 @@ def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output
 
     Each table passes, warns or fails by the lag of its completeness behind now. Exits with 1 when a table is beyond its
     limit or nothing is known of it. The report is written to target/freshness.json too.
-
-    \b
-    Examples:
-      etc freshness
-      etc freshness --output json | jq '.tables[] | {policy, status, lag_seconds}'
     """
     policies = select_policies(load_manifest(project_dir), select)
-    environment = Environment(project_dir, progress_lines())
+    environment = open_environment(project_dir, target_dir)
     now_ms = clock_ms() if at_ms is None else at_ms
     tables: list[TableFreshness] = []
     errors: list[EtcError] = []

@@ -7,19 +7,30 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.moments import at_option
-from etc_policy.cli.options import common_options, select_policies
+from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import plan_tables, raise_all, refusal_errors
-from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.errors import ExitCode
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import clock_ms
 
 
-@click.command("plan", short_help="Show what would be compacted, and save it")
+@click.command(
+    "plan",
+    short_help="Show what would be compacted, and save it",
+    epilog=examples(
+        "etc plan",
+        "etc plan --select orders_ro --explain",
+        "etc plan --out orders.plan.json && etc apply orders.plan.json",
+        "etc plan --at 2013-01-02T01:00:00Z --output json | jq '.tables[].action'",
+    ),
+)
 @common_options
 @at_option
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Save the plan to this file for `etc apply FILE`.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Save the plan to this file for `etc apply FILE`."
+)
 @click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
 @click.option("--explain", is_flag=True, help="Say for each slice what is merged, and how the instant was found.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
@@ -38,16 +49,9 @@ def command(
 
     Reads the tables' metadata without Spark. The plan is saved as target/plan.json too. A table that cannot be
     compacted now is refused with its reason, and the others are planned all the same.
-
-    \b
-    Examples:
-      etc plan
-      etc plan --select orders_ro --explain
-      etc plan --out orders.plan.json && etc apply orders.plan.json
-      etc plan --at 2013-01-02T01:00:00Z --output json | jq '.tables[].action'
     """
     policies = select_policies(load_manifest(project_dir), select)
-    environment = Environment(project_dir, progress_lines())
+    environment = open_environment(project_dir, target_dir)
     now_ms = clock_ms() if at_ms is None else at_ms
     try:
         plan = plan_tables(environment, policies, now_ms, read_stats=read_stats)

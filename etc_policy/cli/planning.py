@@ -98,10 +98,14 @@ def load_plan(path: Path) -> Plan:
         raise UsageError("ETC601", f"cannot read the plan file: {error.strerror}", where=Where(str(path))) from error
     except (ValueError, ValidationError) as error:
         hint = "save a new one with `etc plan --out FILE`"
-        raise UsageError("ETC602", "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint) from error
+        raise UsageError(
+            "ETC602", "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint
+        ) from error
     if plan.computed_id != plan.plan_id:
         hint = "a plan is carried out exactly as it was made; save a new one with `etc plan --out FILE`"
-        raise UsageError("ETC603", "the plan file was edited: its content does not match its id", where=Where(str(path)), hint=hint)
+        raise UsageError(
+            "ETC603", "the plan file was edited: its content does not match its id", where=Where(str(path)), hint=hint
+        )
     return plan
 
 
@@ -116,7 +120,11 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path) -> dict[s
     for table in plan.tables:
         policy = known.get(table.policy)
         if policy is None:
-            raise StalePlanError("ETC406", f"the plan is for a policy `{table.policy}` that this project does not have", where=Where(str(path)))
+            raise StalePlanError(
+                "ETC406",
+                f"the plan is for a policy `{table.policy}` that this project does not have",
+                where=Where(str(path)),
+            )
         if policy.fingerprint != table.policy_fingerprint:
             message = f"policy `{table.policy}` was changed since the plan was made"
             raise StalePlanError("ETC407", message, where=Where(str(path)), hint="plan again")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import click
+
+from etc_policy.wiring import Environment
 
 
 def progress_lines() -> Callable[[str], None]:
@@ -16,3 +20,9 @@ def progress_lines() -> Callable[[str], None]:
         click.secho(f"[{time.monotonic() - began:5.1f} s] {step}", err=True, dim=True)
 
     return show
+
+
+def open_environment(project_dir: Path, target_dir: Path, confs: Mapping[str, str] | None = None) -> Environment:
+    """The outside world of a command; Spark's log goes to the target folder, with `--debug` to the terminal."""
+    log = None if "--debug" in sys.argv else target_dir / "spark.log"
+    return Environment(project_dir, progress_lines(), confs or {}, log)

@@ -10,9 +10,9 @@ import click
 
 from etc_policy.cli.applying import verify
 from etc_policy.cli.moments import at_option, iso_time
-from etc_policy.cli.options import common_options, select_policies
+from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import place, raise_all, worst
-from etc_policy.cli.progress import progress_lines
+from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -25,7 +25,15 @@ from etc_policy.wiring import Environment, clock_ms
 _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
 
 
-@click.command("verify", short_help="Prove what the read-optimized view holds")
+@click.command(
+    "verify",
+    short_help="Prove what the read-optimized view holds",
+    epilog=examples(
+        "etc verify",
+        "etc verify --select orders_ro --level metadata",
+        "etc verify --output json | jq '.tables[].verification.status'",
+    ),
+)
 @common_options
 @at_option
 @conf_option
@@ -43,15 +51,9 @@ def command(
 
     The threshold is that of the table's last compaction of ours; a table that has none is held to what its metadata
     promises. `metadata` needs no Spark, `data` compares the rows of both views.
-
-    \b
-    Examples:
-      etc verify
-      etc verify --select orders_ro --level metadata
-      etc verify --output json | jq '.tables[].verification.status'
     """
     policies = select_policies(load_manifest(project_dir), select)
-    environment = Environment(project_dir, progress_lines(), confs)
+    environment = open_environment(project_dir, target_dir, confs)
     now_ms = clock_ms() if at_ms is None else at_ms
     verified: list[TableVerification] = []
     errors: list[EtcError] = []

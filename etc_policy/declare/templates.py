@@ -14,6 +14,7 @@ def read_template(name: str) -> str:
 
     Raises:
         FileNotFoundError: the package ships no such file.
+
     """
     for root, prefix in _ROOTS:
         path = root / name.removeprefix(prefix)

@@ -33,6 +33,7 @@ _WORDS |= {"true": True, "True": True, "TRUE": True, "false": False, "False": Fa
 _INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
 _NO_TAGS = "policies are plain mappings, lists, texts and numbers; remove the tag"
+_TOO_BIG = f"the file has more than {MAX_VALUES} values, or more than {MAX_DEPTH} levels (aliases expanded)"
 _TEMPLATE_HINT = 'put quotes round a value that begins with `{{`: "{{ ... }}"'
 
 YamlPath: TypeAlias = tuple[str | int, ...]
@@ -117,6 +118,7 @@ class _Reader:
     events: Iterator[Event]
     issues: list[Issue] = field(default_factory=list)
     _anchors: dict[str, _Node] = field(default_factory=dict)
+    _count: int = 0
 
     def document(self) -> _Node | None:
         """The first document's root; every further document is an issue."""
@@ -130,9 +132,9 @@ class _Reader:
         return root
 
     def _node(self, event: Event, depth: int) -> _Node:
-        if depth > MAX_DEPTH:
-            message = f"values are nested more than {MAX_DEPTH} deep"
-            raise PolicyError([Issue(Code.TOO_BIG, message, self._where(event))])
+        self._count += 1
+        if depth > MAX_DEPTH or self._count > MAX_VALUES:
+            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, self._where(event))])
         if isinstance(event, AliasEvent):
             return self._alias(event)
         if event.tag is not None:
@@ -187,8 +189,7 @@ class _Reader:
 
 def _build(node: _Node, path: YamlPath, key: _Node, marks: dict[YamlPath, Mark], file: str) -> Any:  # noqa: ANN401 - YAML
     if len(marks) >= MAX_VALUES or len(path) > MAX_DEPTH:
-        message = f"more than {MAX_VALUES} values, or {MAX_DEPTH} levels, once aliases are expanded"
-        raise PolicyError([Issue(Code.TOO_BIG, message, Where(file, node.line, node.column))])
+        raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(file, node.line, node.column))])
     marks[path] = Mark(node.line, node.column, key.line, key.column)
     if node.items is not None:
         return [_build(item, (*path, place), item, marks, file) for place, item in enumerate(node.items)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Literal, Protocol
 
 from etc_policy.compile.manifest import Policy
@@ -76,7 +77,9 @@ class Lease(Protocol):
         """Take the lease; raises RetryableError when another process has it."""
         ...
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Give it back."""
         ...
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from pydantic import Field
+
 from etc_policy.compile.manifest import Frozen, Policy, VerifyLevel
 
 CheckStatus = Literal["pass", "warn", "fail", "error"]
@@ -16,7 +18,7 @@ class ExpectationResult(Frozen):
 
     expectation: str
     status: CheckStatus
-    observed: dict[str, Any] = {}
+    observed: dict[str, Any] = Field(default_factory=dict)
     message: str | None = None
 
 

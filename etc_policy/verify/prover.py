@@ -118,5 +118,5 @@ def _verdict(expectations: tuple[ExpectationResult, ...]) -> VerificationStatus:
     found = {expectation.status for expectation in expectations}
     for status in ("error", "fail", "warn"):
         if status in found:
-            return status  # type: ignore[return-value]
+            return status
     return "pass"

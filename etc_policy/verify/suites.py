@@ -87,18 +87,25 @@ def suite_parameters(check: DataCheck) -> dict[str, Any]:
     }
 
 
-def bind_suite(items: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> tuple[SuiteExpectation, ...]:
+def suite_place(check: DataCheck) -> Where:
+    """The place that errors name for a check's suite."""
+    return Where(f"suites/{check.policy.verify.suite}.yml", object_name=check.policy.name)
+
+
+def bind_suite(
+    items: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any], where: Where | None = None
+) -> tuple[SuiteExpectation, ...]:
     """The expectations with every parameter replaced by its value.
 
     Raises:
-        PolicyError: a parameter is not known; carries all of them.
+        PolicyError: a parameter is not known; carries all of them, with the suite's place `where`.
 
     """
     expectations = [SuiteExpectation.model_validate(dict(item)) for item in items]
     used = {(e.type, name) for e in expectations for name in _parameters_in(e.kwargs)}
     unknown = sorted((type_name, name) for type_name, name in used if name not in parameters)
     if unknown:
-        raise PolicyError([_unknown_parameter(type_name, name, parameters) for type_name, name in unknown])
+        raise PolicyError([_unknown_parameter(type_name, name, parameters, where) for type_name, name in unknown])
     return tuple(e.model_copy(update={"kwargs": _fill(e.kwargs, parameters)}) for e in expectations)
 
 
@@ -124,9 +131,9 @@ def _fill(value: Any, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a
     return [_fill(part, parameters) for part in value] if isinstance(value, list) else value
 
 
-def _unknown_parameter(type_name: str, name: str, parameters: Mapping[str, Any]) -> Issue:
+def _unknown_parameter(type_name: str, name: str, parameters: Mapping[str, Any], where: Where | None) -> Issue:
     hint = did_you_mean(name, parameters) or f"known parameters: {', '.join(sorted(parameters))}"
-    return Issue("ETC223", f"unknown parameter `{name}` in expectation `{type_name}`", hint=hint)
+    return Issue("ETC223", f"unknown parameter `{name}` in expectation `{type_name}`", where, hint)
 
 
 def _schema_issue(fault: Mapping[str, Any], document: MarkedYaml, path: str) -> Issue:

@@ -1,9 +1,6 @@
 """One Spark for the whole pytest session, and real merge-on-read tables written by the stock writer."""
 
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -15,24 +12,37 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
-@contextmanager
-def own_stdout():
-    """`start_spark` moves file descriptor 1 for the process's JSON; pytest's capturing needs it back."""
-    stream, descriptor = sys.stdout, os.dup(1)
-    try:
-        yield
-    finally:
-        replaced, sys.stdout = sys.stdout, stream
-        if replaced is not stream:
-            replaced.close()
-        os.dup2(descriptor, 1)
-        os.close(descriptor)
+def pytest_collection_modifyitems(items):
+    """Tests that run `etc` as a process of its own come last: then this process's Spark is gone (one at a time)."""
+    items.sort(key=lambda item: "no_spark" in item.fixturenames)
+
+
+class _Session:
+    """The session of this run, started when first asked for."""
+
+    spark = None
+
+    @classmethod
+    def stop(cls):
+        if cls.spark is not None:
+            gateway = cls.spark.sparkContext._gateway
+            cls.spark.stop()
+            gateway.shutdown()
+            gateway.proc.stdin.close()
+            gateway.proc.wait(timeout=60)
+            cls.spark = None
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator:
-    """The Spark session of all tests in this run."""
-    with own_stdout():
-        session = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"})
-    yield session
-    session.stop()
+def spark(tmp_path_factory) -> Iterator:
+    """The Spark session of all tests in this process."""
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    _Session.spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, log)
+    yield _Session.spark
+    _Session.stop()
+
+
+@pytest.fixture
+def no_spark():
+    """No Spark lives in this process: the test starts its own in another."""
+    _Session.stop()

@@ -34,7 +34,8 @@ def partition_of(key: int) -> str:
     return "abc"[key % 3]
 
 
-#: Late data (commit 3 brings second 105, 4 brings 150), updates, deletes by key (commit 4, in partition `c`, which commit 6 leaves alone).
+#: Late data (commit 3 brings second 105, 5 brings 150), updates, and deletes by key (commit 4, in partition `c`, which
+#: commit 6 leaves alone).
 HISTORY = (
     Write(tuple((key, "v0", key) for key in range(12))),
     Write(((1, "v1", 100), (2, "v1", 101), (6, "v1", 102), (4, "v1", 103))),
@@ -76,9 +77,9 @@ class Oracle:
         return {key: row[0] for key, row in self.states[-1].items() if row[1] <= second}
 
 
-def write_history(spark, base: Path, history=HISTORY, options=None):
-    """Write the commits with the stock writer."""
-    for number, write in enumerate(history):
+def write_history(spark, base: Path, history=HISTORY, options=None, first=0):
+    """Write the commits with the stock writer; the one with number 0 makes the table."""
+    for number, write in enumerate(history, start=first):
         rows = [(k, partition_of(k), v, EPOCH_MS + s * 1000) for k, v, s in write.rows]
         rows += [(k, partition_of(k), "", 0) for k in write.deleted]
         operation = "delete" if write.deleted else "upsert"

@@ -12,7 +12,7 @@ from etc_policy.errors import TableError
 pytestmark = pytest.mark.spark
 
 MS = 1_711_846_800_123  # 2024-03-31 01:00:00.123 UTC: that hour does not exist in Berlin
-WALL = dt.datetime(2024, 3, 31, 1, 0, 0, 123_999)
+WALL = dt.datetime(2024, 3, 31, 1, 0, 0, 123_999)  # noqa: DTZ001 - a wall clock
 DAY_MS = 1_711_843_200_000
 
 

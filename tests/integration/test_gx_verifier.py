@@ -227,7 +227,16 @@ def test_unknown_expectations_and_arguments_are_errors_of_the_suite(logged):
     unknown, wrong = raised.value.issues
     assert (unknown.code, unknown.hint) == ("ETC225", "did you mean `expect_no_key_twice`?")
     assert wrong.code == "ETC226"
+    assert str(wrong.where) == "suites/ro_complete.yml (policy `orders`)"
     assert "`colum`" in wrong.message
+
+
+def test_a_table_without_meta_columns_is_refused(spark, tmp_path):
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options={"hoodie.populate.meta.fields": "false"})
+    table.write([row(1), row(2)], "bulk_insert")
+    with pytest.raises(TableError) as raised:
+        check(table)
+    assert (raised.value.code, raised.value.hint) == ("ETC234", "set `verify.level: metadata` for this policy")
 
 
 def test_a_table_that_cannot_be_read_is_an_engine_error(spark, tmp_path, logged):

@@ -15,9 +15,10 @@ from tests.property.writers import Change, Style, Write, Writers, archive, clean
 LATENCY_MS = 1_800_000
 CLOCK_SKEW_MS = 200
 EVENTS = 24
-#: Two seconds before a year's end: short steps cross every carry of the clock, and `...59999` + 1 is no time.
-START_MS = 1_798_761_598_000
-EVENT_ZERO_MS = START_MS - LATENCY_MS
+#: Ten milliseconds before a year's end: short steps cross every carry of the clock, and `...59999` + 1 is no time.
+START_MS = 1_798_761_599_990
+#: Near the first completion less the latency, which bounds event times that are not known.
+EVENT_ZERO_MS = 1_798_759_800_000
 INDEXES = (None, "simple", "bloom", "bucket", "record_index", None)
 #: Instants are wall-clock times of the table's zone: how far that is ahead of UTC.
 ZONES = (("UTC", 0), ("UTC", 0), ("UTC", 0), ("Asia/Kolkata", 19_800_000), ("America/Bogota", -18_000_000))
@@ -124,7 +125,7 @@ class History:
 
     def _begin(self, changes: list[Change], style: Style) -> Write:
         write = self.writers.begin(self.tick(), changes, style)
-        self._say(f"write {write.commit.requested - START_MS}: {changes} {style} -> {sorted(write.commit.file_ids or ())}")
+        self._say(f"write {write.commit.requested - START_MS} to {sorted(write.commit.file_ids or ())}: {changes}")
         return write
 
     def _change(self, key: int, *, deletes: bool) -> Change:

@@ -19,6 +19,10 @@ class Change(NamedTuple):
     value: int
     deletes: bool
 
+    def __repr__(self) -> str:
+        verb = "delete" if self.deletes else f"put {self.value} in"
+        return f"{verb} key {self.key} at {'no event time' if self.event is None else self.event % 1000}"
+
 
 class Style(NamedTuple):
     """How a write lands: small choices that a real writer makes by sizes."""
@@ -228,7 +232,7 @@ def archive(table: Table, keep: int, *, completion_known: bool, keep_services: b
     Cleans and rollbacks have limits of their own in stock Hudi, so they may stay though later commits have gone.
     """
     active = sorted((c for c in table.timeline.values() if not c.archived), key=lambda commit: commit.requested)
-    commits = [commit.requested for commit in active if commit.action in COMMIT_ACTIONS]
+    commits = [commit.requested for commit in active if commit.action in COMMIT_ACTIONS and commit.completed]
     pending = [commit.requested for commit in active if commit.completed is None]
     if len(commits) <= keep:
         return

@@ -17,6 +17,12 @@ def test_an_exception_of_either_shape_is_an_error_and_not_a_failure(info):
     assert (found.status, found.message) == ("error", "[UNRESOLVED] no `x`")
 
 
+def test_the_cause_of_an_exception_in_java_is_told():
+    message = "An error occurred while calling o7.first.\n: org.apache.spark.SparkException: no file\n\tat x"
+    found = read({"success": False, "exception_info": {"raised_exception": True, "exception_message": message}})
+    assert found.message == "org.apache.spark.SparkException: no file"
+
+
 def test_an_exception_without_a_message_still_has_one():
     assert read({"success": False, "exception_info": {"raised_exception": True}}).message
 

@@ -1,10 +1,12 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from etc_policy.declare.quantities import MAX_BYTES, MAX_MS, QuantityError, parse_duration_ms, parse_size_bytes
+
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(
@@ -132,6 +134,7 @@ def _spelled(span: timedelta) -> tuple[str, str]:
     return simple, f"P{days}DT{hours}H{minutes}M{seconds}.{milliseconds:03d}S"
 
 
+@STEADY
 @given(st.timedeltas(timedelta(0), timedelta(milliseconds=MAX_MS)))
 def test_every_span_is_read_back_from_both_spellings(span):
     span -= timedelta(microseconds=span.microseconds % 1000)
@@ -140,6 +143,7 @@ def test_every_span_is_read_back_from_both_spellings(span):
     assert timedelta(milliseconds=parse_duration_ms(iso)) == span
 
 
+@STEADY
 @given(st.integers(1, 9000), st.sampled_from("KMGT"), st.booleans(), st.sampled_from(["", " "]))
 def test_every_size_is_its_number_times_its_unit(number, letter, binary, gap):
     shift = "_KMGT".index(letter)
@@ -147,6 +151,7 @@ def test_every_size_is_its_number_times_its_unit(number, letter, binary, gap):
     assert parse_size_bytes(f"{number}{gap}{letter}{'iB' if binary else 'B'}") == expected
 
 
+@STEADY
 @given(st.text(max_size=30))
 def test_any_text_is_a_quantity_or_a_quantity_error(text):
     for parse, highest in ((parse_duration_ms, MAX_MS), (parse_size_bytes, MAX_BYTES)):

@@ -1,7 +1,13 @@
 import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from etc_policy.compile.resolve import check_project
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.schema import PolicyFile
+
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 POLICY = '- {name: %s, table: "%s", event_time_column: ts, data_latency: "%s"}\n'
 
@@ -86,3 +92,62 @@ def test_every_key_of_the_file_has_a_description():
     bare = [name for model in models for name, key in model.get("properties", {}).items() if "description" not in key]
     assert bare == []
     assert schema["$defs"]["PolicyDeclaration"]["required"] == ["name", "table", "event_time_column", "data_latency"]
+
+
+FULL = {
+    "version": 1,
+    "vars": {"a": "x"},
+    "policies": [
+        {
+            "name": "full",
+            "description": "{{ var('a') }}",
+            "table": "lake/full",
+            "event_time_column": {"column": "ts", "unit": "ms"},
+            "data_latency": "30m",
+            "log_file_max_size": "1 MiB",
+            "strategy": {"type": "event_time", "granularity": "log_file"},
+            "freshness": {"target": "1h", "warn_after": "2h", "error_after": "3h"},
+            "verify": {"suite": "ro_complete", "level": "data"},
+            "writer": {"index": "bloom", "lock": {"hoodie.write.lock.x": "y"}, "compaction": "none"},
+            "hudi_options": {"hoodie.x": True},
+            "tags": ["a"],
+            "enabled": True,
+        }
+    ],
+}
+_value = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["", "a.b.c", "30m", "{{ x", "{{ var('a') }}"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["name", "column", "x", "<<"]), inner),
+    max_leaves=4,
+)
+
+
+def _places(value, path=()):
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from _places(item, (*path, key))
+
+
+def _replaced(value, path, new):
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy[path[0]] = _replaced(value[path[0]], path[1:], new)
+    return copy
+
+
+@STEADY
+@given(st.sampled_from(list(_places(FULL))), _value)
+def test_any_value_in_any_place_is_read_or_an_issue_with_its_line(tmp_path_factory, path, new):
+    root = tmp_path_factory.mktemp("project")
+    (root / "policies").mkdir()
+    (root / "policies" / "a.yml").write_text(yaml.safe_dump(_replaced(FULL, path, new)))
+    files = read_project(str(root), {})
+    issues = check_project(files, ["ro_complete"])
+    assert all(issue.where.line or "empty" in issue.message for issue in issues)
+    assert len(files.policies) == 1 or issues or path == ("policies",)

@@ -1,10 +1,12 @@
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from etc_policy.declare.yaml_marks import MAX_DEPTH, Mark, load_marked
 from etc_policy.errors import PolicyError
+
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _issue(text):
@@ -79,6 +81,11 @@ def test_deep_and_recursive_texts_are_refused(text):
     assert _issue(text).code in ("ETC104", "ETC106")
 
 
+@pytest.mark.parametrize("text", ["- a\n", "a: 1\n", "- *a\n"])
+def test_the_number_of_values_is_bounded_before_anything_is_built(text):
+    assert "more than 200000 values" in str(_issue(text * 1_000_000))
+
+
 def test_depth_is_bounded_after_aliases_too():
     chain = ["a0: &a0 [x]"] + [f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, MAX_DEPTH + 5)]
     assert _issue("\n".join(chain)).code == "ETC104"
@@ -101,6 +108,7 @@ _plain = st.recursive(
 )
 
 
+@STEADY
 @given(_plain)
 def test_what_pyyaml_writes_in_quotes_is_read_as_it_was(value):
     """PyYAML's own writer is the oracle; with every text in quotes, its 1.1 rules and ours agree."""
@@ -117,6 +125,7 @@ def _dump(value):
     return yaml.dump(value, Dumper=Quoting, allow_unicode=False)
 
 
+@STEADY
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused_with_a_place(text):
     try:

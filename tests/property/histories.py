@@ -1,0 +1,89 @@
+"""Plans any number of modelled histories: `python -m tests.property.histories --count 100000 --seed 1`.
+
+Prints one line when every promise held; else the shortest history found that breaks one, and exits with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from tests.property.checks import check, describe
+
+
+def histories(count: int, seed: int) -> Iterator[bytes]:
+    """`count` histories, the same for the same seed, of mixed lengths."""
+    source = random.Random(seed)
+    for _ in range(count):
+        yield source.randbytes(source.randrange(20, 220))
+
+
+def broken_promise(data: bytes, *, readers_only: bool = False) -> str | None:
+    """The first promise that the history breaks, or None; an error of the planner breaks one too."""
+    try:
+        check(data, readers_only=readers_only)
+    except Exception as error:  # any error is a finding, and is reported with its history
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def run(count: int, seed: int) -> tuple[Counter[str], bytes | None]:
+    """How often each action was planned, and the first history that breaks a promise."""
+    actions: Counter[str] = Counter()
+    for data in histories(count, seed):
+        try:
+            actions[check(data)] += 1
+        except Exception:  # reported by the caller, with its history
+            return actions, data
+    return actions, None
+
+
+def shorten(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
+    """A shorter, simpler history that still fails: cut the end, drop bytes, then zero them, until nothing helps."""
+    best = data
+    while True:
+        cuts = [best[: len(best) * part // 8] for part in range(8)]
+        drops = [best[:at] + best[at + width :] for width in (8, 4, 2, 1) for at in range(len(best))]
+        zeros = [best[:at] + b"\0" + best[at + 1 :] for at in range(len(best)) if best[at]]
+        smaller = next((one for one in (*cuts, *drops, *zeros) if fails(one)), None)
+        if smaller is None:
+            return best
+        best = smaller
+
+
+def report(data: bytes) -> str:
+    """The shortest form found of a failing history: the promise, the story, and the line that runs it again."""
+    short = shorten(data, lambda one: broken_promise(one) is not None)
+    again = f"python -m tests.property.histories --bytes {short.hex() or '00'}"
+    return f"{broken_promise(short)}\n\n{describe(short)}\n\nagain: {again}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; 0 when every promise held."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--bytes", help="one history, in hex, as a failure printed it")
+    options = parser.parse_args(arguments)
+    if options.bytes is not None:
+        data = bytes.fromhex(options.bytes)
+        broken = broken_promise(data)
+        print(describe(data), broken or "every promise held", sep="\n\n")
+        return 1 if broken else 0
+    started = time.monotonic()
+    actions, failed = run(options.count, options.seed)
+    if failed is not None:
+        print(f"history {sum(actions.values()) + 1} of seed {options.seed} breaks a promise: {report(failed)}")
+        return 1
+    counts = ", ".join(f"{number:,} {action}" for action, number in sorted(actions.items()))
+    seconds = time.monotonic() - started
+    print(f"{options.count:,} histories of seed {options.seed} in {seconds:.0f} s: {counts}; every promise held")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Breaks each rule of the planner in turn and shows that the histories notice: `python -m tests.property.mutate`.
+
+Prints one line a rule; exits with 1 when a broken rule went unnoticed, or when the unbroken planner fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+from zoneinfo import ZoneInfo
+
+from etc_policy.plan import builder, cut, refusals, watermark
+from tests.property.histories import broken_promise, histories
+
+Broken = Callable[[], Any]
+
+
+def without_guard(name: str) -> Broken:
+    """The planner without one of the guards that raise C."""
+
+    def broken() -> Any:
+        dropped = getattr(cut, name)
+        assert dropped in cut.GUARDS, name
+        guards = tuple(guard for guard in cut.GUARDS if guard is not dropped)
+        return patch.object(builder, "find_cut", lambda facts, start: cut.find_cut(facts, start, guards))
+
+    return broken
+
+
+def with_facts(**changed: Any) -> Broken:
+    """The planner whose guards see other facts."""
+    real = builder.find_cut
+    return lambda: patch.object(builder, "find_cut", lambda facts, start: real(replace(facts, **changed), start))
+
+
+def replaced(module: Any, name: str, value: Any) -> Broken:
+    """The planner with another function or constant."""
+    assert hasattr(module, name), name
+    return lambda: patch.object(module, name, value)
+
+
+def without_rule(name: str) -> Broken:
+    """The planner without one of its reasons to refuse."""
+    assert getattr(refusals, name) in refusals.RULES, name
+    rules = tuple(rule for rule in refusals.RULES if rule is not getattr(refusals, name))
+    return lambda: patch.object(refusals, "RULES", rules)
+
+
+@contextmanager
+def picked_not_prefix() -> Iterator[None]:
+    """RFC-74's `filterLogFiles`: log files at or below T wherever they stand, instead of all up to the last of them."""
+    real_operation, real_plan = builder._operation, builder._compact
+
+    def compact(context: Any, *rest: Any) -> Any:
+        def operation(file_slice: Any, instant: str) -> Any:
+            due = [log.name for log in file_slice.log_files if builder._is_due(log, context.threshold_ms)]
+            whole = real_operation(file_slice, instant)
+            names = whole.log_files_compacted + whole.log_files_remaining
+            picked = tuple(name for name in names if name in due)
+            left = tuple(name for name in names if name not in due)
+            return whole.model_copy(update={"log_files_compacted": picked, "log_files_remaining": left})
+
+        with patch.object(builder, "_operation", operation):
+            return real_plan(context, *rest)
+
+    with patch.object(builder, "_compact", compact):
+        yield
+
+
+def only_known(log: Any, threshold_ms: int) -> bool:
+    return log.min_event_time_ms is not None and log.min_event_time_ms <= threshold_ms
+
+
+def strictly_below(log: Any, threshold_ms: int) -> bool:
+    return log.min_event_time_ms is None or log.min_event_time_ms < threshold_ms
+
+
+@contextmanager
+def numbers_not_times() -> Iterator[None]:
+    def add_to_the_number(instant: str, milliseconds: int) -> str:
+        return str(int(instant) + milliseconds)
+
+    with patch.object(builder, "add_ms", add_to_the_number), patch.object(cut, "add_ms", add_to_the_number):
+        yield
+
+
+def first_not_last(context: Any, chosen: Any) -> tuple[str, tuple[str, ...]]:
+    first = min(f.completed for one in chosen for f in one.log_files if builder._is_due(f, context.threshold_ms))
+    return builder.add_ms(first, 1), ()
+
+
+real_zone = builder.instant_from_ms
+
+MUTATIONS: dict[str, Broken] = {
+    "prefix rule: due log files are picked wherever they stand": picked_not_prefix,
+    "prefix rule: up to the first due log file": replaced(builder, "_instant", first_not_last),
+    "delete rule": without_guard("no_tombstone_alone"),
+    "closure in both orders": without_guard("closed_in_both_orders"),
+    "C after services that touched the slices": without_guard("after_services"),
+    "C after the first active commit": without_guard("after_archive"),
+    "C after what archiving is about to take": with_facts(keep_max_commits=10**6),
+    "C at no other instant's time": without_guard("at_a_free_time"),
+    "C at no instant's time of the MDT": with_facts(metadata_instants=frozenset()),
+    "instants are times, not numbers": numbers_not_times,
+    "clock-skew bound": replaced(builder, "MAX_CLOCK_SKEW_MS", 0),
+    "clock in the table's zone": replaced(builder, "instant_from_ms", lambda ms, _: real_zone(ms, ZoneInfo("UTC"))),
+    "refusal while a service is pending": without_rule("pending_service"),
+    "unknown event time counts as due": replaced(builder, "_is_due", only_known),
+    "events at T are due": replaced(builder, "_is_due", strictly_below),
+    "watermark of unknown event times": replaced(watermark, "event_time_bound_ms", lambda log, *_: log.min_event_time_ms or 2**60),
+    "merge order is that of requests": replaced(builder, "_merge_order", lambda files: tuple(f.name for f in files)),
+}
+
+
+#: Rules whose loss shows in what readers or later writers see, without looking at the plan at all.
+SEEN_BY_READERS = (
+    "prefix rule: due log files are picked wherever they stand",
+    "prefix rule: up to the first due log file",
+    "delete rule",
+    "closure in both orders",
+    "unknown event time counts as due",
+    "events at T are due",
+)
+
+
+def noticed_after(broken: Broken, count: int, seed: int, *, readers_only: bool) -> tuple[int, str] | None:
+    """After how many histories the broken planner fails, and how; None where it does not."""
+    with broken():
+        for number, data in enumerate(histories(count, seed), start=1):
+            promise = broken_promise(data, readers_only=readers_only)
+            if promise is not None:
+                return number, promise.partition("\n")[0]
+    return None
+
+
+def attempts(count: int, seed: int) -> Iterator[tuple[str, tuple[int, str] | None]]:
+    """Each broken rule, and how it was noticed."""
+    for name, broken in MUTATIONS.items():
+        yield name, noticed_after(broken, count, seed, readers_only=False)
+    for name in SEEN_BY_READERS:
+        yield f"{name} (by readers alone)", noticed_after(MUTATIONS[name], count, seed, readers_only=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; 0 when the unbroken planner holds and every broken rule is noticed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000, help="histories to try for each rule")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    if unbroken := noticed_after(nullcontext, options.count, options.seed, readers_only=False):
+        print(f"the unbroken planner fails at history {unbroken[0]}: {unbroken[1]}")
+        return 1
+    print(f"the unbroken planner holds for {options.count:,} histories")
+    results = list(attempts(options.count, options.seed))
+    for name, found in results:
+        print(f"NOT NOTICED          {name}" if found is None else f"noticed after {found[0]:>5}  {name}: {found[1][:90]}")
+    missed = sum(found is None for _, found in results)
+    print(f"{len(results) - missed} of {len(results)} broken rules noticed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
