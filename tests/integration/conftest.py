@@ -1,10 +1,12 @@
 """One Spark for the whole pytest session, and real merge-on-read tables written by the stock writer."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from etc_policy.adapters.spark_session import start_spark
+from tests.integration.history import write_history
 
 
 def pytest_configure(config):
@@ -42,7 +44,15 @@ def spark(tmp_path_factory) -> Iterator:
     _Session.stop()
 
 
+@pytest.fixture(scope="session")
+def written_table(spark, tmp_path_factory) -> Path:
+    """A table with the whole history of `history.HISTORY`; tests copy it."""
+    base = tmp_path_factory.mktemp("written") / "t"
+    write_history(spark, base)
+    return base
+
+
 @pytest.fixture
-def no_spark():
+def no_spark(written_table):
     """No Spark lives in this process: the test starts its own in another."""
     _Session.stop()

@@ -1,0 +1,91 @@
+"""A real table with a policy on it, and the product's own steps without the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from etc_policy.adapters.hudi_compactor import HudiCompactor
+from etc_policy.adapters.hudi_files import FileLease, HudiFiles
+from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.execute.ports import Job
+from etc_policy.execute.runner import Runner
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.plan.stages import make_plan
+from etc_policy.plan.table_state import TableState
+from etc_policy.wiring import clock_ms
+from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
+
+ORACLE = Oracle.of(HISTORY)
+#: The threshold of these tests, in seconds of event time: commits 1 to 3 and 5 hold events at or below it, 6 does not.
+SECOND = 210
+
+
+@dataclass
+class Bench:
+    """A table, its policy, and the product's own steps on it."""
+
+    spark: object
+    base: Path
+    granularity: str = "log_file"
+    index: str | None = None
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(
+            name="t",
+            table=str(self.base),
+            event_time=EventTime(column="ts", unit="ms"),
+            data_latency_ms=10_000,
+            granularity=self.granularity,
+            writer=Writer(index=self.index),
+        )
+
+    @property
+    def runner(self) -> Runner:
+        return Runner(FileTableReader(), HudiFiles(), lambda: HudiCompactor(self.spark), FileLease, lambda _: None)
+
+    def state(self) -> TableState:
+        return FileTableReader().read(str(self.base), self.policy.event_time)
+
+    def plan(self, second=SECOND):
+        """A plan with threshold T at the given second."""
+        now_ms = EPOCH_MS + second * 1000 + self.policy.data_latency_ms
+        return make_plan(
+            "2026-01-01T00:00:00Z", (build_table_plan(self.policy, self.state(), now_ms=now_ms, clock_ms=clock_ms()),)
+        )
+
+    def apply(self, plan):
+        return self.runner.apply(self.policy, plan.tables[0], plan.plan_id, None)
+
+    def publish(self, plan):
+        table = plan.tables[0]
+        extra = extra_metadata(table, plan.plan_id, None)
+        state = self.state()
+        job = Job(
+            self.policy,
+            str(self.base),
+            state.table_version,
+            state.metadata_partitions,
+            table.instant,
+            table.operations,
+            extra,
+        )
+        HudiCompactor(self.spark).publish(job, lambda _: None)
+
+    def properties(self) -> list[str]:
+        lines = (self.base / ".hoodie" / "hoodie.properties").read_text().splitlines()
+        return sorted(line for line in lines if not line.startswith("#"))
+
+
+def check_views(views: Views, commits: list[str]) -> None:
+    """RT, incremental and time travel as the oracle says, by Spark with and without the metadata table, and hudi-rs."""
+    assert views.rt() == ORACLE.rt()
+    assert views.rt_without_mdt() == ORACLE.rt()
+    assert views.rust() == ORACLE.rt()
+    for number, completed in enumerate(commits):
+        assert views.as_of(completed) == ORACLE.as_of(number), f"time travel to commit {number}"
+        after = commits[number - 1] if number else "000"
+        assert views.incremental(after, completed) == ORACLE.incremental(number), f"incremental of commit {number}"

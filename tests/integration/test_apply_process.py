@@ -1,0 +1,130 @@
+"""`etc` as a process: killed, run again, run beside itself, and under an older bundle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
+
+pytestmark = pytest.mark.spark
+REPOSITORY = Path(__file__).resolve().parents[2]
+NOW_MS = EPOCH_MS + 220_000
+POLICY = """
+version: 1
+policies:
+  - name: t
+    table: {table}
+    event_time_column: {{column: ts, unit: ms}}
+    data_latency: 10s
+    verify: {{level: metadata}}
+"""
+
+
+@pytest.fixture
+def project(written_table, tmp_path):
+    shutil.copytree(written_table, tmp_path / "t")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "t.yml").write_text(POLICY.format(table=tmp_path / "t"))
+    return tmp_path
+
+
+def etc(project: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "etc_policy.cli.main", *arguments, "--project-dir", str(project), "--at", str(NOW_MS)]
+
+
+def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(etc(project, *arguments), capture_output=True, text=True, timeout=300, cwd=REPOSITORY)
+
+
+def start_and_stop_at_inflight(project: Path) -> subprocess.Popen:
+    """An `etc apply` that is frozen while it executes."""
+    process = subprocess.Popen(
+        etc(project, "apply", "--yes"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, cwd=REPOSITORY
+    )
+    timeline = project / "t" / ".hoodie" / "timeline"
+    deadline = time.monotonic() + 120
+    while not list(timeline.glob("*.compaction.inflight")):
+        assert process.poll() is None, process.stderr.read().decode()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGSTOP)
+    return process
+
+
+def test_killed_while_executing_then_run_again(no_spark, project):
+    first = start_and_stop_at_inflight(project)
+    try:
+        assert not list((project / "t" / ".hoodie" / "timeline").glob("*.commit"))
+        beside = run(project, "apply", "--yes")
+        assert beside.returncode == 4, beside.stderr
+        assert "another `etc apply` is working on" in beside.stderr
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+
+    pending = json.loads(run(project, "plan", "--output", "json").stdout)["tables"][0]
+    assert (pending["action"], pending["reason_code"]) == ("refused", "pending_own_plan")
+
+    again = run(project, "apply", "--yes", "--output", "json")
+    assert again.returncode == 0, again.stderr
+    resumed, planned = json.loads(again.stdout)["tables"]
+    assert resumed["status"] == "resumed"
+    assert resumed["threshold_ms"] == NOW_MS - 10_000
+    assert planned["status"] == "nothing_due"
+    assert planned["verification"]["status"] == "pass"
+    timeline = project / "t" / ".hoodie" / "timeline"
+    assert len(list(timeline.glob("*.commit"))) == 1
+    oracle, views = Oracle.of(HISTORY), Views(None, project / "t")
+    assert views.rust() == oracle.rt()
+    expected = oracle.rt_up_to(210)
+    ro = views.rust(read_optimized=True)
+    assert {key: ro.get(key) for key in expected} == expected
+
+
+def test_stale_edited_and_foreign_plans_are_refused(no_spark, project):
+    saved = project / "saved.json"
+    assert run(project, "plan", "--out", str(saved), "--detailed-exitcode").returncode == 2
+    plan = json.loads(saved.read_text())
+    edited = project / "edited.json"
+    edited.write_text(json.dumps({**plan, "created_at": "2020-01-01T00:00:00Z"}))
+    result = run(project, "apply", str(edited))
+    assert result.returncode == 64
+    assert "error[ETC603]" in result.stderr
+
+    properties = project / "t" / ".hoodie" / "hoodie.properties"
+    kept = properties.read_text()
+    properties.write_text(kept + "hoodie.some.new.key=1\n")
+    result = run(project, "apply", str(saved))
+    assert result.returncode == 4
+    assert "hoodie.properties changed" in result.stderr
+    properties.write_text(kept)
+
+    policy = project / "policies" / "t.yml"
+    policy.write_text(policy.read_text().replace("10s", "20s"))
+    result = run(project, "apply", str(saved))
+    assert result.returncode == 4
+    assert "was changed since the plan was made" in result.stderr
+    assert not list((project / "t" / ".hoodie" / "timeline").glob("*.compaction.*"))
+
+
+def test_table_of_version_8_under_its_own_bundle(no_spark, tmp_path):
+    bundle = os.environ.get("ETC_HUDI_BUNDLE_1_0", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.0.2")
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.integration.version8", str(tmp_path / "t")],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        cwd=REPOSITORY,
+        env={**os.environ, "ETC_HUDI_BUNDLE": bundle},
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    assert result.stdout.strip() == "passed"

@@ -1,0 +1,37 @@
+"""Run as a process of its own under an older bundle: the cut on a table that this bundle wrote. Prints `passed`."""
+
+import sys
+from pathlib import Path
+
+from etc_policy.adapters.spark_session import start_spark
+from tests.integration.bench import ORACLE, SECOND, Bench
+from tests.integration.history import EPOCH_MS, HISTORY, Views, write_history
+
+
+def main(base: Path) -> None:
+    spark = start_spark({"spark.sql.shuffle.partitions": "2"}, base.parent / "spark.log")
+    write_history(spark, base)
+    bench, views = Bench(spark, base), Views(spark, base)
+    state, before = bench.state(), bench.properties()
+    assert state.table_version == 8
+    commits = views.delta_commits()
+    plan = bench.plan()
+    table = plan.tables[0]
+    assert any(operation.log_files_remaining for operation in table.operations)
+    assert bench.apply(plan).status == "compacted"
+    assert bench.properties() == before
+    assert views.rt() == ORACLE.rt() == views.rust()
+    for number, completed in enumerate(commits):
+        assert views.as_of(completed) == ORACLE.as_of(number)
+    expected = ORACLE.rt_up_to(SECOND)
+    assert {key: views.ro().get(key) for key in expected} == expected
+    after = bench.state()
+    assert after.last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
+    assert bench.plan().tables[0].watermark_before_ms == table.watermark_after_ms
+    write_history(spark, base, HISTORY[1:3], first=len(HISTORY))
+    assert views.rt() == ORACLE.rt()
+    spark.stop()
+    print("passed")
+
+
+main(Path(sys.argv[1]))
