@@ -72,6 +72,9 @@ class EtcError(Exception):
         super().__init__(message)
         self.code, self.message, self.where, self.hint, self.cause = code, message, where, hint, cause
 
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.cause}" if self.cause else self.message
+
     @property
     def issues(self) -> tuple[Issue, ...]:
         """The error as a list of issues, the form in which errors are printed."""

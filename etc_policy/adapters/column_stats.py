@@ -6,8 +6,7 @@ import datetime as dt
 from dataclasses import replace
 from typing import Any
 
-from etc_policy.adapters.hudi_compactor import java_causes
-from etc_policy.adapters.hudi_options import client_options
+from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
@@ -39,36 +38,21 @@ def _filled(file_slice: FileSlice, log_file: LogFile, found: dict[tuple[str, str
 
 
 def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], int]:  # noqa: ANN401
-    from py4j.protocol import Py4JJavaError
-
     jvm = spark._jvm
     pairs = jvm.java.util.ArrayList()
     for partition, name in wanted:
         pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
     job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant="")
-    options = jvm.java.util.HashMap()
-    for key, value in client_options(job).items():
-        options.put(key, value)
-    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
-    try:
-        client = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient(
-            spark._jsparkSession, state.base_path, jvm.PythonUtils.toScalaMap(options), none
-        )
-        try:
-            table = jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
-            stats = _reader(table).getColumnStats(pairs, policy.event_time.column)
-            return dict(_times(stats, policy.event_time))
-        finally:
-            client.close()
-    except Py4JJavaError as error:
-        message = f"Hudi could not read the column statistics of `{state.base_path}`"
-        raise EngineError("ETC308", message, cause=java_causes(error.java_exception)) from error
+    failure = EngineError("ETC308", f"Hudi could not read the column statistics of `{state.base_path}`")
+    with hudi_client(spark, job, failure) as client:
+        stats = _reader(hudi_table(spark, client)).getColumnStats(pairs, policy.event_time.column)
+        return dict(_times(stats, policy.event_time))
 
 
 def _reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
-    """The metadata table's reader, under its name in 1.2 or before."""
-    names = {method.getName() for method in table.getClass().getMethods()}
-    return table.getTableMetadata() if "getTableMetadata" in names else table.getMetadata()
+    """The metadata table's reader, under its name from 1.1 on or before."""
+    newer = "getTableMetadata" in method_names(table)
+    return table.getTableMetadata() if newer else table.getMetadataTable()
 
 
 def _times(stats: Any, event_time: EventTime) -> list[tuple[tuple[str, str], int]]:  # noqa: ANN401 - a Java map

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
-from etc_policy.adapters.hudi_options import client_options
 from etc_policy.adapters.hudi_plan_file import encode_plan
 from etc_policy.adapters.hudi_slices import list_partitions
 from etc_policy.adapters.hudi_table import read_properties
 from etc_policy.errors import EngineError, EtcError
 from etc_policy.execute.ports import Job
-
-_CAUSES_SHOWN = 4
 
 
 class HudiCompactor:
@@ -83,63 +81,28 @@ class HudiCompactor:
         requested = getattr(self._jvm, "org.apache.hudi.common.table.timeline.HoodieInstant$State").REQUESTED
         return table.getMetaClient().getInstantGenerator().createNewInstant(requested, "compaction", job.instant)
 
-    @contextmanager
-    def _client(self, job: Job) -> Iterator[Any]:
-        """A write client that mirrors the table, closed afterwards; Java's errors come out as EngineError."""
-        from py4j.protocol import Py4JJavaError
-
-        try:
-            client = self._create_client(job)
-            try:
-                yield client
-            finally:
-                client.close()
-        except Py4JJavaError as error:
-            message = f"Hudi could not compact `{job.base_path}` at {job.instant}"
-            hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
-            raise EngineError("ETC304", message, hint=hint, cause=java_causes(error.java_exception)) from error
-
-    def _create_client(self, job: Job) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
-        options = self._jvm.PythonUtils.toScalaMap(_java_map(self._jvm, client_options(job)))
-        none = getattr(getattr(self._jvm.scala, "None$"), "MODULE$")
-        create = self._jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
-        return create(self._spark._jsparkSession, job.base_path, options, none)
+    def _client(self, job: Job) -> AbstractContextManager[Any]:
+        message = f"Hudi could not compact `{job.base_path}` at {job.instant}"
+        hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
+        return hudi_client(self._spark, job, EngineError("ETC304", message, hint=hint))
 
     @contextmanager
     def _lock(self, job: Job, client: Any) -> Iterator[Any]:  # noqa: ANN401 - Java objects
         """The table's lock, held while the plan is published; yields the HoodieTable."""
-        table = self._jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
-        manager = client.getTransactionManager()
+        table = hudi_table(self._spark, client)
+        transactions = self._jvm.org.apache.hudi.client.transaction.TransactionManager
+        manager = transactions(client.getConfig(), table.getStorage())
         owner = self._jvm.org.apache.hudi.common.util.Option.of(self._instant(table, job))
-        newer = "beginStateChange" in _methods(manager)
+        newer = "beginStateChange" in method_names(manager)
         (manager.beginStateChange if newer else manager.beginTransaction)(owner, self._empty())
         try:
             yield table
         finally:
             (manager.endStateChange if newer else manager.endTransaction)(owner)
+            manager.close()
 
     def _empty(self) -> Any:  # noqa: ANN401 - an Option
         return self._jvm.org.apache.hudi.common.util.Option.empty()
-
-
-def java_causes(exception: Any) -> str:  # noqa: ANN401 - a Java throwable
-    """The messages of a Java exception and its causes, outermost first, one a line."""
-    lines: list[str] = []
-    while exception is not None and len(lines) < _CAUSES_SHOWN:
-        lines.append(str(exception.toString()))
-        exception = exception.getCause()
-    return "\ncaused by: ".join(lines)
-
-
-def _java_map(jvm: Any, pairs: Mapping[str, str]) -> Any:  # noqa: ANN401 - Java objects
-    java_map = jvm.java.util.HashMap()
-    for key, value in pairs.items():
-        java_map.put(key, value)
-    return java_map
-
-
-def _methods(java_object: Any) -> set[str]:  # noqa: ANN401 - a Java object
-    return {method.getName() for method in java_object.getClass().getMethods()}
 
 
 def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object

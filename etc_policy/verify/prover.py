@@ -90,7 +90,7 @@ def verify_table(
         record_key_fields=state.record_key_fields,
         partition_fields=state.partition_fields,
         late_commits=frozenset(
-            i.requested for i in state.instants if i.completed is not None and i.completed > claim.seen_until
+            i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
         ),
         open_file_ids=frozenset(file_slice.file_id for file_slice in state.slices if file_slice.log_files),
     )

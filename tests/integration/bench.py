@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from etc_policy.adapters.column_stats import fill_event_times
 from etc_policy.adapters.hudi_compactor import HudiCompactor
 from etc_policy.adapters.hudi_files import FileLease, HudiFiles
 from etc_policy.adapters.hudi_table import FileTableReader
@@ -31,6 +32,7 @@ class Bench:
     base: Path
     granularity: str = "log_file"
     index: str | None = None
+    read_stats: bool = False
 
     @property
     def policy(self) -> Policy:
@@ -48,7 +50,8 @@ class Bench:
         return Runner(FileTableReader(), HudiFiles(), lambda: HudiCompactor(self.spark), FileLease, lambda _: None)
 
     def state(self) -> TableState:
-        return FileTableReader().read(str(self.base), self.policy.event_time)
+        state = FileTableReader().read(str(self.base), self.policy.event_time)
+        return fill_event_times(self.spark, self.policy, state) if self.read_stats else state
 
     def plan(self, second=SECOND):
         """A plan with threshold T at the given second."""

@@ -48,7 +48,11 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
 def start_and_stop_at_inflight(project: Path) -> subprocess.Popen:
     """An `etc apply` that is frozen while it executes."""
     process = subprocess.Popen(
-        etc(project, "apply", "--yes"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, cwd=REPOSITORY
+        etc(project, "apply", "--yes"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        cwd=REPOSITORY,
     )
     timeline = project / "t" / ".hoodie" / "timeline"
     deadline = time.monotonic() + 120

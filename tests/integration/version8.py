@@ -1,9 +1,11 @@
 """Run as a process of its own under an older bundle: the cut on a table that this bundle wrote. Prints `passed`."""
 
 import sys
+import time
 from pathlib import Path
 
 from etc_policy.adapters.spark_session import start_spark
+from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from tests.integration.bench import ORACLE, SECOND, Bench
 from tests.integration.history import EPOCH_MS, HISTORY, Views, write_history
 
@@ -11,7 +13,11 @@ from tests.integration.history import EPOCH_MS, HISTORY, Views, write_history
 def main(base: Path) -> None:
     spark = start_spark({"spark.sql.shuffle.partitions": "2"}, base.parent / "spark.log")
     write_history(spark, base)
-    bench, views = Bench(spark, base), Views(spark, base)
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    bench, views = (
+        Bench(spark, base, read_stats=True),
+        Views(spark, base),
+    )  # this bundle books no event times in commits
     state, before = bench.state(), bench.properties()
     assert state.table_version == 8
     commits = views.delta_commits()

@@ -88,7 +88,9 @@ def check_operations(state: TableState, plan: TablePlan) -> None:
 def check_cut(history: History, state: TableState, plan: TablePlan) -> None:
     """C keeps every rule, nothing due stays behind, and no more is compacted than the rules ask for."""
     chosen = due_slices(state, history.threshold)
-    assert {op.file_id for op in plan.operations} == {one.file_id for one in chosen}, "not exactly the slices with due log files"
+    assert {op.file_id for op in plan.operations} == {one.file_id for one in chosen}, (
+        "not exactly the slices with due log files"
+    )
     assert plan.instant is not None, "no instant"
     instant = instant_time(plan.instant)
     delete_rule = not history.writers.indexes_logs
@@ -98,7 +100,9 @@ def check_cut(history: History, state: TableState, plan: TablePlan) -> None:
     for one in chosen:
         before, after = split(one, instant)
         op = operations[one.file_id]
-        assert {log.name for log in before} == set(op.log_files_compacted), f"{one.file_id}: C does not divide as planned"
+        assert {log.name for log in before} == set(op.log_files_compacted), (
+            f"{one.file_id}: C does not divide as planned"
+        )
         assert not any(is_due(log, history.threshold) for log in after), f"{one.file_id}: a due log file remains"
         assert history.granularity == "log_file" or not after, f"{one.file_id}: not the whole slice"
     if history.granularity == "log_file":
@@ -164,8 +168,11 @@ def check_later_writes(data: bytes, history: History, plan: TablePlan) -> None:
     twice = history.table.keys_twice()
     if twice:
         twin = History(data)
+        # Overlapping writers and a stock compaction can have split a key over two groups before the plan was made.
+        excused = twin.table.keys_in_two_groups()
         go_on(twin, finish_open=not deletes or history.writers.indexes_logs)
-        assert twice <= twin.table.keys_twice(), f"keys {sorted(twice)} stand twice after later writes"
+        twice -= excused | twin.table.keys_twice()
+        assert not twice, f"keys {sorted(twice)} stand twice after later writes"
 
 
 def check_writers_beside(data: bytes, plan: TablePlan) -> None:
@@ -220,5 +227,3 @@ def describe(data: bytes) -> str:
             *history.trace,
         ]
     )
-
-

@@ -44,9 +44,9 @@ def broken_rules(
     yield from _wrong_place(instant, policy, state, clock)
     file_ids = {one.file_id for one in chosen}
     for other in state.instants:
-        if other.action in TOUCHING_ACTIONS and other.state == "completed" and _touches(other, file_ids):
-            if instant <= instant_time(other.completed or other.requested):
-                yield f"not later than {other.action} {other.requested}, which touched the slices"
+        touched = other.action in TOUCHING_ACTIONS and other.state == "completed" and _touches(other, file_ids)
+        if touched and instant <= instant_time(other.completed or other.requested):
+            yield f"not later than {other.action} {other.requested}, which touched the slices"
     for one in chosen:
         compacted, remaining = split(one, instant)
         if compacted and remaining:
@@ -79,9 +79,7 @@ def _touches(other: Instant, file_ids: set[str]) -> bool:
     return other.file_ids is None or bool(other.file_ids & file_ids)
 
 
-def first_valid_cut(
-    policy: Policy, state: TableState, threshold: int, clock: int, *, delete_rule: bool
-) -> int | None:
+def first_valid_cut(policy: Policy, state: TableState, threshold: int, clock: int, *, delete_rule: bool) -> int | None:
     """The earliest instant that compacts all that is due and breaks no rule; None where there is none.
 
     Enough candidates: what a cut does changes only right after a completion or a request, and a place that is taken

@@ -42,17 +42,18 @@ def run(count: int, seed: int) -> tuple[Counter[str], bytes | None]:
     return actions, None
 
 
-def shorten(data: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """A shorter, simpler history that still fails: cut the end, drop bytes, then zero them, until nothing helps."""
-    best = data
-    while True:
+def shorten(data: bytes, fails: Callable[[bytes], bool], seconds: float = 20) -> bytes:
+    """A shorter, simpler history that still fails: cut the end, drop bytes, then zero them, while that helps."""
+    best, until = data, time.monotonic() + seconds
+    while time.monotonic() < until:
         cuts = [best[: len(best) * part // 8] for part in range(8)]
         drops = [best[:at] + best[at + width :] for width in (8, 4, 2, 1) for at in range(len(best))]
         zeros = [best[:at] + b"\0" + best[at + 1 :] for at in range(len(best)) if best[at]]
         smaller = next((one for one in (*cuts, *drops, *zeros) if fails(one)), None)
         if smaller is None:
-            return best
+            break
         best = smaller
+    return best
 
 
 def report(data: bytes) -> str:

@@ -223,6 +223,20 @@ class Table:
         keys = [key for rows in self.rt().values() for key in rows]
         return {key for key in keys if keys.count(key) > 1}
 
+    def keys_in_two_groups(self) -> set[int]:
+        """Keys that stand in files of two groups, also where readers do not see both: in open writes, or deleted."""
+        found: list[int] = []
+        for group in self.live_groups():
+            slices = self.slices(group)
+            old = {log.name for one in slices[:-1] for log in one.logs}
+            newest = self.newest_base(group)
+            bases = [base.rows for base in group.bases if base is newest or not base.visible]
+            logs = [log.records for log in group.logs if log.name not in old]
+            found += {key for rows in bases for key in rows} | {
+                r.key for records in logs for r in records if not r.deletes
+            }
+        return {key for key in found if found.count(key) > 1}
+
     def publish(self, instant: int, plan: dict[str, tuple[str | None, tuple[str, ...]]]) -> None:
         """A compaction is pending: per file group the base file and the log files that it will merge."""
         assert instant not in self.timeline

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan import builder, cut, refusals, watermark
+from etc_policy.plan import builder, cut, instants, refusals, watermark
 from tests.property.histories import broken_promise, histories
 
 Broken = Callable[[], Any]
@@ -34,7 +34,7 @@ def without_guard(name: str) -> Broken:
 
 def with_facts(**changed: Any) -> Broken:
     """The planner whose guards see other facts."""
-    real = builder.find_cut
+    real = cut.find_cut
     return lambda: patch.object(builder, "find_cut", lambda facts, start: real(replace(facts, **changed), start))
 
 
@@ -91,10 +91,10 @@ def numbers_not_times() -> Iterator[None]:
 
 def first_not_last(context: Any, chosen: Any) -> tuple[str, tuple[str, ...]]:
     first = min(f.completed for one in chosen for f in one.log_files if builder._is_due(f, context.threshold_ms))
-    return builder.add_ms(first, 1), ()
+    return instants.add_ms(first, 1), ()
 
 
-real_zone = builder.instant_from_ms
+real_zone = instants.instant_from_ms
 
 MUTATIONS: dict[str, Broken] = {
     "prefix rule: due log files are picked wherever they stand": picked_not_prefix,
@@ -112,7 +112,9 @@ MUTATIONS: dict[str, Broken] = {
     "refusal while a service is pending": without_rule("pending_service"),
     "unknown event time counts as due": replaced(builder, "_is_due", only_known),
     "events at T are due": replaced(builder, "_is_due", strictly_below),
-    "watermark of unknown event times": replaced(watermark, "event_time_bound_ms", lambda log, *_: log.min_event_time_ms or 2**60),
+    "watermark of unknown event times": replaced(
+        watermark, "event_time_bound_ms", lambda log, *_: log.min_event_time_ms or 2**60
+    ),
     "merge order is that of requests": replaced(builder, "_merge_order", lambda files: tuple(f.name for f in files)),
 }
 
@@ -158,7 +160,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"the unbroken planner holds for {options.count:,} histories")
     results = list(attempts(options.count, options.seed))
     for name, found in results:
-        print(f"NOT NOTICED          {name}" if found is None else f"noticed after {found[0]:>5}  {name}: {found[1][:90]}")
+        print(f"noticed after {found[0]:>5}  {name}: {found[1][:90]}" if found else f"NOT NOTICED          {name}")
     missed = sum(found is None for _, found in results)
     print(f"{len(results) - missed} of {len(results)} broken rules noticed")
     return 1 if missed else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.property.model import Log, Table
+from tests.property.model import Log, Row, Table
 from tests.property.writers import Change, Style, Write, Writers
 
 PLAIN = Style(tracked=True, rolls_over=False, small_file=True, insert_to_log=False)
@@ -29,8 +29,8 @@ def commit(writers: Writers, requested: int, *changes: Change, completed: int | 
     return write
 
 
-def values(rows: dict[str, dict[int, object]]) -> list[tuple[int, int]]:
-    return sorted((key, row.value) for group in rows.values() for key, row in group.items())  # type: ignore[attr-defined]
+def values(rows: dict[str, dict[int, Row]]) -> list[tuple[int, int]]:
+    return sorted((key, row.value) for group in rows.values() for key, row in group.items())
 
 
 def compact(table: Table, instant: int, *writes: Write) -> None:

@@ -7,14 +7,14 @@ import os
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.stages import TablePlan
 from tests.property.checks import check, check_cut, check_later_writes, check_readers, describe
 from tests.property.histories import broken_promise, histories, report, run, shorten
 from tests.property.history import EVENT_ZERO_MS, INDEXES, LATENCY_MS, History
 from tests.property.mutate import MUTATIONS, SEEN_BY_READERS, noticed_after
 from tests.property.writers import Change, Style
-
-from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.stages import TablePlan
 
 PLAIN = Style(tracked=True, rolls_over=False, small_file=True, insert_to_log=False)
 HISTORIES = int(os.environ.get("ETC_HISTORIES", "10000"))

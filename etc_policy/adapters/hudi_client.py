@@ -1,0 +1,61 @@
+"""The stock write client of the bundle that Spark has loaded, opened by py4j as a mirror of its table (FACTS 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from etc_policy.adapters.hudi_options import client_options
+from etc_policy.errors import EngineError
+from etc_policy.execute.ports import Job
+
+_CAUSES_SHOWN = 4
+
+
+@contextmanager
+def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  # noqa: ANN401 - a SparkSession; Java objects
+    """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words."""
+    from py4j.protocol import Py4JError
+
+    try:
+        client = _create(spark, job)
+        try:
+            yield client
+        finally:
+            client.close()
+    except Py4JError as error:
+        failure.cause = java_causes(error)
+        raise failure from error
+
+
+def hudi_table(spark: Any, client: Any) -> Any:  # noqa: ANN401 - a HoodieTable
+    """The client's table as it stands now."""
+    return spark._jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
+
+
+def method_names(java_object: Any) -> set[str]:  # noqa: ANN401 - a Java object
+    """The names of its public methods: they differ between bundles."""
+    return {method.getName() for method in java_object.getClass().getMethods()}
+
+
+def java_causes(error: Exception) -> str:
+    """The messages of a Java exception and its causes, outermost first, one a line."""
+    exception = getattr(error, "java_exception", None)
+    if exception is None:
+        return str(error).splitlines()[0]
+    lines: list[str] = []
+    while exception is not None and len(lines) < _CAUSES_SHOWN:
+        lines.append(str(exception.toString()))
+        exception = exception.getCause()
+    return "\ncaused by: ".join(lines)
+
+
+def _create(spark: Any, job: Job) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+    jvm = spark._jvm
+    options = jvm.java.util.HashMap()
+    for key, value in client_options(job).items():
+        options.put(key, value)
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+    return create(spark._jsparkSession, job.base_path, jvm.PythonUtils.toScalaMap(options), none)
