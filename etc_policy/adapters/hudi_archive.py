@@ -61,8 +61,12 @@ class Archive:
         version = self._folder / "_version_"
         if not version.is_file():
             return []
-        manifest = json.loads((self._folder / f"manifest_{version.read_text().strip()}").read_text())
-        return [entry["fileName"] for entry in manifest["files"]]
+        manifest = self._folder / f"manifest_{version.read_text('utf-8', errors='replace').strip()}"
+        content = manifest.read_bytes()
+        try:
+            return [entry["fileName"] for entry in json.loads(content)["files"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise _corrupt(manifest, error) from error
 
 
 def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str, Any] | None) -> list[dict[str, Any]]:
@@ -75,7 +79,13 @@ def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str,
 
     try:
         table = pyarrow.parquet.read_table(path, columns=list(columns), filters=[condition] if condition else None)
-    except pyarrow.ArrowException as error:
-        raise TableError("ETC208", f"cannot read archived timeline file `{path}`", cause=str(error)) from error
+    except FileNotFoundError:
+        raise
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _corrupt(path, error) from error
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
+
+
+def _corrupt(path: Path, error: Exception) -> TableError:
+    return TableError("ETC208", f"cannot read archived timeline file `{path}`", cause=str(error))

@@ -86,12 +86,12 @@ def parse_instant_file(name: str, layout: int) -> InstantFile | None:
 
 def timeline_folder(base: Path, properties: dict[str, str]) -> tuple[Path, int]:
     """The active timeline's folder and its layout version."""
-    layout = int(properties.get("hoodie.timeline.layout.version", "1"))
-    if layout not in (1, 2):
+    layout = properties.get("hoodie.timeline.layout.version", "1")
+    if layout not in ("1", "2"):
         hint = "this version of etc knows layouts 1 and 2"
-        raise TableError("ETC206", f"timeline layout {layout} of {base} is not known", hint=hint)
+        raise TableError("ETC206", f"timeline layout `{layout}` of {base} is not known", hint=hint)
     folder = base / ".hoodie"
-    return (folder / properties.get("hoodie.timeline.path", "timeline"), 2) if layout == 2 else (folder, 1)
+    return (folder / properties.get("hoodie.timeline.path", "timeline"), 2) if layout == "2" else (folder, 1)
 
 
 def local_path(location: str) -> Path:

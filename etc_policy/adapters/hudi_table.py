@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from etc_policy.adapters.hudi_slices import CommitFacts, build_slices, list_file
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
     all_times,
+    decode_metadata,
     fingerprint,
     read_timeline,
     table_zone,
@@ -25,6 +26,11 @@ from etc_policy.plan.table_state import CompactionRecord, TableState
 
 #: A timeline file may be archived between the listing and its reading: read again this often.
 ATTEMPTS = 4
+
+#: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
+WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
+
+_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 class FileTableReader:
@@ -93,10 +99,12 @@ def _read_state(base: Path, properties: Mapping[str, str], event_time: EventTime
         event_time_type=column_type,
         instants=timeline.instants(),
         metadata_instants=_metadata_instants(base),
-        slices=build_slices(files, facts, by_name=timeline.layout < 2),
+        # On layout 1 the instant in a log file's name is its base file's, so no commit's facts can be matched to it.
+        slices=build_slices(files, facts if timeline.layout >= 2 else {}, by_name=timeline.layout < 2),
         earliest_commit_to_retain=_retained(timeline),
         last_compaction=_last_compaction(timeline, metadata) or archive.last_compaction(),
         own_pending=_own_pending(timeline),
+        living_writers=_living_writers(base, timeline),
     )
 
 
@@ -114,7 +122,7 @@ def _completion(timeline: Timeline, archive: Archive) -> Callable[[str], str | N
 
 
 def _is_write(file: InstantFile) -> bool:
-    return file.state == "completed" and file.action in ("commit", "deltacommit", "replacecommit")
+    return file.state == "completed" and file.action in _WRITES
 
 
 def commit_facts(
@@ -149,7 +157,7 @@ def _column_type(column: str, metadata: Mapping[str, Mapping[str, Any]], base: P
         schema = (metadata[requested].get("extraMetadata") or {}).get("schema")
         if not schema:
             continue
-        fields = json.loads(schema).get("fields", [])
+        fields = decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields", [])
         for field in fields:
             if field["name"] == column:
                 return _type_name(field["type"])
@@ -195,6 +203,21 @@ def _last_compaction(timeline: Timeline, metadata: Mapping[str, Mapping[str, Any
             if record is not None:
                 return record
     return None
+
+
+def _living_writers(base: Path, timeline: Timeline) -> frozenset[str]:
+    """Pending writes with a heartbeat no older than Hudi's default tolerance."""
+    pending = (
+        f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in _WRITES
+    )
+    return frozenset(requested for requested in pending if _beats(base / ".hoodie" / ".heartbeat" / requested))
+
+
+def _beats(heartbeat: Path) -> bool:
+    try:
+        return time.time() - heartbeat.stat().st_mtime <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
+    except FileNotFoundError:
+        return False
 
 
 def _own_pending(timeline: Timeline) -> str | None:

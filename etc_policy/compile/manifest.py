@@ -14,9 +14,6 @@ EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
 VerifyLevel = Literal["metadata", "data"]
 
-#: Indexes that find keys in log files too, so that FACTS 3's delete rule is not needed.
-LOG_INDEXING = frozenset({"bucket", "record_index", "global_record_index"})
-
 
 class Frozen(BaseModel):
     """Base of the wire models: immutable, no unknown keys."""
@@ -53,11 +50,6 @@ class Writer(Frozen):
     index: str | None = None
     lock: dict[str, str] = Field(default_factory=dict)
     compaction: Literal["none", "inline", "async"] = "none"
-
-    @property
-    def indexes_log_files(self) -> bool:
-        """Whether the declared index can find keys in log files; an undeclared one counts as base-file-only."""
-        return self.index in LOG_INDEXING
 
 
 class Policy(Frozen):

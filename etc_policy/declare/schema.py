@@ -92,8 +92,7 @@ class WriterFacts(Declared):
 
     index: WriterIndex | None = Field(
         None,
-        description="Index by which the writers find keys. `bucket` and the record indexes see keys in log files, "
-        "which lets more be left uncompacted; what is not declared counts as one that sees base files only.",
+        description="Index by which the writers find keys; a fact for whoever reads the policy, planning trusts no index.",
     )
     lock: dict[StrictStr, OptionValue] = Field(
         default_factory=dict, description="The writers' lock options (`hoodie.write.lock.*`), so that ours is the same."

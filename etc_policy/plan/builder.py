@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.cut import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS, Cut, compacted, find_cut, remaining
 from etc_policy.plan.instants import add_ms, instant_from_ms
-from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, find_refusal
+from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, find_refusal, overlapping_writer
 from etc_policy.plan.stages import Action, Operation, SeenState, TablePlan
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.watermark import Watermark, watermark
@@ -56,6 +56,9 @@ def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms
             context, "nothing_due", Refusal("nothing_due", "no log file can hold an event at or below the threshold")
         )
     instant, notes = _instant(context, chosen)
+    overlapping = sorted(writer for writer in state.living_writers if writer < instant)
+    if overlapping and state.table_version in CUT_VERSIONS:
+        return _idle(context, "refused", overlapping_writer(overlapping[0], instant), notes)
     latest = instant_from_ms(
         clock_ms - context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS), context.zone
     )
@@ -90,7 +93,6 @@ def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> tuple[str, tup
         slices=chosen,
         instants=state.instants,
         metadata_instants=state.metadata_instants,
-        indexes_log_files=context.policy.writer.indexes_log_files,
         keep_min_commits=context.option("hoodie.keep.min.commits", KEEP_MIN_COMMITS),
         keep_max_commits=context.option("hoodie.keep.max.commits", KEEP_MAX_COMMITS),
     )

@@ -16,6 +16,8 @@ from etc_policy.plan.table_state import FileSlice, Instant, LogFile
 WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering"})
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "rollback", "restore"})
+#: Of these the ones that take effect when they complete; a base file counts from its instant on.
+_UNDOING_ACTIONS = frozenset({"rollback", "restore"})
 
 #: Hudi's defaults: archiving starts above `hoodie.keep.max.commits` and leaves `hoodie.keep.min.commits`.
 KEEP_MIN_COMMITS, KEEP_MAX_COMMITS = 20, 30
@@ -25,12 +27,11 @@ ARCHIVE_MARGIN_COMMITS = 5
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What the guards look at: the chosen slices, the two timelines and the writers' settings."""
+    """What the guards look at: the chosen slices, the two timelines and when archiving starts."""
 
     slices: tuple[FileSlice, ...]
     instants: tuple[Instant, ...]
     metadata_instants: frozenset[str]
-    indexes_log_files: bool
     keep_min_commits: int = KEEP_MIN_COMMITS
     keep_max_commits: int = KEEP_MAX_COMMITS
 
@@ -57,38 +58,47 @@ def remaining(file_slice: FileSlice, instant: str) -> tuple[LogFile, ...]:
 
 
 def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
-    """Guard 7: slices follow completion order, merging follows requested order; a cut must respect both."""
+    """Guard 7: slices follow completion order, merging and time travel follow requested order; C respects both.
+
+    So nothing that stays behind may have been requested before C: merged in requested order it would change places with
+    what is compacted, and between its request and C time travel would miss it.
+    """
     late = [
         log_file.completed
         for file_slice in cut.slices
-        if (last := max((f.requested for f in compacted(file_slice, instant)), default=None)) is not None
         for log_file in remaining(file_slice, instant)
-        if log_file.requested < last
+        if log_file.requested < instant
     ]
-    why = "writers overlapped: a commit that was requested earlier completed later, and both merge into one slice"
+    why = "a commit that was requested before it completed after it, on a chosen slice (writers overlapped)"
     return Raised(add_ms(max(late), 1), why) if late else None
 
 
 def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
-    """Guard 5: without an index over log files, a slice that compacts a delete may leave no log file (FACTS 3)."""
-    if cut.indexes_log_files:
-        return None
+    """Guard 5: a slice that compacts a delete may leave no log file behind.
+
+    An index over base files only would not find the key again (FACTS 3). And whatever the index, a delete that carries
+    an event time hides later upserts of an earlier time only while it is in the log.
+    """
     late = [
         log_file.completed
         for file_slice in cut.slices
         if any(log_file.has_deletes for log_file in compacted(file_slice, instant))
         for log_file in remaining(file_slice, instant)
     ]
-    why = "delete rule: a compacted log file holds deletes, and the declared index does not look into log files"
+    why = "delete rule: a compacted log file holds deletes, which must not be parted from what was written after them"
     return Raised(add_ms(max(late), 1), why) if late else None
 
 
 def after_services(cut: Cut, instant: str) -> Raised | None:
-    """Guard 2: C is later than every completed compaction, replace and rollback that touched a chosen slice."""
+    """Guard 2: C is later than every completed compaction, replace and rollback that touched a chosen slice.
+
+    A compaction or replace counts with its instant, which is where its slices begin, so that a cut may follow another
+    one closely; a rollback counts with its completion.
+    """
     chosen = {file_slice.file_id for file_slice in cut.slices}
     latest = max(
         (
-            done.completed or done.requested
+            (done.completed if done.action in _UNDOING_ACTIONS else None) or done.requested
             for done in cut.instants
             if done.state == "completed" and done.action in SERVICE_ACTIONS
             if done.file_ids is None or not chosen.isdisjoint(done.file_ids)
@@ -102,10 +112,11 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
 def after_archive(cut: Cut, instant: str) -> Raised | None:
     """Guard 3: C is later than the first active commit, also after the archiving that is about to happen."""
     writes = sorted(i.requested for i in cut.instants if i.action in WRITE_ACTIONS)
-    if not writes:
+    active = writes or sorted(i.requested for i in cut.instants)
+    if not active:
         return None
     completed = sorted(i.requested for i in cut.instants if i.action in WRITE_ACTIONS and i.state == "completed")
-    floor = writes[0]
+    floor = active[0]
     if len(completed) > cut.keep_max_commits - ARCHIVE_MARGIN_COMMITS and len(completed) >= cut.keep_min_commits:
         floor = max(floor, completed[-cut.keep_min_commits])
     why = "archiving has reached, or is about to reach, the commits before that"

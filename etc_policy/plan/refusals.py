@@ -66,6 +66,14 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
 
 
+def overlapping_writer(writer: str, instant: str) -> Refusal:
+    """A living writer that began before C would be missed by time travel and by incremental readers while C is pending."""
+    reason = (
+        f"a writer that began at {writer} is in flight, and the compaction would have to stand after it, at {instant}"
+    )
+    return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
+
+
 def _finish_hint(action: str, instant: str, base_path: str) -> str:
     if action == "compaction":
         return f"finish it first: `CALL run_compaction(op => 'run', path => '{base_path}', timestamp => {instant})` in Spark SQL"

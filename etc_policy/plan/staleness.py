@@ -26,9 +26,11 @@ def _changes(table: TablePlan, state: TableState) -> Iterator[str]:
     for pending in state.pending:
         if pending.action in BLOCKING_ACTIONS:
             yield f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending"
+    for writer in sorted(w for w in state.living_writers if w < instant):
+        yield f"a writer that began at {writer}, before the plan's instant, is still in flight"
     yield from _new_instants(table, state, instant)
     if state.table_version in CUT_VERSIONS:
-        cut = Cut((), state.instants, state.metadata_instants, indexes_log_files=True)
+        cut = Cut((), state.instants, state.metadata_instants)
         for guard in (after_archive, at_a_free_time):
             raised = guard(cut, instant)
             if raised is not None:

@@ -75,7 +75,9 @@ class TableState:
     """Facts seen in one reading of a table; equal readings of an unchanged table are equal.
 
     `timezone` is the IANA name of the zone in which instants are written. `own_pending` is the instant of a pending
-    compaction that carries our own plan. `last_compaction` is the latest completed one that carries a threshold.
+    compaction that carries our own plan. `living_writers` are pending writes whose heartbeat is
+    fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in flight.
+    `last_compaction` is the latest completed one that carries a threshold.
     """
 
     base_path: str
@@ -93,6 +95,7 @@ class TableState:
     earliest_commit_to_retain: str | None = None
     last_compaction: CompactionRecord | None = None
     own_pending: str | None = None
+    living_writers: frozenset[str] = frozenset()
 
     @property
     def pending(self) -> tuple[Instant, ...]:

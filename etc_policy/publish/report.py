@@ -16,6 +16,9 @@ from etc_policy.publish.results import (
 )
 from etc_policy.verify.ports import ExpectationResult, Verification
 
+#: No span is as long: what is larger is a moment in epoch milliseconds.
+_MOMENT_MS = 100_000_000_000
+
 _DONE = {
     "compacted": "compacted",
     "resumed": "finished what an earlier run began",
@@ -75,12 +78,16 @@ def _expectation(result: ExpectationResult) -> str:
     name = result.expectation.removeprefix("expect_").replace("_", " ")
     if result.message:
         return f"{name}: {result.message}"
-    facts = [f"{key.replace('_', ' ')} {value:,}" for key, value in result.observed.items() if _is_count(value)]
+    facts = [fact for key, value in result.observed.items() if (fact := _fact(key, value))]
     return f"{name} ({', '.join(facts)})" if facts else name
 
 
-def _is_count(value: Any) -> bool:  # noqa: ANN401 - any JSON value
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1_000_000_000
+def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """A count or a span of time in words; moments, names and counts of nothing are left to the JSON."""
+    if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
+        return ""
+    words = key.removesuffix("_ms").replace("_", " ")
+    return f"{words} {format_duration(value)}" if key.endswith("_ms") else f"{words} {value:,}"
 
 
 def render_freshness(report: FreshnessReport) -> str:

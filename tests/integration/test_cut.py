@@ -63,6 +63,25 @@ def test_views_before_pending_after(bench, granularity):
     assert bench.state().last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
 
 
+def test_cut_after_cut(bench):
+    """The second cut lies before the completion of the first: both in the past, one shortly after the other."""
+    views = Views(bench.spark, bench.base)
+    commits = views.delta_commits()
+    first = bench.apply(bench.plan(second=104))
+    assert first.status == "compacted"
+    check_views(views, commits)
+    second = bench.apply(bench.plan(second=505))
+    assert second.status == "compacted"
+    assert first.instant < second.instant < first.completed < second.completed
+    check_views(views, commits)
+    assert views.ro() == views.rust(read_optimized=True) == ORACLE.rt()
+    write_history(bench.spark, bench.base, (LATER,), first=len(HISTORY))
+    later = Oracle.of((*HISTORY, LATER)).rt()
+    assert views.rt() == views.rust() == later
+    stock_compaction_and_clean(bench)
+    assert views.rt() == views.ro() == views.rust() == later
+
+
 def stock_compaction_and_clean(bench: Bench) -> None:
     """A full compaction and a clean by stock Hudi, as a user would call them."""
     path = str(bench.base)

@@ -45,7 +45,9 @@ def broken_rules(
     file_ids = {one.file_id for one in chosen}
     for other in state.instants:
         touched = other.action in TOUCHING_ACTIONS and other.state == "completed" and _touches(other, file_ids)
-        if touched and instant <= instant_time(other.completed or other.requested):
+        # A slice begins at the instant of its compaction or replace; a rollback takes effect when it completes.
+        since = (other.completed if other.action == "rollback" else None) or other.requested
+        if touched and instant <= instant_time(since):
             yield f"not later than {other.action} {other.requested}, which touched the slices"
     for one in chosen:
         compacted, remaining = split(one, instant)
@@ -101,11 +103,7 @@ def first_valid_cut(policy: Policy, state: TableState, threshold: int, clock: in
 def cut_bounds(policy: Policy, state: TableState, threshold: int, clock: int) -> tuple[int | None, int | None]:
     """The earliest cut that may be right, and the latest that a planner may need.
 
-    They differ with an index over log files, where the delete rule may be kept or replaced by something finer (what
-    readers see decides), and where the policy declares small archiving limits, whose safety margin is the planner's.
+    They differ where the policy declares small archiving limits, whose safety margin is the planner's.
     """
     always = first_valid_cut(policy, state, threshold, clock, delete_rule=True)
-    if policy.writer.indexes_log_files:
-        earliest = first_valid_cut(policy, state, threshold, clock, delete_rule=False)
-        return earliest, None if policy.hudi_options else always
     return always, None if policy.hudi_options else always
