@@ -12,6 +12,7 @@ from etc_policy.cli.applying import Applier
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
+from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.spark_confs import conf_option
@@ -65,7 +66,10 @@ def command(
     results = RunResults(plan_id=plan_id, tables=tuple(applier.results))
     text = results.model_dump_json(indent=2) + "\n"
     write_text(target_dir / "run_results.json", text)
-    click.echo(text.rstrip() if output == "json" else render_results(results))
+    if output == "json":
+        click.echo(text, nl=False)
+    else:
+        say(render_results(results))
     raise_all(applier.errors, applier.exit_codes())
     return worst(applier.exit_codes())
 
@@ -98,7 +102,7 @@ def _apply(
 def _confirmed(plan: Plan, *, yes: bool, quiet: bool) -> bool:
     """Show the plan and ask; nothing is asked where nothing would change."""
     if not quiet:
-        click.echo(explain_plan(plan) + "\n", err=True)
+        say(explain_plan(plan) + "\n", err=True)
     if yes or not plan.has_changes:
         return True
     due = sum(table.action == "compact" for table in plan.tables)

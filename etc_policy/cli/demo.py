@@ -10,6 +10,7 @@ from etc_policy.cli.applying import Applier
 from etc_policy.cli.moments import iso_time
 from etc_policy.cli.options import debug_option, examples, project_dir_option, select_policies, target_dir_option
 from etc_policy.cli.planning import plan_tables, raise_all, worst
+from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.declare.templates import read_template
@@ -53,20 +54,20 @@ def command(project_dir: Path, target_dir: Path) -> int:
         heading("2. The plan", f"etc plan --at {iso_time(demo.now_ms)}")
         plan = plan_tables(environment, (policy,), demo.now_ms, read_stats=False)
         write_text(target_dir / "plan.json", plan.model_dump_json(indent=2) + "\n")
-        click.echo(explain_plan(plan))
+        say(explain_plan(plan))
         before = demo.views(plan.tables[0].threshold_ms)
         heading("3. Apply and verify", f"etc apply {target_dir / 'plan.json'} --at {iso_time(demo.now_ms)}")
         applier = Applier(environment, demo.now_ms, environment.git_sha())
         applier.apply(policy, plan.tables[0], plan.plan_id)
         results = RunResults(plan_id=plan.plan_id, tables=tuple(applier.results))
         write_text(target_dir / "run_results.json", results.model_dump_json(indent=2) + "\n")
-        click.echo(render_results(results))
+        say(render_results(results))
         raise_all(applier.errors, applier.exit_codes())
         heading("4. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
-        click.echo(render_views(before, demo.views(plan.tables[0].threshold_ms)))
+        say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
         heading("5. Freshness, without Spark", f"etc freshness --at {iso_time(demo.now_ms)}")
         table = table_freshness(policy, environment.read_state(policy), demo.now_ms)
-        click.echo(render_freshness(FreshnessReport(observed_at=iso_time(demo.now_ms), tables=(table,))))
+        say(render_freshness(FreshnessReport(observed_at=iso_time(demo.now_ms), tables=(table,))))
     finally:
         environment.close()
     failed = table.status in ("error", "unknown")
@@ -75,4 +76,4 @@ def command(project_dir: Path, target_dir: Path) -> int:
 
 def heading(title: str, subtitle: str) -> None:
     """A step of the demo, on stdout."""
-    click.echo(f"\n{title}\n   {subtitle}\n")
+    say(f"\n{title}\n   {subtitle}\n")

@@ -9,6 +9,7 @@ import click
 from etc_policy.cli.moments import at_option, iso_time
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import place, raise_all
+from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.errors import EtcError, ExitCode
@@ -52,6 +53,9 @@ def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output
     report = FreshnessReport(observed_at=iso_time(now_ms), tables=tuple(tables))
     text = report.model_dump_json(indent=2)
     write_text(target_dir / "freshness.json", text + "\n")
-    click.echo(text if output == "json" else render_freshness(report))
+    if output == "json":
+        click.echo(text)
+    else:
+        say(render_freshness(report))
     raise_all(errors)
     return ExitCode.FAILED if any(table.status in ("error", "unknown") for table in tables) else ExitCode.DONE

@@ -9,6 +9,7 @@ import click
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import plan_tables, raise_all, refusal_errors
+from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.errors import ExitCode
@@ -60,7 +61,10 @@ def command(
     text = plan.model_dump_json(indent=2) + "\n"
     for path in {target_dir / "plan.json", out or target_dir / "plan.json"}:
         write_text(path, text)
-    click.echo(text.rstrip() if output == "json" else explain_plan(plan, explain=explain))
+    if output == "json":
+        click.echo(text, nl=False)
+    else:
+        say(explain_plan(plan, explain=explain))
     if out is not None:
         click.echo(f"Saved: etc apply {out}", err=True)
     raise_all(refusal_errors(plan, policies))

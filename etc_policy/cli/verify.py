@@ -12,6 +12,7 @@ from etc_policy.cli.applying import verify
 from etc_policy.cli.moments import at_option, iso_time
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import place, raise_all, worst
+from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.spark_confs import conf_option
@@ -67,7 +68,10 @@ def command(
     finally:
         environment.close()
     report = VerificationReport(observed_at=iso_time(now_ms), tables=tuple(verified))
-    click.echo(report.model_dump_json(indent=2) if output == "json" else render_verifications(report))
+    if output == "json":
+        click.echo(report.model_dump_json(indent=2))
+    else:
+        say(render_verifications(report))
     codes = [_EXIT_CODES[v.verification.status] for v in verified if v.verification.status in _EXIT_CODES]
     raise_all(errors, codes)
     return worst(codes)

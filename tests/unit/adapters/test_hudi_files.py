@@ -68,7 +68,10 @@ class TestHudiFiles:
         assert HudiFiles().missing_files(job_of(table, here)) == ()
         gone = operation("f2", None, ".f2_1.log.1_0-1-0")
         top = operation("f3", "f3_0-1-0_1.parquet", partition="")
-        assert HudiFiles().missing_files(job_of(table, here, gone, top)) == ("p/.f2_1.log.1_0-1-0", "f3_0-1-0_1.parquet")
+        assert HudiFiles().missing_files(job_of(table, here, gone, top)) == (
+            "p/.f2_1.log.1_0-1-0",
+            "f3_0-1-0_1.parquet",
+        )
 
     def test_the_commit_of_a_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))

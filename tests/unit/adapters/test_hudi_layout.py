@@ -86,7 +86,9 @@ def test_instants_of_layout_1_have_no_completion_time(name, action, state):
     assert parse_instant_file(name, 1) == InstantFile(name, "100", None, action, state)
 
 
-@pytest.mark.parametrize("name", ["history", "hoodie.properties", "100.deltacommit", "100_200.deltacommit.inflight", ".100.x.crc"])
+@pytest.mark.parametrize(
+    "name", ["history", "hoodie.properties", "100.deltacommit", "100_200.deltacommit.inflight", ".100.x.crc"]
+)
 def test_what_is_no_instant_of_layout_2(name):
     assert parse_instant_file(name, 2) is None
 

@@ -19,7 +19,10 @@ def decoded(content):
     [
         (),
         (operation("f1", "f1_0-1-0_100.parquet", ".f1_101.log.1_0-1-0", ".f1_102.log.1_0-1-0"),),
-        (operation("f1", None, ".f1_101.log.1_0-1-0", partition=""), operation("f2", "b.parquet", ".x", partition="a=1/b=ü")),
+        (
+            operation("f1", None, ".f1_101.log.1_0-1-0", partition=""),
+            operation("f2", "b.parquet", ".x", partition="a=1/b=ü"),
+        ),
     ],
 )
 def test_there_and_back(operations):
@@ -50,12 +53,23 @@ def test_what_the_stock_executor_reads():
         "TOTAL_IO_WRITE_MB": 1.0,
         "TOTAL_IO_MB": 4.0,
     }
-    assert (entry["baseInstantTime"], entry["dataFilePath"], entry["deltaFilePaths"]) == ("100", planned.base_file, [".a", ".b"])
+    assert (entry["baseInstantTime"], entry["dataFilePath"], entry["deltaFilePaths"]) == (
+        "100",
+        planned.base_file,
+        [".a", ".b"],
+    )
     assert (entry["fileId"], entry["partitionPath"]) == ("f1", "p")
 
 
 def test_a_plan_of_stock_hudi_with_fields_left_out():
-    entry = {"partitionPath": None, "fileId": "f", "baseInstantTime": "1", "dataFilePath": None, "deltaFilePaths": None, "metrics": None}
+    entry = {
+        "partitionPath": None,
+        "fileId": "f",
+        "baseInstantTime": "1",
+        "dataFilePath": None,
+        "deltaFilePaths": None,
+        "metrics": None,
+    }
     (found,) = decode_operations({"operations": [entry]})
     assert (found.partition, found.log_files_compacted, found.log_bytes_compacted) == ("", (), 0)
     assert decode_operations({}) == decode_operations({"operations": None}) == ()

@@ -147,7 +147,9 @@ def test_deletes_make_the_event_time_unknown(table):
     assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), 50, False)]
 
 
-@pytest.mark.parametrize("properties", [{"hoodie.record.merge.mode": "CUSTOM"}, {"hoodie.allow.operation.metadata.field": "true"}])
+@pytest.mark.parametrize(
+    "properties", [{"hoodie.record.merge.mode": "CUSTOM"}, {"hoodie.allow.operation.metadata.field": "true"}]
+)
 def test_where_stats_hide_deletes_every_log_file_may_have_some(tmp_path, properties):
     table = TableFolder(tmp_path / "t", properties=properties)
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
@@ -252,7 +254,10 @@ class TestLastCompaction:
         from etc_policy.adapters.hudi_plan_file import encode_plan
         from tests.unit.adapters.table_folder import COMMIT_SCHEMA, avro
 
-        told = {"metadata": avro(COMMIT_SCHEMA, commit_metadata(at("09:00:00"), (), OURS)), "plan": encode_plan((), OURS)}
+        told = {
+            "metadata": avro(COMMIT_SCHEMA, commit_metadata(at("09:00:00"), (), OURS)),
+            "plan": encode_plan((), OURS),
+        }
         stock = avro(COMMIT_SCHEMA, commit_metadata(at("09:30:00"), ()))
         row = {"instantTime": at("09:00:00"), "completionTime": at("09:00:01"), "action": "commit", "metadata": stock}
         other = {"instantTime": at("09:30:00"), "completionTime": at("09:30:01"), "action": "commit", "metadata": stock}
@@ -277,7 +282,9 @@ class TestPendingPlan:
         table.plan(at("10:00:02"), OURS)
         state = read(table)
         assert state.own_pending == at("10:00:02")
-        assert [(i.requested, i.action, i.state) for i in state.pending] == [(at("10:00:02"), "compaction", "requested")]
+        assert [(i.requested, i.action, i.state) for i in state.pending] == [
+            (at("10:00:02"), "compaction", "requested")
+        ]
 
     def test_ours_while_it_runs(self, table):
         table.plan(at("10:00:02"), OURS)

@@ -1,0 +1,166 @@
+"""Reads tests/golden/plans/*/state.yml, and writes plans so that a person can check them.
+
+Every time in a case is a time of day on 2026-01-01, in the table's zone where it is an instant, else in UTC. A case is
+one table, or `tables`, a list of them. Keys of a table, all but `slices` optional:
+
+    about      what the case shows
+    now, clock what counts as now (12:00:00), and the wall clock (as now)
+    latency    minutes (60)
+    granularity, index, options        of the policy
+    version, timezone, retained, own_pending, living_writers    of the table
+    slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes]}}
+    archived_before   commits requested before are on no active timeline
+    instants   more of them: requested [> completed] action [state] [file ids]; `all` says that they are not known
+    metadata_instants  times that the metadata table's timeline has taken
+
+The delta commits of the slices' files are on the timeline by themselves.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.stages import Operation, Plan, TablePlan, make_plan
+from etc_policy.plan.table_state import FileSlice, Instant, LogFile, TableState
+
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOON = "12:00:00"
+
+
+def instant(clock: str) -> str:
+    """`hh:mm:ss[.mmm]` as an instant."""
+    whole, _, fraction = clock.partition(".")
+    return f"20260101{whole.replace(':', '')}{fraction or '000'}"
+
+
+def epoch_ms(clock: str) -> int:
+    """`hh:mm:ss[.mmm]` as epoch milliseconds."""
+    moment = datetime.strptime(f"20260101{clock}" + ("" if "." in clock else ".000"), "%Y%m%d%H:%M:%S.%f")
+    return (moment.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+
+
+def plan_of_case(folder: Path) -> Plan:
+    """The plan over the tables of a case; its id is the case's name."""
+    case = yaml.safe_load((folder / "state.yml").read_text("utf-8"))
+    tables = case.get("tables") or [case]
+    plans = tuple(_table_plan(f"table_{number}", table) for number, table in enumerate(tables, 1))
+    return make_plan("2026-01-01T12:00:00Z", plans).model_copy(update={"plan_id": folder.name})
+
+
+def _table_plan(name: str, table: dict[str, Any]) -> TablePlan:
+    policy = Policy(
+        name=name,
+        table=f"/{name}",
+        event_time=EventTime(column="ts"),
+        data_latency_ms=table.get("latency", 60) * 60_000,
+        granularity=table.get("granularity", "log_file"),
+        writer=Writer(index=table.get("index")),
+        hudi_options={key: str(value) for key, value in table.get("options", {}).items()},
+    )
+    now = table.get("now", NOON)
+    clock_ms = epoch_ms(table.get("clock", now))
+    return build_table_plan(policy, state_of(f"/{name}", table), now_ms=epoch_ms(now), clock_ms=clock_ms)
+
+
+def state_of(base_path: str, table: dict[str, Any]) -> TableState:
+    """The table's state."""
+    slices = tuple(_slice(place, told) for place, told in table.get("slices", {}).items())
+    return TableState(
+        base_path=base_path,
+        table_name="t",
+        table_version=table.get("version", 9),
+        timezone=table.get("timezone", "UTC"),
+        record_key_fields=("id",),
+        partition_fields=("p",),
+        metadata_partitions=("files",),
+        properties_fingerprint="properties",
+        event_time_type="long",
+        instants=_instants(table, slices),
+        metadata_instants=frozenset(map(instant, table.get("metadata_instants", ()))),
+        slices=slices,
+        earliest_commit_to_retain=instant(table["retained"]) if "retained" in table else None,
+        own_pending=instant(table["own_pending"]) if "own_pending" in table else None,
+        living_writers=frozenset(map(instant, table.get("living_writers", ()))),
+    )
+
+
+def _slice(place: str, told: dict[str, Any]) -> FileSlice:
+    partition, _, file_id = place.rpartition("/")
+    logs = [_log_file(name, text) for name, text in told.get("logs", {}).items()]
+    logs.sort(key=lambda log: (log.completed, log.requested))
+    base = told["base"]
+    if base == "none":
+        return FileSlice(partition, file_id, min(log.requested for log in logs), None, 0, tuple(logs))
+    return FileSlice(partition, file_id, instant(base), f"{file_id}.parquet", 1_000_000, tuple(logs))
+
+
+def _log_file(name: str, text: str) -> LogFile:
+    times, *rest = (part.strip() for part in text.split(","))
+    requested, completed = (instant(time.strip()) for time in times.split(">"))
+    events = [word.removeprefix("event ") for word in rest if word.startswith("event ")]
+    event_ms = epoch_ms(events[0]) if events else None
+    return LogFile(name, 10_000, requested, completed, event_ms, has_deletes="deletes" in rest)
+
+
+def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:
+    written = {(log.requested, log.completed) for one in slices for log in one.log_files}
+    done = {requested for requested, _ in written}
+    written |= {(s.base_instant, s.base_instant) for s in slices if s.base_file and s.base_instant not in done}
+    first = instant(table.get("archived_before", "00:00:00"))
+    found = [Instant(r, "deltacommit", "completed", c) for r, c in written if r >= first]
+    found += [_instant(text) for text in table.get("instants", ())]
+    return tuple(sorted(found, key=lambda one: one.requested))
+
+
+def _instant(text: str) -> Instant:
+    times, action, *rest = (part.strip() for part in text.split(","))
+    requested, _, completed = (part.strip() for part in times.partition(">"))
+    if not completed:
+        state = "inflight" if rest == ["inflight"] else "requested"
+        return Instant(instant(requested), action, state)
+    touched = None if rest == ["all"] else frozenset(rest)
+    return Instant(instant(requested), action, "completed", instant(completed), touched)
+
+
+def readable(plan: Plan) -> dict[str, Any]:
+    """The plan with times of day, less what is the same in every case."""
+    return {"tables": [_readable_table(table) for table in plan.tables]}
+
+
+def _readable_table(table: TablePlan) -> dict[str, Any]:
+    found = {
+        "action": table.action,
+        "reason_code": table.reason_code,
+        "threshold": _time(table.threshold_ms),
+        "instant": _instant_time(table.instant),
+        "slices": {f"{one.partition}/{one.file_id}".lstrip("/"): _readable_slice(one) for one in table.operations},
+        "watermark_before": _time(table.watermark_before_ms),
+        "watermark_after": _time(table.watermark_after_ms),
+        "held_back_by": table.held_back_by,
+        "unknown_log_files": table.unknown_log_files,
+        "notes": list(table.notes),
+    }
+    return {key: value for key, value in found.items() if value not in (None, [], {}, 0) or key == "watermark_after"}
+
+
+def _readable_slice(operation: Operation) -> dict[str, list[str]]:
+    return {"compacted": list(operation.log_files_compacted), "remaining": list(operation.log_files_remaining)}
+
+
+def _time(epoch: int | None) -> str | None:
+    if epoch is None:
+        return None
+    moment = EPOCH + timedelta(milliseconds=epoch)
+    day = "" if moment.date() == DAY.date() else f"{moment:%Y-%m-%d} "
+    return f"{day}{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}"
+
+
+def _instant_time(text: str | None) -> str | None:
+    return text and f"{text[8:10]}:{text[10:12]}:{text[12:14]}.{text[14:]}"

@@ -1,0 +1,40 @@
+"""Tables in a few lines and the plan for each, as text: see tests/golden/plans. `ETC_REWRITE_GOLDEN=1` rewrites it."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.refusals import BLOCKING_ACTIONS
+from tests.unit.plan.plan_cases import plan_of_case, readable
+
+CASES = Path(__file__).parents[2] / "golden" / "plans"
+NAMES = sorted(folder.name for folder in CASES.iterdir())
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_plan(case):
+    plan = plan_of_case(CASES / case)
+    texts = {
+        "plan.json": json.dumps(readable(plan), indent=2, ensure_ascii=False) + "\n",
+        "explain.txt": explain_plan(plan, explain=True) + "\n",
+    }
+    for name, text in texts.items():
+        path = CASES / case / name
+        if os.environ.get("ETC_REWRITE_GOLDEN") == "1":
+            path.write_text(text, encoding="utf-8")
+        assert text == path.read_text(encoding="utf-8")
+
+
+def test_every_reason_has_a_case():
+    plans = [plan_of_case(CASES / case) for case in NAMES]
+    codes = {table.reason_code for plan in plans for table in plan.tables}
+    wanted = {"nothing_due", "table_version", "pending_service", "pending_own_plan", "writer_in_flight", "too_young"}
+    assert codes == {None, *wanted}
+
+
+def test_every_blocking_service_has_a_case():
+    said = "".join((CASES / case / "explain.txt").read_text("utf-8") for case in NAMES)
+    assert [name for name in BLOCKING_ACTIONS.values() if f"a {name} at" not in said] == []
