@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -65,6 +66,7 @@ class HudiCompactor:
                     _remove(base / partition / name)
         for state in ("inflight", "requested"):
             _remove(folder / f"{job.instant}.compaction.{state}")
+        shutil.rmtree(base / ".hoodie" / ".temp" / job.instant, ignore_errors=True)
 
     def _save_plan(self, job: Job, table: Any) -> None:  # noqa: ANN401 - a HoodieTable
         jvm = self._jvm

@@ -30,6 +30,10 @@ ATTEMPTS = 4
 #: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
 WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
 
+_TIME_TYPES = frozenset(
+    {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
+    | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
+)
 _WRITES = ("commit", "deltacommit", "replacecommit")
 
 
@@ -84,7 +88,7 @@ def _read_state(base: Path, properties: Mapping[str, str], event_time: EventTime
     archived = frozenset(file.name.instant for file in files if file.name.is_log) - timeline.files.keys()
     facts = commit_facts(
         {**archive.commit_metadata(archived), **metadata},
-        trusted=event_time.unit != "us" and event_time.format is None,
+        trusted=_tracked(event_time, column_type),
         hides_deletes=_hides_deletes(properties),
     )
     return TableState(
@@ -106,6 +110,13 @@ def _read_state(base: Path, properties: Mapping[str, str], event_time: EventTime
         own_pending=_own_pending(timeline),
         living_writers=_living_writers(base, timeline),
     )
+
+
+def _tracked(event_time: EventTime, column_type: str | None) -> bool:
+    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1)."""
+    if event_time.format is not None or event_time.unit == "us":
+        return False
+    return column_type != "string" or event_time.unit is not None
 
 
 def _completion(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:
@@ -160,11 +171,20 @@ def _column_type(column: str, metadata: Mapping[str, Mapping[str, Any]], base: P
         fields = decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields", [])
         for field in fields:
             if field["name"] == column:
-                return _type_name(field["type"])
+                return _time_type(_type_name(field["type"]), column, base)
         names = ", ".join(field["name"] for field in fields if not field["name"].startswith("_hoodie"))
         hint = f"its columns are {names}"
         raise TableError("ETC209", f"table `{base}` has no column `{column}` to take event times from", hint=hint)
     return None
+
+
+def _time_type(column_type: str, column: str, base: Path) -> str:
+    """The column's type, if its values can be times."""
+    if column_type not in _TIME_TYPES:
+        hint = "name a column of timestamps, dates, integers or strings in `event_time_column`"
+        message = f"column `{column}` of table `{base}` is of type {column_type}, which cannot be read as a time"
+        raise TableError("ETC212", message, hint=hint)
+    return column_type
 
 
 def _type_name(avro_type: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import ssl
+import warnings
 from pathlib import Path
 
 from etc_policy.errors import EngineError
@@ -58,6 +59,9 @@ def _pkcs12(pem: bytes) -> bytes:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12Certificate, serialize_java_truststore
     from cryptography.x509 import load_pem_x509_certificates
 
-    certificates = [PKCS12Certificate(c, f"ca{n}".encode()) for n, c in enumerate(load_pem_x509_certificates(pem))]
+    with warnings.catch_warnings():  # some public authorities have serial numbers that break the rules
+        warnings.simplefilter("ignore")
+        found = load_pem_x509_certificates(pem)
+        certificates = [PKCS12Certificate(certificate, f"ca{n}".encode()) for n, certificate in enumerate(found)]
     store: bytes = serialize_java_truststore(certificates, BestAvailableEncryption(b"changeit"))
     return store

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
 from etc_policy.cli.moments import iso_time
+from etc_policy.cli.planning import require_same_table
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, StalePlanError
@@ -48,6 +49,7 @@ class Applier:
         """Carry out one table's plan and verify the table."""
         started = clock_ms()
         try:
+            require_same_table(table, policy)
             self._add(policy, self.environment.runner().apply(policy, table, plan_id, self.git_sha), started)
         except EtcError as error:
             self._fail(policy, error, started, table)

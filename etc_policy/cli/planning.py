@@ -129,3 +129,17 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path) -> dict[s
             message = f"policy `{table.policy}` was changed since the plan was made"
             raise StalePlanError("ETC407", message, where=Where(str(path)), hint="plan again")
     return {table.policy: known[table.policy] for table in plan.tables}
+
+
+def require_same_table(table: TablePlan, policy: Policy) -> None:
+    """Return if the plan was made for the table at which the policy's table lies now.
+
+    Raises:
+        StalePlanError: it is for another one.
+
+    """
+    if table.action == "compact" and Path(policy.table.removeprefix("file://")) != Path(table.base_path):
+        message = (
+            f"the plan for `{table.policy}` is for the table at `{table.base_path}`, which is now at `{policy.table}`"
+        )
+        raise StalePlanError("ETC408", message, hint="plan again")

@@ -110,13 +110,13 @@ def _log_file(name: str, text: str) -> LogFile:
 
 
 def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:
-    written = {(log.requested, log.completed) for one in slices for log in one.log_files}
-    done = {requested for requested, _ in written}
-    written |= {(s.base_instant, s.base_instant) for s in slices if s.base_file and s.base_instant not in done}
+    told = [_instant(text) for text in table.get("instants", ())]
+    known = {one.requested for one in told}
+    written = {log.requested: log.completed for one in slices for log in one.log_files}
+    written |= {s.base_instant: s.base_instant for s in slices if s.base_file and s.base_instant not in written}
     first = instant(table.get("archived_before", "00:00:00"))
-    found = [Instant(r, "deltacommit", "completed", c) for r, c in written if r >= first]
-    found += [_instant(text) for text in table.get("instants", ())]
-    return tuple(sorted(found, key=lambda one: one.requested))
+    told += [Instant(r, "deltacommit", "completed", c) for r, c in written.items() if r >= first and r not in known]
+    return tuple(sorted(told, key=lambda one: one.requested))
 
 
 def _instant(text: str) -> Instant:

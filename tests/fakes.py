@@ -1,0 +1,158 @@
+"""The ports of execute and plan over memory: one table, whose states are given, and a record of every call in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import EngineError, RetryableError
+from etc_policy.execute.ports import CommitSummary, Job, Lease
+from etc_policy.execute.runner import Runner
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.stages import Operation
+from etc_policy.plan.table_state import Instant, TableState
+
+
+@dataclass
+class MemoryTable:
+    """A table as its ports see it. Publishing, running and withdrawing change its state as Hudi would.
+
+    `changes` are done to the state at its next readings, one each: what others do meanwhile.
+    """
+
+    state: TableState
+    calls: list[str] = field(default_factory=list)
+    changes: list[Callable[[TableState], TableState]] = field(default_factory=list)
+    plans: dict[str, tuple[tuple[Operation, ...], Mapping[str, str]]] = field(default_factory=dict)
+    commits: dict[str, CommitSummary] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+
+    def runner(self, lease: Callable[[str], Lease] | None = None, compactor: MemoryCompactor | None = None) -> Runner:
+        """A runner over this table."""
+        engine = compactor or MemoryCompactor(self)
+        return Runner(
+            reader=MemoryReader(self),
+            files=MemoryFiles(self),
+            compactor=lambda: engine,
+            lease=lease or (lambda _: MemoryLease(self)),
+            progress=lambda _: None,
+        )
+
+    def put_plan(self, instant: str, operations: tuple[Operation, ...], extra: Mapping[str, str]) -> None:
+        """A pending plan stands on the timeline."""
+        self.plans[instant] = (operations, extra)
+        ours = compaction_record(instant, instant, extra) is not None
+        pending = (*self.state.instants, Instant(instant, "compaction", "requested"))
+        self.state = replace(self.state, instants=pending, own_pending=instant if ours else self.state.own_pending)
+
+    def put_commit(self, instant: str, completed: str, extra: Mapping[str, str], bytes_written: int = 5) -> None:
+        """A completed compaction stands on the timeline."""
+        rest = tuple(i for i in self.state.instants if i.requested != instant)
+        done = Instant(instant, "commit", "completed", completed, frozenset())
+        record = compaction_record(instant, completed, extra) or self.state.last_compaction
+        self.state = replace(self.state, instants=(*rest, done), own_pending=None, last_compaction=record)
+        self.commits[instant] = CommitSummary(completed, bytes_written)
+
+    def take_plan(self, instant: str) -> None:
+        """The pending plan is gone."""
+        rest = tuple(i for i in self.state.instants if i.requested != instant)
+        self.state = replace(self.state, instants=rest, own_pending=None)
+
+
+@dataclass(frozen=True)
+class MemoryReader:
+    """TableStateReader over a MemoryTable."""
+
+    table: MemoryTable
+
+    def read(self, base_path: str, event_time: EventTime) -> TableState:
+        self.table.calls.append("read")
+        if self.table.changes:
+            self.table.state = self.table.changes.pop(0)(self.table.state)
+        return self.table.state
+
+
+@dataclass(frozen=True)
+class MemoryFiles:
+    """TableFiles over a MemoryTable."""
+
+    table: MemoryTable
+
+    def pending_job(self, policy: Policy, state: TableState) -> Job:
+        instant = state.own_pending or ""
+        operations, extra = self.table.plans[instant]
+        return Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant, operations, extra)
+
+    def missing_files(self, job: Job) -> tuple[str, ...]:
+        return self.table.missing
+
+    def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
+        return self.table.commits.get(instant)
+
+
+@dataclass
+class MemoryCompactor:
+    """Compactor over a MemoryTable; `meanwhile` happens while a compaction runs, before its fence."""
+
+    table: MemoryTable
+    completed: str = "20260101120000000"
+    meanwhile: Callable[[], None] = lambda: None
+    loses_commit: bool = False
+    jobs: list[Job] = field(default_factory=list)
+
+    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
+        self.table.calls.append("lock")
+        check(False)
+        self.table.calls.append("publish")
+        self.table.put_plan(job.instant, job.operations, job.extra_metadata)
+        try:
+            check(True)
+        except Exception:
+            self.withdraw(job)
+            raise
+
+    def run(self, job: Job, fence: Callable[[], None]) -> None:
+        self.table.calls.append("run")
+        self.jobs.append(job)
+        self.meanwhile()
+        fence()
+        self.table.calls.append("commit")
+        if not self.loses_commit:
+            self.table.put_commit(job.instant, self.completed, job.extra_metadata)
+
+    def withdraw(self, job: Job) -> None:
+        self.table.calls.append("withdraw")
+        self.table.take_plan(job.instant)
+
+
+@dataclass
+class MemoryLease:
+    """Lease over a MemoryTable; `held` by another, `alive` is the pending run, `expired` our own heartbeat."""
+
+    table: MemoryTable
+    held: bool = False
+    alive: bool = False
+    expired: bool = False
+
+    def __enter__(self) -> MemoryLease:
+        if self.held:
+            raise RetryableError("ETC403", "held")
+        self.table.calls.append("lease")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.table.calls.append("give back")
+
+    def wait_for_dead_run(self, instant: str) -> None:
+        self.table.calls.append("wait")
+        if self.alive:
+            raise RetryableError("ETC404", "alive")
+
+    def require_alive(self, instant: str) -> None:
+        self.table.calls.append("heartbeat")
+        if self.expired:
+            raise EngineError("ETC307", "expired")

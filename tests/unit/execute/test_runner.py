@@ -1,0 +1,186 @@
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.errors import EngineError, RetryableError, StalePlanError
+from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
+from tests.fakes import MemoryCompactor, MemoryLease, MemoryTable
+from tests.unit.plan.states import PLAN, POLICY, STATE, C, with_instant
+
+TOUCHES = {"publish", "run", "commit", "withdraw", "lock"}
+
+
+@pytest.fixture
+def table():
+    return MemoryTable(STATE)
+
+
+def apply(table, plan=PLAN, **ports):
+    return table.runner(**ports).apply(POLICY, plan, "plan-1", "abc123")
+
+
+def finish(table, **ports):
+    return table.runner(**ports).finish_pending(POLICY, "/t")
+
+
+def left_pending(table):
+    """A killed run of ours left its plan."""
+    table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
+
+
+class TestApply:
+    def test_the_order_of_steps(self, table):
+        outcome = apply(table)
+        # Looked at before Spark starts, under the lock before and after publishing, and for the result.
+        steps = ["lease", "read", "lock", "read", "publish", "read", "run", "heartbeat", "commit", "read", "give back"]
+        assert table.calls == steps
+        assert (outcome.status, outcome.instant, outcome.completed) == ("compacted", C, "20260101120000000")
+        assert (outcome.file_slices, outcome.log_files, outcome.bytes_written) == (1, 1, 5)
+        assert (outcome.threshold_ms, outcome.seen_until) == (PLAN.threshold_ms, PLAN.seen.last_completed)
+        assert outcome.watermark_predicted_ms == PLAN.watermark_after_ms
+        assert outcome.bytes_read == PLAN.operations[0].bytes_read
+
+    def test_exactly_the_plan_is_published_and_its_metadata_committed(self, table):
+        compactor = MemoryCompactor(table)
+        apply(table, compactor=compactor)
+        (job,) = compactor.jobs
+        assert (job.instant, job.operations, job.base_path) == (C, PLAN.operations, "/t")
+        assert (job.table_version, job.metadata_partitions) == (9, ("files",))
+        extra = job.extra_metadata
+        assert (extra[THRESHOLD], extra[PLAN_ID]) == (str(PLAN.threshold_ms), "plan-1")
+        assert (extra[SEEN_UNTIL], extra[GIT_SHA]) == (PLAN.seen.last_completed, "abc123")
+
+    @pytest.mark.parametrize("action", ["nothing_due", "refused"])
+    def test_what_is_not_to_be_done_is_not_looked_at(self, table, action):
+        idle = PLAN.model_copy(update={"action": action, "instant": None, "reason": "because", "hints": ("do",)})
+        outcome = apply(table, idle)
+        assert table.calls == []
+        assert (outcome.status, outcome.reason, outcome.hints) == (action, "because", ("do",))
+
+    def test_a_stale_plan_touches_nothing_and_starts_no_spark(self, table):
+        table.state = replace(STATE, properties_fingerprint="other")
+
+        def no_spark():
+            raise AssertionError("Spark was started")
+
+        runner = replace(table.runner(), compactor=no_spark)
+        with pytest.raises(StalePlanError, match=r"hoodie\.properties changed") as error:
+            runner.apply(POLICY, PLAN, "plan-1", None)
+        assert (error.value.code, error.value.exit_code) == ("ETC402", 4)
+        assert table.calls == ["lease", "read", "give back"]
+
+    def test_a_change_while_spark_starts_is_seen_under_the_lock(self, table):
+        table.changes = [lambda s: s, lambda s: with_instant(s, "10:05:00", "deltacommit", completed="10:10:01")]
+        with pytest.raises(StalePlanError, match="completed before the plan's instant"):
+            apply(table)
+        assert table.calls == ["lease", "read", "lock", "read", "give back"]
+        assert (table.plans, table.commits) == ({}, {})
+
+    def test_a_change_while_publishing_withdraws_the_plan(self, table):
+        def archived(state):
+            return replace(state, instants=tuple(i for i in state.instants if i.requested >= C))
+
+        table.changes = [lambda s: s, lambda s: s, archived]
+        with pytest.raises(StalePlanError, match="archiving"):
+            apply(table)
+        assert table.calls == ["lease", "read", "lock", "read", "publish", "read", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_a_plan_that_was_applied_before_is_not_run_again(self, table):
+        table.put_commit(C, "20260101113000000", extra_metadata(PLAN, "plan-1", None))
+        outcome = apply(table)
+        assert (outcome.status, outcome.completed) == ("already_applied", "20260101113000000")
+        assert TOUCHES.isdisjoint(table.calls)
+
+    @pytest.mark.parametrize("extra", [{}, extra_metadata(PLAN, "plan-of-another", None)])
+    def test_a_compaction_of_another_at_the_same_instant_makes_it_stale(self, table, extra):
+        table.put_commit(C, "20260101113000000", extra)
+        with pytest.raises(StalePlanError):
+            apply(table)
+        assert TOUCHES.isdisjoint(table.calls)
+
+    def test_another_etc_apply_has_the_table(self, table):
+        with pytest.raises(RetryableError) as error:
+            apply(table, lease=lambda _: MemoryLease(table, held=True))
+        assert (error.value.code, table.calls) == ("ETC403", [])
+
+    def test_an_expired_heartbeat_fences_the_commit_off(self, table):
+        with pytest.raises(EngineError) as error:
+            apply(table, lease=lambda _: MemoryLease(table, expired=True))
+        assert error.value.code == "ETC307"
+        assert table.calls[-3:] == ["run", "heartbeat", "give back"]
+        assert (table.commits, table.state.own_pending) == ({}, C)
+
+    def test_a_commit_of_another_run_fences_ours_off(self, table):
+        compactor = MemoryCompactor(table, meanwhile=lambda: table.put_commit(C, "20260101115900000", {}))
+        with pytest.raises(EngineError) as error:
+            apply(table, compactor=compactor)
+        assert error.value.code == "ETC305"
+        assert "commit" not in table.calls
+        assert table.commits[C].completed == "20260101115900000"
+
+    def test_success_without_a_commit_is_not_believed(self, table):
+        with pytest.raises(EngineError) as error:
+            apply(table, compactor=MemoryCompactor(table, loses_commit=True))
+        assert error.value.code == "ETC306"
+
+    def test_the_lease_is_given_back_when_hudi_fails(self, table):
+        def fail():
+            raise EngineError("ETC300", "no space left")
+
+        with pytest.raises(EngineError, match="no space left"):
+            apply(table, compactor=MemoryCompactor(table, meanwhile=fail))
+        assert table.calls[-1] == "give back"
+
+
+class TestFinishPending:
+    def test_without_a_pending_plan_not_even_the_lease_is_taken(self, table):
+        assert finish(table) is None
+        assert table.calls == ["read"]
+
+    def test_a_pending_plan_of_another_is_left_alone(self, table):
+        table.put_plan(C, PLAN.operations, {})
+        assert finish(table) is None
+        assert table.calls == ["read"]
+
+    def test_ours_is_finished_with_the_metadata_of_its_plan_file(self, table):
+        left_pending(table)
+        compactor = MemoryCompactor(table)
+        outcome = finish(table, compactor=compactor)
+        assert table.calls == ["read", "lease", "read", "wait", "run", "heartbeat", "commit", "read", "give back"]
+        assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("resumed", C, PLAN.threshold_ms)
+        assert compactor.jobs[0].extra_metadata[PLAN_ID] == "plan-0"
+        assert table.state.own_pending is None
+
+    def test_a_living_run_is_left_alone(self, table):
+        left_pending(table)
+        with pytest.raises(RetryableError) as error:
+            finish(table, lease=lambda _: MemoryLease(table, alive=True))
+        assert error.value.code == "ETC404"
+        assert TOUCHES.isdisjoint(table.calls)
+        assert table.calls[-1] == "give back"
+
+    def test_one_that_was_finished_while_we_waited_for_the_lease(self, table):
+        left_pending(table)
+
+        def finished(_):
+            table.put_commit(C, "20260101115900000", {})
+            return table.state
+
+        table.changes = [lambda s: s, finished]
+        assert finish(table) is None
+        assert table.calls == ["read", "lease", "read", "give back"]
+
+    def test_a_plan_whose_files_are_gone_is_withdrawn(self, table):
+        """A rollback took a log file that it names: it could never run, and would block every later plan."""
+        left_pending(table)
+        table.missing = ("p/L1",)
+        assert finish(table) is None
+        assert table.calls == ["read", "lease", "read", "wait", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_a_plan_made_before_it_fits_no_more_afterwards(self, table):
+        left_pending(table)
+        assert finish(table).status == "resumed"
+        with pytest.raises(StalePlanError):
+            apply(table)
