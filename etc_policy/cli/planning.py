@@ -12,7 +12,7 @@ from etc_policy.cli.moments import iso_time
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.stages import Plan, SeenState, TablePlan, make_plan
+from etc_policy.plan.stages import UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.wiring import Environment, clock_ms
 
 #: Refusals that another run may not meet.
@@ -39,7 +39,7 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
         base_path=policy.table,
-        table_version=0,
+        table_version=UNREAD_VERSION,
         granularity=policy.granularity,
         action="refused",
         reason=error.message,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.plan.formats import count_of, format_bytes, format_time
-from etc_policy.plan.stages import Operation, Plan, TablePlan
+from etc_policy.plan.stages import UNREAD_VERSION, Operation, Plan, TablePlan
 
 
 def explain_plan(plan: Plan, *, explain: bool = False) -> str:
@@ -21,7 +21,8 @@ def _table(table: TablePlan, *, explain: bool) -> Iterator[str]:
         yield from _compaction(table)
     else:
         yield _row("nothing due" if table.action == "nothing_due" else "refused", table.reason or "")
-    yield from _watermark(table)
+    if table.table_version != UNREAD_VERSION:
+        yield from _watermark(table)
     for warning in table.warnings:
         yield _row("warning", warning)
     for hint in table.hints:

@@ -8,6 +8,9 @@ from etc_policy.compile.manifest import Frozen, Granularity, digest
 
 PLAN_SCHEMA_VERSION = 1
 
+#: The table version in the plan of a table that could not be read: nothing is known of it.
+UNREAD_VERSION = 0
+
 Action = Literal["compact", "nothing_due", "refused"]
 
 
