@@ -1,0 +1,74 @@
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.publish.freshness import table_freshness, unreadable
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+
+NOW = epoch_ms("12:00:00")
+POLICY = Policy(
+    name="orders_ro",
+    table="/t",
+    event_time=EventTime(column="ts"),
+    data_latency_ms=600_000,
+    freshness=Freshness(target_ms=1_800_000, error_after_ms=3_600_000),
+)
+TABLE = {
+    "slices": {
+        "p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00", "L2": "11:45:00 > 11:45:05"}},
+        "p/f2": {"base": "08:00:00", "logs": {"L3": "11:50:00 > 11:50:05, event 11:49:00"}},
+        "p/f3": {"base": "08:00:00"},
+    }
+}
+
+
+def test_the_numbers():
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW)
+    # The watermark lies a millisecond below L1's smallest event; L2 is unknown and bounded at 11:35:05.
+    assert found.watermark_ms == found.complete_until_ms == epoch_ms("11:25:00") - 1
+    assert (found.lag_seconds, found.status, found.held_back_by) == (2100.001, "warn", "L1")
+    assert (found.remaining_log_files, found.remaining_log_bytes, found.remaining_file_slices) == (3, 30_000, 2)
+    assert found.unknown_log_files == 1
+    assert found.last_commit_age_seconds == 595.0
+    assert (found.threshold_ms, found.reason) == (None, None)
+
+
+def test_with_nothing_left_it_is_complete_up_to_the_promise_on_latency():
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}}), NOW)
+    assert (found.watermark_ms, found.complete_until_ms) == (None, NOW - 600_000)
+    assert (found.lag_seconds, found.status) == (600.0, "pass")
+
+
+def test_a_watermark_above_the_promise_does_not_count():
+    logs = {"L1": "11:59:00 > 11:59:05, event 11:58:00"}
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW)
+    assert (found.watermark_ms, found.complete_until_ms) == (epoch_ms("11:58:00") - 1, NOW - 600_000)
+
+
+def test_the_threshold_is_told_and_decides_nothing():
+    record = CompactionRecord(instant("11:00:00"), instant("11:01:00"), NOW, "orders_ro", "x")
+    found = table_freshness(POLICY, replace(state_of("/t", TABLE), last_compaction=record), NOW)
+    assert (found.threshold_ms, found.status, found.lag_seconds) == (NOW, "warn", 2100.001)
+
+
+@pytest.mark.parametrize(("clock", "status"), [("11:54:59.999", "pass"), ("11:55:00", "warn"), ("12:25:00", "error")])
+def test_the_verdict_grows_with_the_lag(clock, status):
+    assert table_freshness(POLICY, state_of("/t", TABLE), epoch_ms(clock)).status == status
+
+
+def test_a_table_before_its_first_commit():
+    found = table_freshness(POLICY, state_of("/t", {}), NOW)
+    assert (found.status, found.reason, found.complete_until_ms, found.lag_seconds) == ("unknown", "no commit yet", None, None)
+
+
+def test_a_table_that_cannot_be_read_is_never_fresh():
+    found = unreadable(POLICY, "there is no table")
+    assert (found.status, found.reason, found.base_path, found.lag_seconds) == ("unknown", "there is no table", "/t", None)
+
+
+def test_a_moment_before_the_data_lags_by_nothing():
+    found = table_freshness(POLICY, state_of("/t", TABLE), epoch_ms("08:00:00"))
+    assert found.complete_until_ms == epoch_ms("07:50:00")
+    assert found.last_commit_age_seconds < 0

@@ -1,0 +1,42 @@
+"""An installed wheel works outside the checkout: it carries the templates, the suites and the demo's policy."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_wheel_outside_the_checkout(tmp_path):
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(REPOSITORY)]
+    subprocess.run(pip, check=True, timeout=300, cwd=tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    assert (installed / "etc_policy/templates/demo/flights.yml").is_file()
+
+    def etc(*arguments):
+        script = tmp_path / "run.py"
+        script.write_text("import sys\nfrom etc_policy.cli.main import main\nsys.exit(main())\n")
+        return subprocess.run(
+            [sys.executable, "-P", str(script), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed)},
+        )
+
+    assert etc("init", "project").returncode == 0
+    parsed = etc("parse", "--project-dir", "project")
+    assert parsed.returncode == 0, parsed.stderr
+    where = subprocess.run(
+        [sys.executable, "-P", "-c", "import etc_policy; print(etc_policy.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+    )
+    assert where.stdout.startswith(str(installed))

@@ -1,0 +1,181 @@
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.errors import EngineError
+from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.verify.ports import ExpectationResult
+from etc_policy.verify.prover import Claim, claim_of, prove_from_metadata, verify_table
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+
+NOW = epoch_ms("12:00:00")
+T = epoch_ms("11:00:00")
+SEEN = instant("11:30:00")
+CLAIM = Claim(T, SEEN)
+POLICY = Policy(
+    name="orders_ro",
+    table="/t",
+    event_time=EventTime(column="ts"),
+    data_latency_ms=3_600_000,
+    freshness=Freshness(target_ms=7_200_000),
+)
+
+
+def state_with(*logs, **told):
+    """A table whose one slice was compacted at 11:30:00.001; each log file is `requested > completed, ...`."""
+    files = {f"L{number}": text for number, text in enumerate(logs, 1)}
+    return state_of("/t", {"slices": {"p/f1": {"base": "11:00:00.001", "logs": files}, "p/f2": {"base": "08:00:00"}}, **told})
+
+
+def proof(*logs, claim=CLAIM, **told):
+    return prove_from_metadata(POLICY, state_with(*logs, **told), claim)
+
+
+class TestMetadata:
+    def test_nothing_left_proves_it(self):
+        result = proof()
+        assert (result.status, result.message) == ("pass", None)
+        assert result.observed == {
+            "log_files": 0,
+            "log_files_at_or_below_threshold": 0,
+            "late_log_files": 0,
+            "examples": [],
+        }
+
+    def test_only_events_above_the_threshold_are_left(self):
+        assert proof("11:20:00 > 11:20:05, event 11:00:00.001").status == "pass"
+
+    def test_a_log_file_at_the_threshold_was_left_out(self):
+        result = proof("11:20:00 > 11:20:05, event 11:00:00", "11:25:00 > 11:25:05, event 11:24:00")
+        assert result.status == "fail"
+        assert (result.observed["log_files_at_or_below_threshold"], result.observed["examples"]) == (1, ["L1"])
+        assert result.message.startswith("1 log files that are not compacted may hold")
+
+    def test_one_that_completed_at_the_very_time_seen_is_not_late(self):
+        assert proof("11:20:00 > 11:30:00, event 10:00:00").status == "fail"
+
+    def test_a_commit_that_the_plan_had_not_seen_is_late_and_counted(self):
+        result = proof("11:29:00 > 11:30:00.001, event 10:00:00")
+        assert (result.status, result.observed["late_log_files"], result.observed["examples"]) == ("pass", 1, [])
+
+    def test_an_unknown_event_time_among_what_was_seen_fails(self):
+        assert proof("11:20:00 > 11:20:05").status == "fail"
+
+    def test_a_later_unknown_one_is_bounded_by_the_promise_on_latency(self):
+        """Completed at 12:00:00.001 with a latency of an hour it can only hold events after T; a little earlier, late ones."""
+        after, before = proof("11:50:00 > 12:00:00.001"), proof("11:50:00 > 12:00:00")
+        assert (after.status, after.observed["late_log_files"]) == ("pass", 0)
+        assert (before.status, before.observed["late_log_files"]) == ("pass", 1)
+
+    def test_the_bound_is_in_the_tables_zone(self):
+        """12:00:00.001 in Tokyo is 03:00:00.001 UTC."""
+        claim = Claim(epoch_ms("02:00:00"), SEEN)
+        assert proof("11:50:00 > 12:00:00.001", claim=claim, timezone="Asia/Tokyo").observed["late_log_files"] == 0
+        assert proof("11:50:00 > 12:00:00", claim=claim, timezone="Asia/Tokyo").observed["late_log_files"] == 1
+
+    def test_a_threshold_that_was_forged_upwards_is_refuted(self):
+        logs = ("11:20:00 > 11:20:05, event 11:15:00",)
+        assert proof(*logs).status == "pass"
+        assert proof(*logs, claim=Claim(epoch_ms("11:16:00"), SEEN)).status == "fail"
+
+    def test_a_pending_compaction_is_named(self):
+        assert proof(instants=["11:40:00, compaction, inflight"]).observed["pending_compaction"] == instant("11:40:00")
+        assert "pending_compaction" not in proof(instants=["11:40:00, deltacommit, inflight"]).observed
+
+    def test_examples_are_few(self):
+        result = proof(*(f"11:20:0{n} > 11:21:0{n}, event 10:00:00" for n in range(9)))
+        assert (result.observed["log_files_at_or_below_threshold"], len(result.observed["examples"])) == (9, 5)
+
+
+class TestClaim:
+    def record(self, **changes):
+        told = {"instant": SEEN, "completed": instant("11:40:00"), "threshold_ms": T, "policy": "p", "plan_id": "x"}
+        return CompactionRecord(**told, **changes)
+
+    def test_that_of_the_last_compaction(self):
+        state = replace(state_with(), last_compaction=self.record(seen_until=instant("11:35:00")))
+        assert claim_of(POLICY, state, NOW) == Claim(T, instant("11:35:00"))
+
+    def test_an_old_record_had_seen_what_came_before_its_instant(self):
+        state = replace(state_with(), last_compaction=self.record())
+        assert claim_of(POLICY, state, NOW) == Claim(T, SEEN)
+
+    def test_without_one_what_the_watermark_promises(self):
+        state = state_with("11:20:00 > 11:20:05, event 10:30:00")
+        assert claim_of(POLICY, state, NOW) == Claim(epoch_ms("10:30:00") - 1, instant("11:20:05"))
+        assert prove_from_metadata(POLICY, state, claim_of(POLICY, state, NOW)).status == "pass"
+
+    def test_never_above_what_the_latency_allows(self):
+        state = state_with("11:20:00 > 11:20:05, event 11:15:00")
+        assert claim_of(POLICY, state, NOW).threshold_ms == T
+
+    def test_of_an_empty_table(self):
+        assert claim_of(POLICY, state_of("/t", {}), NOW) == Claim(T, "")
+
+
+class Verifier:
+    """A DataVerifier that answers what it is told, and keeps what it was asked."""
+
+    def __init__(self, *results, late_rows=3):
+        self.results, self.late_rows, self.requests = results, late_rows, []
+
+    def check(self, request):
+        self.requests.append(request)
+        return self.late_rows, self.results
+
+
+def result(status):
+    return ExpectationResult(expectation=f"expect_{status}", status=status)
+
+
+class TestVerdict:
+    def verify(self, state, verifier=None):
+        given = (lambda: verifier) if verifier else None
+        return verify_table(POLICY, state, CLAIM, NOW, ({"type": "x"},), given)
+
+    def test_from_metadata_alone(self):
+        verdict = self.verify(state_with())
+        assert (verdict.level, verdict.status, verdict.threshold_ms, verdict.late_rows) == ("metadata", "pass", T, None)
+        assert [e.expectation for e in verdict.expectations] == ["no_uncompacted_log_file_at_or_below_threshold"]
+
+    def test_an_empty_table_has_no_rows_to_read(self):
+        assert self.verify(state_of("/t", {}), Verifier()).level == "metadata"
+
+    def test_what_the_rows_are_asked(self):
+        verifier = Verifier(result("pass"))
+        late = "11:29:00 > 11:30:00.001, event 11:20:00"
+        state = state_with("11:20:00 > 11:20:05, event 11:15:00", late, instants=["11:50:00, deltacommit, inflight"])
+        verdict = self.verify(state, verifier)
+        (request,) = verifier.requests
+        assert (verdict.level, verdict.status, verdict.late_rows) == ("data", "pass", 3)
+        assert (request.threshold_ms, request.now_ms, request.suite) == (T, NOW, ({"type": "x"},))
+        assert request.pinned_instant == state.last_completed == instant("11:30:00.001")
+        assert request.late_commits == {instant("11:29:00"), instant("11:50:00")}
+        assert request.open_file_ids == {"f1"}
+        assert request.complete_until_ms == T
+        assert (request.record_key_fields, request.partition_fields) == (("id",), ("p",))
+
+    @pytest.mark.parametrize(
+        ("statuses", "status"),
+        [
+            (["pass"], "pass"),
+            (["pass", "warn"], "warn"),
+            (["warn", "fail"], "fail"),
+            (["fail", "error", "warn"], "error"),
+        ],
+    )
+    def test_the_worst_expectation_decides(self, statuses, status):
+        assert self.verify(state_with(), Verifier(*map(result, statuses))).status == status
+
+    def test_good_rows_do_not_hide_what_the_metadata_refute(self):
+        state = state_with("11:20:00 > 11:20:05, event 10:00:00")
+        assert self.verify(state, Verifier(result("pass"))).status == "fail"
+
+    def test_an_engine_that_fails_is_no_verdict(self):
+        class Broken:
+            def check(self, request):
+                raise EngineError("ETC300", "gone")
+
+        with pytest.raises(EngineError):
+            self.verify(state_with(), Broken())
