@@ -94,6 +94,8 @@ def load_plan(path: Path) -> Plan:
     """
     try:
         plan = Plan.model_validate(json.loads(path.read_text("utf-8")))
+        if plan.schema_version != PLAN_SCHEMA_VERSION:
+            raise ValueError(plan.schema_version)
     except OSError as error:
         raise UsageError("ETC601", f"cannot read the plan file: {error.strerror}", where=Where(str(path))) from error
     except (ValueError, ValidationError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.plan.formats import count_of, format_bytes, format_time
+from etc_policy.plan.formats import count_of, format_bytes, format_time, labelled
 from etc_policy.plan.stages import UNREAD_VERSION, Operation, Plan, TablePlan
 
 
@@ -16,17 +16,17 @@ def explain_plan(plan: Plan, *, explain: bool = False) -> str:
 
 def _table(table: TablePlan, *, explain: bool) -> Iterator[str]:
     yield f"{table.policy}  {table.base_path}"
-    yield _row("threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here")
+    yield labelled("threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here")
     if table.action == "compact":
         yield from _compaction(table)
     else:
-        yield _row("nothing due" if table.action == "nothing_due" else "refused", table.reason or "")
+        yield labelled("nothing due" if table.action == "nothing_due" else "refused", table.reason or "")
     if table.table_version != UNREAD_VERSION:
         yield from _watermark(table)
     for warning in table.warnings:
-        yield _row("warning", warning)
+        yield labelled("warning", warning)
     for hint in table.hints:
-        yield _row("hint", hint)
+        yield labelled("hint", hint)
     if explain:
         yield from _explanation(table)
 
@@ -38,33 +38,33 @@ def _compaction(table: TablePlan) -> Iterator[str]:
     what = (
         f"{count_of(merged, 'log file')} ({format_bytes(log_bytes)}) of {count_of(len(table.operations), 'file slice')}"
     )
-    yield _row("compact", f"{what}; {count_of(left, 'log file')} of them stay behind")
-    yield _row("instant C", f"{table.instant}  between two commits: what completed before it is compacted")
+    yield labelled("compact", f"{what}; {count_of(left, 'log file')} of them stay behind")
+    yield labelled("instant C", f"{table.instant}  between two commits: what completed before it is compacted")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
-    yield _row("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}")
+    yield labelled("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}")
 
 
 def _watermark(table: TablePlan) -> Iterator[str]:
     before, after = (_until(value) for value in (table.watermark_before_ms, table.watermark_after_ms))
     if table.action == "compact":
-        yield _row("RO complete", f"until {before}  now")
-        yield _row("", f"until {after}  after")
+        yield labelled("RO complete", f"until {before}  now")
+        yield labelled("", f"until {after}  after")
     else:
-        yield _row("RO complete", f"until {before}")
+        yield labelled("RO complete", f"until {before}")
     if table.held_back_by:
-        yield _row("held back by", table.held_back_by)
+        yield labelled("held back by", table.held_back_by)
 
 
 def _until(watermark_ms: int | None) -> str:
-    return "now (no log file is left)" if watermark_ms is None else format_time(watermark_ms)
+    return "the last commit (no log file is left)" if watermark_ms is None else format_time(watermark_ms)
 
 
 def _explanation(table: TablePlan) -> Iterator[str]:
     for note in table.notes:
-        yield _row("because", note)
+        yield labelled("because", note)
     for operation in table.operations:
-        yield _row("slice", _slice(operation))
+        yield labelled("slice", _slice(operation))
 
 
 def _slice(operation: Operation) -> str:
@@ -78,7 +78,3 @@ def _summary(plan: Plan) -> str:
     due, idle, refused = (actions.count(action) for action in ("compact", "nothing_due", "refused"))
     parts = [f"{due} to compact", f"{idle} with nothing due", f"{refused} refused"]
     return f"Plan {plan.plan_id}: {', '.join(parts)}."
-
-
-def _row(label: str, text: str) -> str:
-    return f"  {label:<13} {text}".rstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -9,6 +10,7 @@ _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 _SPANS_SHOWN = 2
+_LABEL_WIDTH, _TEXT_WIDTH = 13, 100
 
 
 def format_time(epoch_ms: int | None) -> str:
@@ -45,3 +47,10 @@ def format_bytes(size: int) -> str:
 def count_of(count: int, noun: str) -> str:
     """`1 log file`, `3 log files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def labelled(label: str, text: str) -> str:
+    """`  label         text`, long texts folded under their beginning."""
+    lines = textwrap.wrap(text, _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    rows = [f"  {name:<{_LABEL_WIDTH}} {line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
+    return "\n".join(row.rstrip() for row in rows)

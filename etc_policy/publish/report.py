@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time, labelled
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -38,19 +38,19 @@ def render_results(results: RunResults) -> str:
 def _result(table: TableResult) -> Iterator[str]:
     yield f"{table.policy}  {table.base_path}"
     reason = f": {table.reason}" if table.reason else ""
-    yield _row("result", f"{_DONE[table.status]}{reason}")
+    yield labelled("result", f"{_DONE[table.status]}{reason}")
     for hint in table.hints:
-        yield _row("hint", hint)
+        yield labelled("hint", hint)
     if table.status in ("compacted", "resumed"):
         merged = f"{count_of(table.log_files, 'log file')} of {count_of(table.file_slices, 'file slice')}"
-        yield _row("merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.seconds:.1f} s")
-        yield _row("instant C", str(table.instant))
+        yield labelled("merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.seconds:.1f} s")
+        yield labelled("instant C", str(table.instant))
     if table.threshold_ms is not None:
-        yield _row("threshold T", format_time(table.threshold_ms))
+        yield labelled("threshold T", format_time(table.threshold_ms))
     if table.watermark_measured_ms is not None:
         as_planned = table.watermark_measured_ms == table.watermark_predicted_ms
         suffix = "  as planned" if as_planned else ""
-        yield _row("RO complete", f"until {format_time(table.watermark_measured_ms)}{suffix}")
+        yield labelled("RO complete", f"until {format_time(table.watermark_measured_ms)}{suffix}")
     if table.verification is not None:
         yield from render_verification(table.verification)
 
@@ -69,9 +69,9 @@ def render_verification(verification: Verification) -> Iterator[str]:
     """The verdict, then one line per expectation."""
     late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
     until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
-    yield _row("verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})")
+    yield labelled("verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})")
     for expectation in verification.expectations:
-        yield _row("", f"{expectation.status:<5} {_expectation(expectation)}")
+        yield labelled("", f"{expectation.status:<5} {_expectation(expectation)}")
 
 
 def _expectation(result: ExpectationResult) -> str:
@@ -98,23 +98,19 @@ def render_freshness(report: FreshnessReport) -> str:
 def _freshness(table: TableFreshness) -> Iterator[str]:
     yield f"{table.status.upper():<8}{table.policy}  {table.base_path}"
     if table.reason:
-        yield _row("reason", table.reason)
+        yield labelled("reason", table.reason)
     if table.complete_until_ms is not None and table.lag_seconds is not None:
         lag = format_duration(int(table.lag_seconds * 1000))
-        yield _row("RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago")
+        yield labelled("RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago")
     if table.threshold_ms is not None:
-        yield _row("threshold T", f"{format_time(table.threshold_ms)} (last compaction of ours)")
+        yield labelled("threshold T", f"{format_time(table.threshold_ms)} (last compaction of ours)")
     if table.remaining_log_files:
         size = format_bytes(table.remaining_log_bytes)
         slices = count_of(table.remaining_file_slices, "file slice")
-        yield _row("not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}")
+        yield labelled("not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}")
     if table.unknown_log_files:
-        yield _row("unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time")
+        yield labelled("unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time")
     if table.held_back_by:
-        yield _row("held back by", table.held_back_by)
+        yield labelled("held back by", table.held_back_by)
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
-        yield _row("last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago")
-
-
-def _row(label: str, text: str) -> str:
-    return f"  {label:<13} {text}".rstrip()
+        yield labelled("last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago")

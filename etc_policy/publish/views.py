@@ -22,8 +22,8 @@ def render_views(before: ViewRows, after: ViewRows) -> str:
     """RO before and after beside RT; RT is the same before and after, which is said when it is not."""
     names = sorted({*before.rt, *after.rt, *before.ro, *after.ro})
     rows = [("", *names, "missing up to T")]
-    rows.append(_row("RO before", before.ro, names, str(before.missing_in_ro)))
-    rows.append(_row("RO after", after.ro, names, str(after.missing_in_ro)))
+    rows.append(_row("RO before", before.ro, names, f"{before.missing_in_ro:,}"))
+    rows.append(_row("RO after", after.ro, names, f"{after.missing_in_ro:,}"))
     rows.append(_row("RT", after.rt, names, "-"))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
