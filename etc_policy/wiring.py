@@ -34,6 +34,8 @@ class Environment:
     progress: Callable[[str], None]
     spark_options: Mapping[str, str] = field(default_factory=dict)
     spark_log: Path | None = None
+    cache_dir: Path | None = None
+    metadata_only: bool = False
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
@@ -52,13 +54,19 @@ class Environment:
         return table_location(self.spark, policy.table)
 
     def read_state(self, policy: Policy, *, read_stats: bool = False) -> TableState:
-        """The state of a policy's table; with `read_stats` unknown event times come from column statistics."""
+        """The state of a policy's table.
+
+        Event times that its commits do not tell come from the log files themselves unless `metadata_only` is set, and,
+        with `read_stats`, those that are unknown then from column statistics.
+        """
         from etc_policy.adapters.hudi_table import FileTableReader
 
         state = FileTableReader().read(self.locate(policy), policy.event_time)
-        if not read_stats:
-            return state
-        return self.with_statistics(policy, state)
+        if not self.metadata_only:
+            from etc_policy.adapters.log_times import fill_from_logs
+
+            state = fill_from_logs(state, policy, self.cache_dir, self.progress)
+        return self.with_statistics(policy, state) if read_stats else state
 
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""

@@ -46,7 +46,7 @@ def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str,
     failure = EngineError("ETC308", f"Hudi could not read the column statistics of `{state.base_path}`")
     with hudi_client(spark, job, failure) as client:
         stats = _reader(hudi_table(spark, client)).getColumnStats(pairs, policy.event_time.column)
-        return dict(_times(stats, policy.event_time))
+        return dict(_times(stats, policy.event_time, state.event_time_type))
 
 
 def _reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
@@ -55,23 +55,32 @@ def _reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
     return table.getTableMetadata() if newer else table.getMetadataTable()
 
 
-def _times(stats: Any, event_time: EventTime) -> list[tuple[tuple[str, str], int]]:  # noqa: ANN401 - a Java map
+def _times(
+    stats: Any,  # noqa: ANN401 - a Java map
+    event_time: EventTime,
+    column_type: str | None,
+) -> list[tuple[tuple[str, str], int]]:
     times = []
     for pair in stats:
         least = stats[pair].getMinValue()
-        value = event_time_ms(least.getValue() if hasattr(least, "getValue") else least, event_time)
+        value = event_time_ms(least.getValue() if hasattr(least, "getValue") else least, event_time, column_type)
         if value is not None:
             times.append(((str(pair.getLeft()), str(pair.getRight())), value))
     return times
 
 
-def event_time_ms(value: Any, event_time: EventTime) -> int | None:  # noqa: ANN401 - whatever py4j hands over
+def event_time_ms(
+    value: Any,  # noqa: ANN401 - whatever py4j hands over
+    event_time: EventTime,
+    column_type: str | None = None,
+) -> int | None:
     """A column's smallest value as epoch ms; None where its order is not the order of time, or it cannot be read.
 
-    Strings are compared by letters in the statistics, which orders times only in ISO 8601: they stay unknown.
+    Strings are compared by letters in the statistics, which orders times only in ISO 8601: they stay unknown. A `date`
+    comes as its number of days since 1970, or as a date.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        return _integer_ms(value, event_time.unit)
+        return value * _DAY_MS if column_type == "date" else _integer_ms(value, event_time.unit)
     if isinstance(value, dt.datetime):
         return int(value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp() * 1000)
     if isinstance(value, dt.date):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from etc_policy.adapters.event_time_values import DAY_MS, ISO, PER_MS, UNIT_OF_DIGITS
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 
-_DAY_MS = 86_400_000
-_PER_MS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000)}
-_UNIT_OF_DIGITS = {10: "s", 13: "ms", 16: "us"}  # Hudi reads undeclared numbers by their length too
-_ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?) ?(Z|[+-]\d{2}(?::?\d{2})?)?)?$"
 _QUOTED = re.compile(r"'[^']*'")
 
 
@@ -67,7 +64,7 @@ def _from_timestamp(column: Any) -> Any:  # noqa: ANN401
 def _from_date(column: Any) -> Any:  # noqa: ANN401
     from pyspark.sql import functions as F  # noqa: N812
 
-    return F.unix_date(column).cast("bigint") * _DAY_MS
+    return F.unix_date(column).cast("bigint") * DAY_MS
 
 
 def _from_wall_clock(column: Any) -> Any:  # noqa: ANN401
@@ -81,13 +78,13 @@ def _from_number(number: Any, unit: str | None) -> Any:  # noqa: ANN401
     from pyspark.sql import functions as F  # noqa: N812
 
     def scaled(unit: str) -> Any:  # noqa: ANN401
-        factor, divisor = _PER_MS[unit]
+        factor, divisor = PER_MS[unit]
         product = F.try_multiply(number, F.lit(factor).cast("bigint"))
         return product if divisor == 1 else F.floor(product.cast("decimal(20,0)") / divisor).cast("bigint")
 
     if unit is not None:
         return scaled(unit)
-    readings = [F.when(number.between(10 ** (n - 1), 10**n - 1), scaled(u)) for n, u in _UNIT_OF_DIGITS.items()]
+    readings = [F.when(number.between(10 ** (n - 1), 10**n - 1), scaled(u)) for n, u in UNIT_OF_DIGITS.items()]
     return F.coalesce(*readings)
 
 
@@ -106,7 +103,7 @@ def _from_text(column: Any, event_time: EventTime) -> Any:  # noqa: ANN401
 
     text = F.trim(column)
     digits = F.when(text.rlike(r"^\d{1,18}$"), text.cast("bigint"))
-    day, time, zone = (F.regexp_extract(text, _ISO, group) for group in (1, 2, 3))
+    day, time, zone = (F.regexp_extract(text, ISO, group) for group in (1, 2, 3))
     # Spark takes a zone only after seconds.
     time = (
         F.when(time == "", "00:00:00")
@@ -114,5 +111,5 @@ def _from_text(column: Any, event_time: EventTime) -> Any:  # noqa: ANN401
         .otherwise(time)
     )
     zone = F.when(zone == "", "Z").otherwise(zone)
-    iso = F.when(text.rlike(_ISO), F.unix_millis(F.try_to_timestamp(F.concat(day, F.lit("T"), time, zone))))
+    iso = F.when(text.rlike(ISO), F.unix_millis(F.try_to_timestamp(F.concat(day, F.lit("T"), time, zone))))
     return F.coalesce(_from_number(digits, event_time.unit), iso)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
-from etc_policy.adapters.hudi_layout import local_path, timeline_folder
+from etc_policy.adapters.hudi_layout import local_path, parse_data_file, timeline_folder
 from etc_policy.adapters.hudi_plan_file import encode_plan
 from etc_policy.adapters.hudi_slices import list_partitions
 from etc_policy.adapters.hudi_table import read_properties
@@ -38,7 +38,7 @@ class HudiCompactor:
             try:
                 check(True)
             except EtcError:
-                self.withdraw(job)
+                self._remove_plan(job)
                 raise
 
     def run(self, job: Job, fence: Callable[[], None]) -> None:
@@ -57,16 +57,41 @@ class HudiCompactor:
                 client.commitCompaction(job.instant, metadata, self._empty())
 
     def withdraw(self, job: Job) -> None:
-        """Take the plan back: base files of C first, then inflight, requested and markers (FACTS 1, guard 3)."""
+        """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go."""
+        if self._timeline_file(job, "inflight").exists():
+            with self._client(job) as client:
+                self._roll_back(job, client)
+        self._remove_plan(job)
+
+    def _roll_back(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+        """Hudi's own rollback of an inflight compaction; it is `requested` afterwards."""
+        table = hudi_table(self._spark, client)
+        inflight = self._instant(table, job, "INFLIGHT")
+        manager = self._transactions(client, table)
+        try:
+            if "beginStateChange" in method_names(manager):
+                table.rollbackInflightCompaction(inflight, manager)
+            else:
+                table.rollbackInflightCompaction(inflight)
+        finally:
+            manager.close()
+
+    def _remove_plan(self, job: Job) -> None:
+        """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3)."""
         base = local_path(job.base_path)
-        folder, _ = timeline_folder(base, read_properties(base))
         for partition, files in list_partitions(base):
             for name, _ in files:
-                if f"_{job.instant}." in name and not name.startswith("."):
+                parsed = parse_data_file(name)
+                if parsed is not None and not parsed.is_log and parsed.instant == job.instant:
                     _remove(base / partition / name)
         for state in ("inflight", "requested"):
-            _remove(folder / f"{job.instant}.compaction.{state}")
+            _remove(self._timeline_file(job, state))
         shutil.rmtree(base / ".hoodie" / ".temp" / job.instant, ignore_errors=True)
+
+    def _timeline_file(self, job: Job, state: str) -> Path:
+        base = local_path(job.base_path)
+        folder, _ = timeline_folder(base, read_properties(base))
+        return folder / f"{job.instant}.compaction.{state}"
 
     def _save_plan(self, job: Job, table: Any) -> None:  # noqa: ANN401 - a HoodieTable
         jvm = self._jvm
@@ -79,9 +104,10 @@ class HudiCompactor:
         )
         table.getActiveTimeline().saveToCompactionRequested(self._instant(table, job), plan)
 
-    def _instant(self, table: Any, job: Job) -> Any:  # noqa: ANN401 - Java objects
-        requested = getattr(self._jvm, "org.apache.hudi.common.table.timeline.HoodieInstant$State").REQUESTED
-        return table.getMetaClient().getInstantGenerator().createNewInstant(requested, "compaction", job.instant)
+    def _instant(self, table: Any, job: Job, state: str = "REQUESTED") -> Any:  # noqa: ANN401 - Java objects
+        states = getattr(self._jvm, "org.apache.hudi.common.table.timeline.HoodieInstant$State")
+        generator = table.getMetaClient().getInstantGenerator()
+        return generator.createNewInstant(getattr(states, state), "compaction", job.instant)
 
     def _client(self, job: Job) -> AbstractContextManager[Any]:
         message = f"Hudi could not compact `{job.base_path}` at {job.instant}"
@@ -92,8 +118,7 @@ class HudiCompactor:
     def _lock(self, job: Job, client: Any) -> Iterator[Any]:  # noqa: ANN401 - Java objects
         """The table's lock, held while the plan is published; yields the HoodieTable."""
         table = hudi_table(self._spark, client)
-        transactions = self._jvm.org.apache.hudi.client.transaction.TransactionManager
-        manager = transactions(client.getConfig(), table.getStorage())
+        manager = self._transactions(client, table)
         owner = self._jvm.org.apache.hudi.common.util.Option.of(self._instant(table, job))
         newer = "beginStateChange" in method_names(manager)
         (manager.beginStateChange if newer else manager.beginTransaction)(owner, self._empty())
@@ -102,6 +127,10 @@ class HudiCompactor:
         finally:
             (manager.endStateChange if newer else manager.endTransaction)(owner)
             manager.close()
+
+    def _transactions(self, client: Any, table: Any) -> Any:  # noqa: ANN401 - Java objects
+        manager = self._jvm.org.apache.hudi.client.transaction.TransactionManager
+        return manager(client.getConfig(), table.getStorage())
 
     def _empty(self) -> Any:  # noqa: ANN401 - an Option
         return self._jvm.org.apache.hudi.common.util.Option.empty()

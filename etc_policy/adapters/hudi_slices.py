@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
-from etc_policy.adapters.hudi_timeline import Timeline, replaced_files
+from etc_policy.adapters.hudi_timeline import Timeline, replaced_groups
 from etc_policy.plan.table_state import FileSlice, LogFile
 
-#: What commit metadata tells of one (requested instant, file id): smallest event time, and whether it deleted.
-CommitFacts = Mapping[tuple[str, str], tuple[int | None, bool]]
+#: What commit metadata tells of one (requested instant, partition, file id): smallest event time, and whether it deleted.
+#: The partition counts: with non-blocking concurrency a bucket has the same file id in every partition.
+CommitFacts = Mapping[tuple[str, str, str], tuple[int | None, bool]]
 
 _PARTITION_MARKER = ".hoodie_partition_metadata"
 
@@ -57,7 +58,7 @@ def list_files(base: Path, timeline: Timeline, completion: Callable[[str], str |
     for partition, files in list_partitions(base):
         for name, size in files:
             parsed = parse_data_file(name)
-            if parsed is not None and parsed.file_id not in replaced:
+            if parsed is not None and (partition, parsed.file_id) not in replaced:
                 completed = completion(parsed.instant)
                 if completed is not None:
                     found.append(DataFile(partition, parsed, size, completed))
@@ -76,13 +77,13 @@ def build_slices(files: Iterable[DataFile], facts: CommitFacts, *, by_name: bool
     return tuple(_latest_slice(groups[key], facts, by_name=by_name) for key in sorted(groups))
 
 
-def _replaced(timeline: Timeline) -> frozenset[str]:
+def _replaced(timeline: Timeline) -> frozenset[tuple[str, str]]:
     done = (timeline.latest(r) for r in timeline.files)
     return frozenset(
-        file_id
+        group
         for file in done
         if file.state == "completed" and file.action == "replacecommit"
-        for file_id in replaced_files(timeline.metadata(file))
+        for group in replaced_groups(timeline.metadata(file))
     )
 
 
@@ -104,5 +105,5 @@ def _latest_slice(group: list[DataFile], facts: CommitFacts, *, by_name: bool) -
 
 
 def _log_file(file: DataFile, facts: CommitFacts) -> LogFile:
-    event_time_ms, deletes = facts.get((file.name.instant, file.name.file_id), (None, False))
+    event_time_ms, deletes = facts.get((file.name.instant, file.partition, file.name.file_id), (None, False))
     return LogFile(file.name.name, file.size_bytes, file.name.instant, file.completed, event_time_ms, deletes)

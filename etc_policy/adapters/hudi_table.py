@@ -144,11 +144,11 @@ def commit_facts(
     A stat with deletes counts as unknown: deletes by key carry no event time, and the stat does not tell them apart.
     `trusted` is false where the recorded times cannot be the policy's; `hides_deletes` where stats do not count deletes.
     """
-    facts: dict[tuple[str, str], tuple[int | None, bool]] = {}
+    facts: dict[tuple[str, str, str], tuple[int | None, bool]] = {}
     for requested, commit in metadata.items():
         opaque = hides_deletes or commit.get("operationType") in (None, "UNKNOWN", "LOG_COMPACT")
-        for _, stat in write_stats(commit):
-            key = (requested, stat.get("fileId") or "")
+        for partition, stat in write_stats(commit):
+            key = (requested, partition, stat.get("fileId") or "")
             deletes = bool(stat.get("numDeletes")) or opaque
             value = stat.get("minEventTime") if trusted and not deletes else None
             before, had_deletes = facts.get(key, (value, False))

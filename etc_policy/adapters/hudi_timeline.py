@@ -82,7 +82,7 @@ class Timeline:
     def _touched(self, file: InstantFile) -> frozenset[str] | None:
         if file.action in ("commit", "replacecommit"):
             metadata = self.metadata(file)
-            return frozenset(written_files(metadata)) | frozenset(replaced_files(metadata))
+            return frozenset(written_files(metadata)) | frozenset(file_id for _, file_id in replaced_groups(metadata))
         if file.action == "rollback":
             return frozenset(_names_in(self.metadata(file)))
         return None
@@ -125,10 +125,10 @@ def written_files(metadata: Mapping[str, Any]) -> Iterator[str]:
     return (stat["fileId"] for _, stat in write_stats(metadata) if stat.get("fileId"))
 
 
-def replaced_files(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """The file ids that a replace commit took away."""
-    for file_ids in (metadata.get("partitionToReplaceFileIds") or {}).values():
-        yield from file_ids
+def replaced_groups(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(partition, file id) of the file groups that a replace commit took away."""
+    for partition, file_ids in (metadata.get("partitionToReplaceFileIds") or {}).items():
+        yield from ((partition, file_id) for file_id in file_ids)
 
 
 def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value

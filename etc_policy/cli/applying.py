@@ -63,7 +63,7 @@ class Applier:
         measured, verification = None, None
         compacted_ms = clock_ms()
         if outcome.status != "refused":
-            state = self.environment.read_state(policy)
+            state = self.environment.read_state(policy, read_stats=True)
             measured = _measured(policy, state)
             claim = Claim(outcome.threshold_ms or 0, outcome.seen_until or "")
             level: VerifyLevel = "metadata" if outcome.status == "nothing_due" else policy.verify.level

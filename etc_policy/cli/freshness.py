@@ -1,4 +1,4 @@
-"""`etc freshness`: how far each table's RO view is complete now, from metadata alone."""
+"""`etc freshness`: how far each table's RO view is complete now, without Spark."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.moments import at_option, iso_time
-from etc_policy.cli.options import common_options, examples, select_policies
+from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
 from etc_policy.cli.planning import place
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
@@ -29,14 +29,22 @@ from etc_policy.wiring import clock_ms
 )
 @common_options
 @at_option
-def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, at_ms: int | None) -> int:
+@metadata_only_option
+def command(
+    project_dir: Path,
+    target_dir: Path,
+    select: tuple[str, ...],
+    output: str,
+    at_ms: int | None,
+    metadata_only: bool,
+) -> int:
     """How far each table is complete, without Spark.
 
     Each table passes, warns or fails by the lag of its completeness behind now. Exits with 1 when a table is beyond its
     limit or nothing is known of it. The report is written to target/freshness.json too.
     """
     policies = select_policies(load_manifest(project_dir), select)
-    environment = open_environment(project_dir, target_dir)
+    environment = open_environment(project_dir, target_dir, metadata_only=metadata_only)
     now_ms = clock_ms() if at_ms is None else at_ms
     tables: list[TableFreshness] = []
     errors: list[EtcError] = []

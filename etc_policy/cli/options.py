@@ -52,6 +52,12 @@ target_dir_option = click.option(
     help="Where files are written.",
 )
 
+metadata_only_option = click.option(
+    "--metadata-only",
+    is_flag=True,
+    help="Read no log files: event times that the commits do not tell stay unknown.",
+)
+
 
 def common_options(function: Function) -> Function:
     """Adds `project_dir`, `target_dir` (paths), `select` (a tuple of names), `output` (`text` or `json`), `--debug`."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.moments import at_option
-from etc_policy.cli.options import common_options, examples, select_policies
+from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
 from etc_policy.cli.planning import plan_tables, raise_all, refusal_errors
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
@@ -32,6 +32,7 @@ from etc_policy.wiring import clock_ms
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Save the plan to this file for `etc apply FILE`."
 )
+@metadata_only_option
 @click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
 @click.option("--explain", is_flag=True, help="Say for each slice what is merged, and how the instant was found.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
@@ -42,17 +43,19 @@ def command(
     output: str,
     at_ms: int | None,
     out: Path | None,
+    metadata_only: bool,
     read_stats: bool,
     explain: bool,
     detailed_exitcode: bool,
 ) -> int:
     """Show what would be compacted, and save it.
 
-    Reads the tables' metadata without Spark. The plan is saved as target/plan.json too. A table that cannot be
-    compacted now is refused with its reason, and the others are planned all the same.
+    Reads the tables' metadata, and the log files whose event times that does not tell; without Spark. The plan is saved
+    as target/plan.json too. A table that cannot be compacted now is refused with its reason, and the others are planned
+    all the same.
     """
     policies = select_policies(load_manifest(project_dir), select)
-    environment = open_environment(project_dir, target_dir)
+    environment = open_environment(project_dir, target_dir, metadata_only=metadata_only)
     now_ms = clock_ms() if at_ms is None else at_ms
     try:
         plan = plan_tables(environment, policies, now_ms, read_stats=read_stats)

@@ -22,7 +22,16 @@ def progress_lines() -> Callable[[str], None]:
     return show
 
 
-def open_environment(project_dir: Path, target_dir: Path, confs: Mapping[str, str] | None = None) -> Environment:
+def open_environment(
+    project_dir: Path, target_dir: Path, confs: Mapping[str, str] | None = None, *, metadata_only: bool = False
+) -> Environment:
     """The outside world of a command; Spark's log goes to the target folder, with `--debug` to the terminal."""
     log = None if "--debug" in sys.argv else target_dir / "spark.log"
-    return Environment(project_dir, progress_lines(), confs or {}, log)
+    return Environment(
+        project_dir,
+        progress_lines(),
+        confs or {},
+        log,
+        cache_dir=target_dir / "cache",
+        metadata_only=metadata_only,
+    )

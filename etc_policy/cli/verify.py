@@ -51,7 +51,8 @@ def command(
     """Prove what the read-optimized view holds.
 
     The threshold is that of the table's last compaction of ours; a table that has none is held to what its metadata
-    promises. `metadata` needs no Spark, `data` compares the rows of both views.
+    promises. `metadata` needs no Spark, except to ask column statistics for event times that commits do not carry;
+    `data` compares the rows of both views.
     """
     policies = select_policies(load_manifest(project_dir), select)
     environment = open_environment(project_dir, target_dir, confs)
@@ -78,6 +79,6 @@ def command(
 
 
 def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:
-    state = environment.read_state(policy)
+    state = environment.read_state(policy, read_stats=True)
     verification = verify(environment, policy, state, claim_of(policy, state, now_ms), now_ms, level)
     return TableVerification(policy=policy.name, base_path=state.base_path, verification=verification)

@@ -11,7 +11,9 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import TableState
 
-TableStatus = Literal["compacted", "resumed", "already_applied", "nothing_due", "refused", "stale", "failed"]
+TableStatus = Literal[
+    "compacted", "resumed", "already_applied", "withdrawn", "nothing_due", "refused", "stale", "failed"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Compactor(Protocol):
         ...
 
     def withdraw(self, job: Job) -> None:
-        """Take back a published plan that has not completed: base files of C, then inflight, then requested."""
+        """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
         ...
 
 

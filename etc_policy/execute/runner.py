@@ -52,6 +52,25 @@ class Runner:
                 return None
             return self._run(job, lease, "resumed")
 
+    def undo(self, policy: Policy, base_path: str) -> Outcome | None:
+        """Withdraw a pending plan of ours; None when there is none.
+
+        Raises:
+            RetryableError: a run that executes it is alive.
+            EngineError: Hudi failed; run it again.
+
+        """
+        if self.reader.read(base_path, policy.event_time).own_pending is None:
+            return None
+        with self.lease(base_path) as lease:
+            state = self.reader.read(base_path, policy.event_time)
+            if state.own_pending is None:
+                return None
+            lease.wait_for_dead_run(state.own_pending)
+            self.progress(f"{policy.name}: withdrawing the plan at {state.own_pending}")
+            self.compactor().withdraw(self.files.pending_job(policy, state))
+        return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=state.own_pending)
+
     def apply(self, policy: Policy, table: TablePlan, plan_id: str, git_sha: str | None) -> Outcome:
         """Publish exactly the planned compaction and execute it.
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.cut import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS, Cut, compacted, find_cut, remaining
 from etc_policy.plan.instants import add_ms, instant_from_ms
-from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, find_refusal, overlapping_writer
+from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, clock_behind, find_refusal, overlapping_writer
 from etc_policy.plan.stages import Action, Operation, SeenState, TablePlan
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.watermark import Watermark, watermark
@@ -47,7 +47,7 @@ def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms
     time is not known is compacted. The result's `action` is `refused` when the table may not be planned now.
     """
     context = _Context(policy, state, now_ms, clock_ms)
-    refusal = find_refusal(policy, state)
+    refusal = find_refusal(policy, state) or clock_behind(state, instant_from_ms(clock_ms, context.zone))
     if refusal is not None:
         return _idle(context, "refused", refusal)
     chosen = tuple(file_slice for file_slice in state.slices if _due(file_slice, context.threshold_ms))

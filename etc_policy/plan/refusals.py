@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.plan.instants import parse_instant
 from etc_policy.plan.table_state import TableState
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
@@ -18,6 +20,8 @@ BLOCKING_ACTIONS = {
     "rollback": "rollback",
 }
 CUT_VERSIONS = (8, 9)
+#: How far a writer's clock may be ahead of ours before it looks like another time zone.
+_CLOCK_TOLERANCE = timedelta(minutes=1)
 WHOLE_SLICE_VERSIONS = (6,)
 
 
@@ -72,6 +76,16 @@ def overlapping_writer(writer: str, instant: str) -> Refusal:
         f"a writer that began at {writer} is in flight, and the compaction would have to stand after it, at {instant}"
     )
     return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
+
+
+def clock_behind(state: TableState, now: str) -> Refusal | None:
+    """Instants ahead of our clock come from another time zone or clock: C and every lag would be wrong by as much."""
+    last = state.last_completed
+    if last is None or parse_instant(last) - parse_instant(now) <= _CLOCK_TOLERANCE:
+        return None
+    reason = f"the table's last instant completed at {last}, ahead of this machine's clock ({now} in zone {state.timezone})"
+    hint = "if its writers use another time zone, run etc with the environment variable `TZ` set to theirs"
+    return Refusal("clock_behind", reason, hint)
 
 
 def _finish_hint(action: str, instant: str, base_path: str) -> str:

@@ -23,6 +23,7 @@ _DONE = {
     "compacted": "compacted",
     "resumed": "finished what an earlier run began",
     "already_applied": "this plan has been applied before",
+    "withdrawn": "the pending plan was withdrawn",
     "nothing_due": "nothing due",
     "refused": "refused",
     "stale": "stale plan, nothing touched",

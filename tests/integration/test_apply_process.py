@@ -45,6 +45,11 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(etc(project, *arguments), capture_output=True, text=True, timeout=300, cwd=REPOSITORY)
 
 
+def run_without_time(project: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """For commands that know no `--at`."""
+    return subprocess.run(etc(project, *arguments)[:-2], capture_output=True, text=True, timeout=300, cwd=REPOSITORY)
+
+
 def start_and_stop_at_inflight(project: Path) -> subprocess.Popen:
     """An `etc apply` that is frozen while it executes."""
     process = subprocess.Popen(
@@ -88,6 +93,31 @@ def test_killed_while_executing_then_run_again(no_spark, project):
     timeline = project / "t" / ".hoodie" / "timeline"
     assert len(list(timeline.glob("*.commit"))) == 1
     oracle, views = Oracle.of(HISTORY), Views(None, project / "t")
+    assert views.rust() == oracle.rt()
+    expected = oracle.rt_up_to(210)
+    ro = views.rust(read_optimized=True)
+    assert {key: ro.get(key) for key in expected} == expected
+
+
+def test_killed_then_undone_then_applied(no_spark, project):
+    first = start_and_stop_at_inflight(project)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    oracle, views = Oracle.of(HISTORY), Views(None, project / "t")
+    before = views.rust(read_optimized=True)
+
+    undone = run_without_time(project, "undo")
+    assert undone.returncode == 0, undone.stderr
+    assert "is withdrawn" in undone.stdout
+    timeline = project / "t" / ".hoodie" / "timeline"
+    assert not list(timeline.glob("*.compaction.*"))
+    assert views.rust() == oracle.rt()
+    assert views.rust(read_optimized=True) == before
+    assert run_without_time(project, "undo").stdout == "No plan of ours is pending.\n"
+
+    again = run(project, "apply", "--yes", "--output", "json")
+    assert again.returncode == 0, again.stderr
+    assert [table["status"] for table in json.loads(again.stdout)["tables"]] == ["compacted"]
     assert views.rust() == oracle.rt()
     expected = oracle.rt_up_to(210)
     ro = views.rust(read_optimized=True)

@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 
@@ -169,6 +170,17 @@ class TestZone:
         monkeypatch.setattr("os.path.realpath", lambda path: "/etc/localtime")
         monkeypatch.setattr("etc_policy.adapters.hudi_timeline._fixed_zone", lambda: "UTC")
         assert table_zone({}) == "UTC"
+
+    @pytest.mark.parametrize(("variable", "zone"), [("XYZ-3", "Etc/GMT-3"), ("XYZ5", "Etc/GMT+5"), ("XYZ0", "UTC")])
+    def test_the_offset_of_a_zone_that_has_only_rules(self, variable, zone, monkeypatch):
+        """`XYZ-3` is three hours ahead of UTC, which `Etc/GMT-3` is too."""
+        monkeypatch.setenv("TZ", variable)
+        time.tzset()
+        try:
+            assert table_zone({}) == zone
+        finally:
+            monkeypatch.undo()
+            time.tzset()
 
     def test_a_table_is_read_in_it(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TZ", "Asia/Tokyo")

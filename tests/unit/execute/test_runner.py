@@ -184,3 +184,41 @@ class TestFinishPending:
         assert finish(table).status == "resumed"
         with pytest.raises(StalePlanError):
             apply(table)
+
+
+class TestUndo:
+    def undo(self, table, **ports):
+        return table.runner(**ports).undo(POLICY, "/t")
+
+    def test_nothing_pends(self, table):
+        assert self.undo(table) is None
+        assert table.calls == ["read"]
+
+    def test_a_pending_plan_of_another_is_left_alone(self, table):
+        table.put_plan(C, PLAN.operations, {})
+        assert self.undo(table) is None
+        assert (table.calls, list(table.plans)) == (["read"], [C])
+
+    def test_ours_is_withdrawn(self, table):
+        left_pending(table)
+        outcome = self.undo(table)
+        assert table.calls == ["read", "lease", "read", "wait", "withdraw", "give back"]
+        assert (outcome.status, outcome.instant, table.state.own_pending) == ("withdrawn", C, None)
+
+    def test_not_under_a_living_run(self, table):
+        left_pending(table)
+        with pytest.raises(RetryableError):
+            self.undo(table, lease=lambda _: MemoryLease(table, alive=True))
+        assert "withdraw" not in table.calls
+        assert table.state.own_pending == C
+
+    def test_one_that_was_finished_while_we_waited_for_the_lease(self, table):
+        left_pending(table)
+
+        def finished(_):
+            table.put_commit(C, "20260101115900000", {})
+            return table.state
+
+        table.changes = [lambda s: s, finished]
+        assert self.undo(table) is None
+        assert "withdraw" not in table.calls

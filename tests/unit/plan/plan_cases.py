@@ -42,8 +42,8 @@ def instant(clock: str) -> str:
 
 def epoch_ms(clock: str) -> int:
     """`hh:mm:ss[.mmm]` as epoch milliseconds."""
-    moment = datetime.strptime(f"20260101{clock}" + ("" if "." in clock else ".000"), "%Y%m%d%H:%M:%S.%f")
-    return (moment.replace(tzinfo=UTC) - EPOCH) // timedelta(milliseconds=1)
+    moment = datetime.fromisoformat(f"2026-01-01T{clock}+00:00")
+    return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
 def plan_of_case(folder: Path) -> Plan:

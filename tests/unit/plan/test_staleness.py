@@ -48,14 +48,23 @@ def test_what_does_not_touch_the_plan(state):
     [
         (replace(STATE, properties_fingerprint="other"), "hoodie.properties changed"),
         (with_instant(STATE, "11:59:00", "compaction"), "a compaction at 20260101115900000 is pending"),
-        (with_instant(STATE, "11:59:00", "clustering", pending="requested"), "a clustering at 20260101115900000 is pending"),
+        (
+            with_instant(STATE, "11:59:00", "clustering", pending="requested"),
+            "a clustering at 20260101115900000 is pending",
+        ),
         (with_instant(STATE, "11:59:00", "rollback"), "a rollback at 20260101115900000 is pending"),
         (with_instant(STATE, "11:59:00", "commit", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
         (with_instant(STATE, "11:59:00", "replacecommit", completed="11:59:30", touched=["f1", "f8"]), "completed on"),
         (with_instant(STATE, "11:59:00", "rollback", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
-        (with_instant(STATE, "11:59:00", "restore", completed="11:59:30"), "a restore at 20260101115900000 completed on"),
+        (
+            with_instant(STATE, "11:59:00", "restore", completed="11:59:30"),
+            "a restore at 20260101115900000 completed on",
+        ),
         (with_instant(STATE, "10:05:00", "deltacommit", completed="10:10:05"), "completed before the plan's instant"),
-        (with_instant(STATE, "10:05:00", "commit", completed="10:10:04", touched=["f2"]), "completed before the plan's"),
+        (
+            with_instant(STATE, "10:05:00", "commit", completed="10:10:04", touched=["f2"]),
+            "completed before the plan's",
+        ),
         (replace(STATE, metadata_instants=frozenset({C})), "no longer free: another instant has that time"),
         (with_instant(STATE, "10:10:05.001", "deltacommit", completed="11:59:00"), "another instant has that time"),
         (replace(STATE, living_writers=frozenset({instant("10:10:03")})), "still in flight"),
@@ -94,7 +103,9 @@ class TestPublished:
         assert stale(ours, published=True) == ""
         assert "is pending" in stale(ours)
 
-    @pytest.mark.parametrize("other", [Instant(C, "compaction", "inflight"), Instant(instant("11:59:00"), "compaction", "requested")])
+    @pytest.mark.parametrize(
+        "other", [Instant(C, "compaction", "inflight"), Instant(instant("11:59:00"), "compaction", "requested")]
+    )
     def test_another_beside_it(self, other):
         state = replace(STATE, instants=(*STATE.instants, Instant(C, "compaction", "requested"), other))
         assert "is pending" in stale(state, published=True)
@@ -106,7 +117,9 @@ class TestPublished:
 
 
 class TestVersion6:
-    OLD = state_of("/t", {"version": 6, "slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00"}}}})
+    OLD = state_of(
+        "/t", {"version": 6, "slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00"}}}}
+    )
     WHOLE = POLICY.model_copy(update={"granularity": "file_slice"})
 
     @property

@@ -17,7 +17,10 @@ POLICY = Policy(
 )
 TABLE = {
     "slices": {
-        "p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00", "L2": "11:45:00 > 11:45:05"}},
+        "p/f1": {
+            "base": "08:00:00",
+            "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00", "L2": "11:45:00 > 11:45:05"},
+        },
         "p/f2": {"base": "08:00:00", "logs": {"L3": "11:50:00 > 11:50:05, event 11:49:00"}},
         "p/f3": {"base": "08:00:00"},
     }
@@ -60,12 +63,22 @@ def test_the_verdict_grows_with_the_lag(clock, status):
 
 def test_a_table_before_its_first_commit():
     found = table_freshness(POLICY, state_of("/t", {}), NOW)
-    assert (found.status, found.reason, found.complete_until_ms, found.lag_seconds) == ("unknown", "no commit yet", None, None)
+    assert (found.status, found.reason, found.complete_until_ms, found.lag_seconds) == (
+        "unknown",
+        "no commit yet",
+        None,
+        None,
+    )
 
 
 def test_a_table_that_cannot_be_read_is_never_fresh():
     found = unreadable(POLICY, "there is no table")
-    assert (found.status, found.reason, found.base_path, found.lag_seconds) == ("unknown", "there is no table", "/t", None)
+    assert (found.status, found.reason, found.base_path, found.lag_seconds) == (
+        "unknown",
+        "there is no table",
+        "/t",
+        None,
+    )
 
 
 def test_a_moment_before_the_data_lags_by_nothing():

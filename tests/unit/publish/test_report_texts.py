@@ -21,9 +21,9 @@ from etc_policy.verify.ports import ExpectationResult, Verification
 GOLDEN = Path(__file__).parents[2] / "golden" / "reports"
 T = 1_767_265_200_000
 
-PASSED = Verification(
+WARNED = Verification(
     level="data",
-    status="pass",
+    status="warn",
     threshold_ms=T,
     late_rows=2,
     expectations=(
@@ -49,13 +49,14 @@ FAILED = Verification(
 
 
 def result(**changes):
+    outcome = Outcome(**{"policy": "orders_ro", "base_path": "lake/orders", "status": "compacted", **changes})
     return table_result(
-        Outcome(**{"policy": "orders_ro", "base_path": "lake/orders", "status": "compacted", **changes}),
+        outcome,
         started_at="2026-01-01T12:00:00.000Z",
         completed_at="2026-01-01T12:00:09.000Z",
         seconds=8.76543,
-        watermark_measured_ms=changes.pop("measured", T + 1),
-        verification=PASSED if changes.get("status", "compacted") == "compacted" else None,
+        watermark_measured_ms=None if outcome.status in ("refused", "stale", "failed") else T + 1,
+        verification=WARNED if outcome.status == "compacted" else None,
     )
 
 
@@ -97,13 +98,20 @@ FRESHNESS = FreshnessReport(
             unknown_log_files=1,
         ),
         TableFreshness(policy="new_ro", base_path="lake/new", status="unknown", reason="no commit yet"),
-        TableFreshness(policy="past_ro", base_path="lake/p", status="pass", complete_until_ms=T, lag_seconds=0.0, last_commit_age_seconds=-5.0),
+        TableFreshness(
+            policy="past_ro",
+            base_path="lake/p",
+            status="pass",
+            complete_until_ms=T,
+            lag_seconds=0.0,
+            last_commit_age_seconds=-5.0,
+        ),
     ),
 )
 VERIFICATIONS = VerificationReport(
     observed_at="2026-01-01T12:00:00.000Z",
     tables=(
-        TableVerification(policy="orders_ro", base_path="lake/orders", verification=PASSED),
+        TableVerification(policy="orders_ro", base_path="lake/orders", verification=WARNED),
         TableVerification(policy="bad_ro", base_path="lake/bad", verification=FAILED),
         TableVerification(
             policy="gone_ro",
@@ -136,7 +144,16 @@ def test_text(name):
 
 def test_the_contract_of_a_result():
     table = RESULTS.model_dump(mode="json")["tables"][0]
-    wanted = {"policy", "status", "instant", "threshold_ms", "started_at", "completed_at", "bytes_written", "verification"}
+    wanted = {
+        "policy",
+        "status",
+        "instant",
+        "threshold_ms",
+        "started_at",
+        "completed_at",
+        "bytes_written",
+        "verification",
+    }
     assert wanted <= table.keys()
     assert {"level", "status", "late_rows", "expectations"} <= table["verification"].keys()
     assert table["seconds"] == 8.765
@@ -146,4 +163,6 @@ def test_the_contract_of_freshness():
     report = FRESHNESS.model_dump(mode="json")
     assert report["schema_version"] == 1
     wanted = {"policy", "status", "complete_until_ms", "lag_seconds", "watermark_ms", "threshold_ms"}
-    assert wanted | {"remaining_log_files", "remaining_log_bytes", "remaining_file_slices"} <= report["tables"][1].keys()
+    assert (
+        wanted | {"remaining_log_files", "remaining_log_bytes", "remaining_file_slices"} <= report["tables"][1].keys()
+    )

@@ -23,9 +23,11 @@ POLICY = Policy(
 
 
 def state_with(*logs, **told):
-    """A table whose one slice was compacted at 11:30:00.001; each log file is `requested > completed, ...`."""
+    """A table with a slice that begins at 11:00:00.001; each log file is `requested > completed, ...`."""
     files = {f"L{number}": text for number, text in enumerate(logs, 1)}
-    return state_of("/t", {"slices": {"p/f1": {"base": "11:00:00.001", "logs": files}, "p/f2": {"base": "08:00:00"}}, **told})
+    return state_of(
+        "/t", {"slices": {"p/f1": {"base": "11:00:00.001", "logs": files}, "p/f2": {"base": "08:00:00"}}, **told}
+    )
 
 
 def proof(*logs, claim=CLAIM, **told):
@@ -61,6 +63,10 @@ class TestMetadata:
 
     def test_an_unknown_event_time_among_what_was_seen_fails(self):
         assert proof("11:20:00 > 11:20:05").status == "fail"
+
+    def test_the_promise_on_latency_does_not_excuse_what_was_seen(self):
+        """Its plan had to compact it, whatever the bound says: 10:20:05 lies above this threshold."""
+        assert proof("11:20:00 > 11:20:05", claim=Claim(epoch_ms("10:00:00"), SEEN)).status == "fail"
 
     def test_a_later_unknown_one_is_bounded_by_the_promise_on_latency(self):
         """Completed at 12:00:00.001 with a latency of an hour it can only hold events after T; a little earlier, late ones."""

@@ -1,0 +1,81 @@
+"""Blocks of a Hudi log file (table versions 8 and 9), in plain Python.
+
+A block is the magic bytes, the length of what follows, the format version, the kind, a map of headers, the content, a
+map of footers, and the length once more.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+MAGIC = b"#HUDI#"
+FORMAT_VERSION = 1
+#: Kinds of blocks, by the ordinals of Hudi's enum.
+COMMAND, DELETE, CORRUPT, AVRO_DATA, HFILE_DATA, PARQUET_DATA, CDC_DATA = range(7)
+#: Keys of the headers that count here, by the ordinals of Hudi's enum.
+SCHEMA, IS_PARTIAL = 2, 7
+
+_INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
+_HEAD = struct.Struct(">6sq")
+
+
+class BadLogFile(Exception):  # noqa: N818 - what a file is, not what went wrong here
+    """The bytes are not what a log file has there; the reason is in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block of a log file."""
+
+    kind: int
+    header: Mapping[int, bytes]
+    content: memoryview
+
+
+def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
+    """The blocks of a log file of `size` bytes, one in memory at a time; BadLogFile where its bytes are not blocks."""
+    at = 0
+    while at < size:
+        head = stream.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            raise BadLogFile("truncated")
+        magic, length = _HEAD.unpack(head)
+        at += _HEAD.size + length
+        if magic != MAGIC or length <= 0 or at > size:
+            raise BadLogFile("no block, or one beyond the end of the file")
+        body = stream.read(length)
+        if len(body) < length:
+            raise BadLogFile("truncated")
+        yield _parse_block(memoryview(body))
+
+
+def _parse_block(body: memoryview) -> Block:
+    version, kind = _PAIR.unpack_from(body)
+    if version != FORMAT_VERSION:
+        raise BadLogFile("another format version")
+    header, at = _parse_map(body, _PAIR.size)
+    (length,) = _LONG.unpack_from(body, at)
+    start, at = at + _LONG.size, at + _LONG.size + length
+    if length < 0 or at > len(body):
+        raise BadLogFile("content beyond the end of its block")
+    _, end = _parse_map(body, at)
+    if end + _LONG.size != len(body) or _LONG.unpack_from(body, end)[0] != len(body) + len(MAGIC):
+        raise BadLogFile("the block's two lengths differ")
+    return Block(kind, header, body[start:at])
+
+
+def _parse_map(body: memoryview, at: int) -> tuple[dict[int, bytes], int]:
+    (count,) = _INT.unpack_from(body, at)
+    at += _INT.size
+    pairs = {}
+    for _ in range(count):
+        key, length = _PAIR.unpack_from(body, at)
+        at += _PAIR.size
+        if length < 0 or at + length > len(body):
+            raise BadLogFile("a header beyond the end of its block")
+        pairs[key] = bytes(body[at : at + length])
+        at += length
+    return pairs, at

@@ -1,0 +1,158 @@
+"""Random short histories on real tables against the oracle. Run more: `python -m tests.integration.histories --count 60 --seed 1`.
+
+Each history mixes stock writes (updates, inserts, late data, deletes by key), stock compactions, automatic clean and
+archive at low limits, metadata-table compaction, and cuts of ours of both granularities. After every cut RT, RO, the
+time travel that cleaning allows, and hudi-rs are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.integration.bench import Bench
+from tests.integration.history import Oracle, Views, Write, write_history
+
+KEYS = range(12)
+STEPS = 8
+SERVICES = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.commits.retained": "3",
+    "hoodie.keep.min.commits": "5",
+    "hoodie.keep.max.commits": "6",
+    "hoodie.metadata.compact.max.delta.commits": "3",
+}
+QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+
+
+@dataclass
+class RealHistory:
+    """One table, what was written to it, and a log of its steps."""
+
+    bench: Bench
+    dice: random.Random
+    options: dict[str, str]
+    oracle: Oracle = field(default_factory=Oracle)
+    written: list[Write] = field(default_factory=list)
+    floor: dict[int, int] = field(default_factory=dict)
+    clock: int = 10
+    steps: list[str] = field(default_factory=list)
+
+    def write(self, write: Write) -> None:
+        write_history(self.bench.spark, self.bench.base, (write,), self.options, first=len(self.written))
+        self.written.append(write)
+        self.oracle = Oracle.of(tuple(self.written))
+        self.steps.append(repr(write))
+
+    def upsert(self) -> None:
+        """Updates and inserts, one in four late; a key that was deleted comes back with a later time only (FACTS 3)."""
+        self.clock += self.dice.randrange(20, 60)
+        rows = []
+        for key in self.dice.sample(KEYS, self.dice.randrange(1, 5)):
+            late = self.dice.random() < 0.25
+            second = self.dice.randrange(max(0, self.clock - 200), self.clock) if late else self.clock
+            second = max(second, self.floor.get(key, 0))
+            rows.append((key, f"v{len(self.written)}", second))
+        self.write(Write(tuple(rows)))
+
+    def delete(self) -> None:
+        alive = sorted(self.oracle.rt())
+        if not alive:
+            return self.upsert()
+        keys = tuple(self.dice.sample(alive, min(len(alive), self.dice.randrange(1, 3))))
+        for key in keys:
+            self.floor[key] = 1 + max(
+                (row[2] for write in self.written for row in write.rows if row[0] == key), default=0
+            )
+        return self.write(Write(deleted=keys))
+
+    def stock_compaction(self) -> None:
+        path = str(self.bench.base)
+        options = "hoodie.compact.inline.max.delta.commits=1"
+        self.bench.spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{options}')")
+        self.bench.spark.sql(f"CALL run_compaction(op => 'run', path => '{path}')")
+        self.steps.append("stock compaction")
+        self.check(None)
+
+    def cut(self) -> None:
+        """A plan at a random threshold, carried out, and everything looked at."""
+        second = self.dice.randrange(0, self.clock + 20)
+        self.bench.granularity = self.dice.choice(["log_file", "log_file", "file_slice"])
+        time.sleep(0.25)  # past the clock-skew bound
+        plan = self.bench.plan(second)
+        table = plan.tables[0]
+        self.steps.append(
+            f"{self.bench.granularity} cut at second {second}: {table.action} {table.instant} {table.reason or ''}"
+        )
+        assert table.action != "refused", table.reason
+        before = self.bench.properties()
+        outcome = self.bench.apply(plan)
+        assert self.bench.properties() == before
+        if outcome.status == "compacted":
+            assert self.bench.plan(second).tables[0].watermark_before_ms == table.watermark_after_ms
+            assert self.bench.state().last_compaction.instant == table.instant
+        self.check(second)
+
+    def check(self, second: int | None) -> None:
+        views, rt = Views(self.bench.spark, self.bench.base), self.oracle.rt()
+        assert views.rt() == rt, "RT by Spark"
+        assert views.rt_without_mdt() == rt, "RT without the metadata table"
+        assert views.rust() == rt, "RT by hudi-rs"
+        ro = views.ro()
+        assert views.rust(read_optimized=True) == ro, "RO by hudi-rs"
+        if second is not None:
+            promised = self.oracle.rt_up_to(second)
+            assert {key: ro.get(key) for key in promised} == promised, f"RO up to second {second}"
+        if self.options is QUIET:
+            for number, completed in enumerate(views.delta_commits()):
+                assert views.as_of(completed) == self.oracle.as_of(number), f"time travel to commit {number}"
+
+
+def run_history(spark, base: Path, seed: int) -> list[str]:
+    """Play the history of a seed; an assertion carries its steps."""
+    dice = random.Random(seed)
+    history = RealHistory(Bench(spark, base), dice, QUIET if seed % 2 else SERVICES)
+    try:
+        history.write(Write(tuple((key, "v0", key) for key in KEYS if dice.random() < 0.8)))
+        for _ in range(STEPS):
+            step = dice.choices(["upsert", "delete", "stock_compaction", "cut"], weights=[6, 2, 1, 4])[0]
+            getattr(history, step)()
+        history.cut()
+    except Exception as error:
+        steps = "\n".join(history.steps)
+        raise AssertionError(f"seed {seed} at {base}: {error}\n{steps}") from error
+    return history.steps
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    from etc_policy.adapters.spark_session import start_spark
+
+    folder, began, failed = Path(tempfile.mkdtemp()), time.monotonic(), 0
+    spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")
+    cuts = 0
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
+        base = folder / str(seed) / "t"
+        try:
+            cuts += sum("cut at" in step and "compact" in step for step in run_history(spark, base, seed))
+            shutil.rmtree(base.parent)
+        except AssertionError as error:
+            failed += 1
+            print(f"{error}\n  again: python -m tests.integration.histories --count 1 --seed {seed}", flush=True)
+    spark.stop()
+    seconds = time.monotonic() - began
+    print(f"{arguments.count - failed} passed, {failed} failed ({cuts} cuts carried out, {seconds:.0f} s)")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

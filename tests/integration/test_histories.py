@@ -1,0 +1,12 @@
+"""Eight random histories on real tables; `python -m tests.integration.histories` plays any number."""
+
+import pytest
+
+from tests.integration.histories import run_history
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("seed", range(1, 9))
+def test_history(spark, tmp_path, seed):
+    run_history(spark, tmp_path / "t", seed)

@@ -1,0 +1,392 @@
+"""The promise of `etc` on many kinds of table: RT stays, RO is complete up to T, later stock writes are right."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.compile.manifest import EventTime
+from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.verify.prover import Claim, prove_from_metadata
+from tests.integration.bench import Bench
+from tests.integration.history import EPOCH_MS, WRITER, partition_of
+
+pytestmark = pytest.mark.spark
+T = 200
+NO_MDT = {"hoodie.metadata.enable": "false"}
+FLAT = {
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+}
+NESTED = {
+    "hoodie.datasource.write.partitionpath.field": "p,q",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.datasource.write.partitionpath.urlencode": "true",
+}
+BUCKETS = {
+    "hoodie.table.type": "MERGE_ON_READ",
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "1",
+    "hoodie.bucket.index.hash.field": "id",
+}
+NON_BLOCKING = {
+    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+LOG_ONLY = {**BUCKETS, **NON_BLOCKING}
+MOVING = {
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.record.index.update.partition.path": "true",
+}
+VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false", **NO_MDT}
+ROLLING = {**FLAT, **NO_MDT, "hoodie.logfile.max.size": "3000", "hoodie.logfile.data.block.max.size": "1500"}
+ARCHIVING = {
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.metadata.compact.max.delta.commits": "3",
+}
+
+
+@dataclass
+class Kind(Bench):
+    """A table of some kind, with what RT must return (`rows`: key -> (value, event second)) kept beside it."""
+
+    options: dict = field(default_factory=dict)
+    schema: str = "id int, p string, v string, ts long"
+    unit: str | None = "ms"
+    to_time: object = staticmethod(lambda second: EPOCH_MS + second * 1000)
+    to_row: object = None
+    rows: dict = field(default_factory=dict)
+    latest_wins: bool = False
+
+    @property
+    def policy(self):
+        return super().policy.model_copy(update={"event_time": EventTime(column="ts", unit=self.unit)})
+
+    def write(self, *rows, operation="upsert", **options):
+        """One commit of (key, value, event second), in the oracle too."""
+        self.send([self.row(*row) for row in rows], operation, **options)
+        for key, value, second in rows:
+            if self.latest_wins or key not in self.rows or second >= self.rows[key][1]:
+                self.rows[key] = (value, second)
+
+    def send(self, records, operation="upsert", **options):
+        settings = {**WRITER, "hoodie.datasource.write.operation": operation, **self.options, **options}
+        settings = {key: value for key, value in settings.items() if value is not None}
+        frame = self.spark.createDataFrame(records, self.schema).coalesce(1)
+        mode = "append" if self.base.exists() else "overwrite"
+        frame.write.format("hudi").options(**settings).mode(mode).save(str(self.base))
+
+    def row(self, key, value, second):
+        if self.to_row is not None:
+            return self.to_row(key, value, self.to_time(second))
+        return (key, partition_of(key), value, self.to_time(second))
+
+    def history(self):
+        """Late, updated and newer rows; commits 2 and 3 hold events at or below T, the last one does not."""
+        self.write(*((key, "v0", key) for key in range(9)))
+        self.write((1, "v1", 100), (2, "v1", 101), (3, "v1", 102))
+        self.write((1, "v2", 150), (4, "v2", 500))
+        self.write((1, "v3", 600), (5, "v3", 601))
+
+    def view(self, **options):
+        named = {key.replace("__", "."): value for key, value in options.items()}
+        found = self.spark.read.format("hudi").options(**named).load(str(self.base)).select("id", "v").collect()
+        assert len({row.id for row in found}) == len(found), f"a key stands twice: {sorted(found)}"
+        return {row.id: row.v for row in found}
+
+    def rust(self):
+        from hudi import HudiTable
+
+        found = [row for batch in HudiTable(str(self.base)).read() for row in batch.to_pylist()]
+        assert len({row["id"] for row in found}) == len(found)
+        return {row["id"]: row["v"] for row in found}
+
+    def check_rt(self, *, rust=True):
+        expected = {key: value for key, (value, _) in self.rows.items()}
+        assert self.view() == expected
+        assert self.view(hoodie__metadata__enable="false") == expected
+        if rust:
+            assert self.rust() == expected
+
+    def check_ro(self, second):
+        ro = self.view(hoodie__query__as__ro__table="true")
+        expected = {key: value for key, (value, at) in self.rows.items() if at <= second}
+        assert {key: ro.get(key) for key in expected} == expected
+        return ro
+
+    def settled_plan(self, second=T):
+        """The table's plan once its last commit is past the clock-skew bound."""
+        time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+        return self.plan(second)
+
+    def holds(self, second=T, *, left=None):
+        """Plan and apply up to a second, and check everything; `left`: whether log files must stay behind or may not."""
+        properties, plan = self.properties(), self.settled_plan(second)
+        table = plan.tables[0]
+        assert table.action == "compact", table.reason
+        if left is not None:
+            assert any(operation.log_files_remaining for operation in table.operations) == left
+        assert self.apply(plan).status == "compacted"
+        self.check_rt()
+        self.check_ro(second)
+        assert self.properties() == properties
+        state = self.state()
+        claim = Claim(state.last_compaction.threshold_ms, state.last_compaction.seen_until)
+        assert prove_from_metadata(self.policy, state, claim).status == "pass"
+        after = self.plan(second).tables[0]
+        assert (after.action, after.watermark_before_ms) == ("nothing_due", table.watermark_after_ms)
+        return table
+
+    def writes_on(self):
+        self.write((1, "later", 900), (8, "later", 901))
+        self.check_rt()
+
+    def sql(self, text):
+        """One statement of Spark SQL with the table as `kind`."""
+        self.spark.sql(f"CREATE TABLE kind USING hudi LOCATION '{self.base}'")
+        try:
+            return self.spark.sql(text).collect()
+        finally:
+            self.spark.sql("DROP TABLE kind")
+
+    def timeline(self, pattern):
+        return sorted((self.base / ".hoodie" / "timeline").glob(pattern))
+
+    def roll_back_last(self):
+        instant = self.timeline("*_*.deltacommit")[-1].name.split("_")[0]
+        self.sql(f"CALL rollback_to_instant(table => 'kind', instant_time => '{instant}')")
+
+
+@pytest.fixture
+def kind(spark, tmp_path):
+    return lambda **settings: Kind(spark, tmp_path / "t", **settings)
+
+
+def nested_row(key, value, at):
+    """Partition values that need escapes, and an empty one."""
+    return (key, ["a b/c", "d=e:f", ""][key % 3], value, at, ["x%", "y"][key % 2])
+
+
+def test_nested_partitions_and_seconds(kind):
+    schema = "id int, p string, v string, ts int, q string"
+    table = kind(
+        schema=schema, unit="s", options=NESTED, to_row=nested_row, to_time=lambda second: EPOCH_MS // 1000 + second
+    )
+    table.history()
+    assert "p=a b%2Fc/q=x%25" in {file_slice.partition for file_slice in table.state().slices}
+    assert table.plan().tables[0].unknown_log_files == 0
+    table.holds(left=True)
+    table.writes_on()
+
+
+def test_no_partitions_and_log_files_that_roll_over(kind):
+    table = kind(options=ROLLING)
+    padding = "".join(chr(33 + (7 * place) ** 3 % 90) for place in range(150))
+    value = [f"{version}{padding}" for version in range(4)]
+    table.write(*((key, value[0], key) for key in range(60)))
+    table.write(*((key, value[1], 100 if key == 30 else 700 + key) for key in range(60)))
+    table.write(*((key, value[2], 900 + key) for key in range(60)))
+    (only,) = table.state().slices
+    assert len(only.log_files) > 2 * len({log_file.requested for log_file in only.log_files})
+    operation = table.holds(left=True).operations[0]
+    compacted, remaining = operation.log_files_compacted, operation.log_files_remaining
+    assert {name.split("_")[1] for name in compacted}.isdisjoint(name.split("_")[1] for name in remaining)
+    table.write((1, "later", 2000))
+    table.check_rt()
+
+
+def test_log_only_slices_with_the_same_file_id_in_every_partition(kind):
+    table = kind(index="bucket", options=LOG_ONLY)
+    table.history()
+    slices = table.state().slices
+    assert {file_slice.base_file for file_slice in slices} == {None}
+    assert len({file_slice.file_id for file_slice in slices}) == 1
+    left = {operation.partition for operation in table.holds(left=True).operations if operation.log_files_remaining}
+    assert left == {"b", "c"}
+    table.writes_on()
+    table.options = BUCKETS
+    table.send([table.row(2, "", 0)], "delete_partition", **{"hoodie.datasource.write.partitions.to.delete": "c"})
+    table.rows = {key: row for key, row in table.rows.items() if partition_of(key) != "c"}
+    assert {file_slice.partition for file_slice in table.state().slices} == {"a", "b"}
+    table.check_rt()
+
+
+def test_timestamps_from_column_statistics_or_not_at_all(kind):
+    def to_time(second):
+        return dt.datetime.fromtimestamp(EPOCH_MS / 1000 + second, dt.UTC)
+
+    schema = "id int, p string, v string, ts timestamp"
+    table = kind(schema=schema, unit=None, to_time=to_time, read_stats=True)
+    table.history()
+    table.holds(left=True)
+    table.writes_on()
+    table.read_stats = False
+    assert table.settled_plan().tables[0].unknown_log_files == len(list(table.state().log_files))
+    table.holds(left=False)
+    assert not list(table.state().log_files)
+
+
+def test_dates_from_column_statistics(kind):
+    schema = "id int, p string, v string, ts date"
+    table = kind(schema=schema, unit=None, read_stats=True, to_time=lambda day: dt.date(1970, 1, 1) + dt.timedelta(day))
+    table.write((1, "v0", 10_000))
+    table.write((1, "v1", 19_675))
+    assert [log_file.min_event_time_ms for _, log_file in table.state().log_files] == [19_675 * 86_400_000]
+
+
+def test_a_record_that_moves_between_partitions(kind):
+    table = kind(index="global_record_index", options=MOVING, to_row=lambda *row: (row[0], where[row[0]], *row[1:]))
+    where = {key: partition_of(key) for key in range(9)}
+    table.history()
+    where[1] = "c"
+    table.write((1, "moved", 610), (5, "v4", 700))
+    table.holds()
+    table.writes_on()
+
+
+def test_version_6_by_whole_slices(kind):
+    table = kind(options=VERSION_6, schema="id int, p string, v string, ts long, _hoodie_is_deleted boolean")
+    table.to_row = lambda key, value, at: (key, partition_of(key), value, at, value == "")
+    table.write(*((key, "v0", 300 + key) for key in range(9)))
+    table.write((1, "v1", 310), (2, "v1", 311))
+    table.write((3, "v2", 400), (0, "", 390))
+    del table.rows[0]
+    refused = table.plan(100).tables[0]
+    assert (refused.action, refused.reason_code) == ("refused", "table_version")
+    table.granularity = "file_slice"
+    table.holds(left=False)
+    table.writes_on()
+
+
+def test_rollback_and_a_killed_writer_in_the_history(kind):
+    table = kind()
+    table.history()
+    kept = dict(table.rows)
+    table.write((1, "gone", 160), (6, "gone", 161))
+    table.roll_back_last()
+    table.rows = kept
+    kept = dict(table.rows)
+    table.write((2, "killed", 170), (4, "killed", 610))
+    completed = table.timeline("*_*.deltacommit")[-1]
+    completed.unlink()
+    (completed.parent / f".{completed.name}.crc").unlink()
+    table.rows = kept
+    assert [instant.action for instant in table.state().pending] == ["deltacommit"]
+    table.holds()
+    table.writes_on()
+    assert len(table.timeline("*_*.rollback")) == 2
+
+
+@pytest.mark.parametrize("committed_to_mdt", [False, True])
+def test_rollback_of_a_commit_in_our_pending_plan(kind, committed_to_mdt):
+    table = kind()
+    table.write(*((key, "v0", key) for key in range(9)))
+    table.write((1, "v1", 100), (3, "v1", 101))
+    kept = dict(table.rows)
+    table.write((1, "gone", 150), (4, "gone", 151))
+    plan = table.settled_plan()
+    if committed_to_mdt:
+        table.apply(plan)
+        (commit,) = table.timeline("*_*.commit")
+        commit.unlink()
+        (commit.parent / f".{commit.name}.crc").unlink()
+    else:
+        table.publish(plan)
+    table.roll_back_last()
+    table.rows = kept
+    assert table.runner.finish_pending(table.policy, str(table.base)) is None
+    assert not table.timeline("*.compaction.*")
+    table.check_rt()
+    table.holds()
+    table.writes_on()
+
+
+def test_stock_compaction_and_clustering_go_first(kind):
+    table = kind(options=NO_MDT)
+    table.history()
+    path, always = str(table.base), "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
+    schedule = (
+        f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{always}')",
+        f"CALL run_clustering(path => '{path}', op => 'schedule', options => 'hoodie.metadata.enable=false')",
+    )
+    for round_, statement in enumerate(schedule):
+        table.spark.sql(statement)
+        refused = table.settled_plan().tables[0]
+        assert (refused.action, refused.reason_code) == ("refused", "pending_service")
+        finish = refused.hints[0].split("`")[1]
+        table.spark.sql(finish)
+        table.check_rt()
+        table.write((1, f"w{round_}", 910 + round_), (3, f"w{round_}", 155 + round_), (6, f"w{round_}", 800 + round_))
+        table.holds()
+    assert len(table.timeline("*_*.replacecommit")) == 1
+    table.write((1, "later", 2000))
+    table.check_rt()
+
+
+def test_archived_timeline(kind):
+    table = kind(options=ARCHIVING)
+    table.write(*((key, "v0", key) for key in range(9)))
+    for cycle in range(3):
+        start = 100 * cycle
+        table.write((cycle, f"a{cycle}", start + 11), (cycle + 1, f"a{cycle}", start + 12))
+        table.write((cycle, f"b{cycle}", start + 60), (cycle + 2, f"b{cycle}", start + 61))
+        table.holds(start + 30)
+    for number in range(5):
+        table.write((number, "later", 900 + number))
+    state = table.state()
+    assert "commit" not in {instant.action for instant in state.instants}
+    assert state.last_compaction.threshold_ms == EPOCH_MS + 230_000
+    table.check_rt()
+    table.holds(901)
+
+
+def test_deletes_of_every_sort(kind):
+    table = kind(schema="id int, p string, v string, ts long, _hoodie_is_deleted boolean")
+    table.to_row = lambda key, value, at: (key, partition_of(key), value, at, value == "")
+    table.write(*((key, "v0", key) for key in range(9)))
+    table.write((1, "v1", 500), (2, "", 501), (3, "v1", 100), (0, "", 50))
+    table.write((4, "v2", 502))
+    table.sql("DELETE FROM kind WHERE id = 7")
+    keys = table.spark.createDataFrame([(6, "a", 0)], "id int, p string, ts long").coalesce(1)
+    settings = {**WRITER, "hoodie.datasource.write.operation": "delete"}
+    keys.write.format("hudi").options(**settings).mode("append").save(str(table.base))
+    for key in (0, 2, 6, 7):
+        del table.rows[key]
+    table.holds()
+    assert set(table.view(hoodie__query__as__ro__table="true")) == set(table.rows)
+    table.writes_on()
+
+
+def test_commit_time_ordering_compacts_everything(kind):
+    unordered = {"hoodie.datasource.write.precombine.field": None, "hoodie.payload.ordering.field": None}
+    options = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING", **unordered, **NO_MDT}
+    table = kind(options=options, latest_wins=True)
+    table.history()
+    table.write((1, "older", 20))
+    assert table.plan().tables[0].unknown_log_files == len(list(table.state().log_files))
+    table.holds(left=False)
+    table.writes_on()
+
+
+def test_stock_inline_compaction_runs_our_plan(kind):
+    table = kind(options=NO_MDT)
+    table.history()
+    plan = table.settled_plan()
+    table.publish(plan)
+    inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "100"}
+    table.write((2, "inline", 950), **inline)
+    state = FileTableReader().read(str(table.base), table.policy.event_time)
+    assert state.own_pending is None
+    assert (state.last_compaction.threshold_ms, state.last_compaction.plan_id) == (EPOCH_MS + T * 1000, plan.plan_id)
+    table.check_rt()
+    table.check_ro(T)
+    table.writes_on()

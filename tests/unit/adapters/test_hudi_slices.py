@@ -1,0 +1,184 @@
+import pytest
+
+from etc_policy.compile.manifest import EventTime
+from tests.unit.adapters.reading import read, slices
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+
+
+def test_a_log_file_belongs_to_the_newest_base_file_at_or_below_its_completion_time(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 2))
+    table.commit(at("10:00:04"), at("10:00:09"), log("f1", 4))
+    table.commit(at("10:00:05"), at("10:00:06"), log("f1", 5))
+    table.compaction(at("10:00:06"), at("10:00:30"), base("f1"))
+
+    only = read(table).slices[0]
+
+    assert only.base_file == f"f1_0-1-0_{at('10:00:06')}.parquet"
+    assert only.base_file_bytes == 100
+    assert [(f.requested, f.completed) for f in only.log_files] == [
+        (at("10:00:05"), at("10:00:06")),
+        (at("10:00:04"), at("10:00:09")),
+    ]
+    assert [f.size_bytes for f in only.log_files] == [10, 10]
+
+
+def test_a_slice_without_a_base_file(table):
+    table.commit(at("10:00:02"), at("10:00:05"), log("f1", 2))
+    table.commit(at("10:00:03"), at("10:00:04"), log("f1", 3))
+
+    only = read(table).slices[0]
+
+    assert (only.base_file, only.base_file_bytes, only.base_instant) == (None, 0, at("10:00:02"))
+    assert [f.requested for f in only.log_files] == [at("10:00:03"), at("10:00:02")]
+
+
+def test_rolled_over_log_files_keep_their_order(table):
+    files = [log("f1", 5, version=version) for version in (10, 2, 1)]
+    table.commit(at("10:00:00"), at("10:00:01"), *files)
+    assert [f.name.split(".log.")[1] for f in read(table).slices[0].log_files] == ["1_0-1-0", "2_0-1-0", "10_0-1-0"]
+
+
+def test_files_of_commits_that_have_not_completed_are_not_there(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.start(at("10:00:02"), log("f1", 1), base("f2"))
+    table.plan(at("10:00:03"), {})
+    table.data(at("10:00:03"), base("f1"))
+    assert slices(table) == {"f1": (at("10:00:00"), [])}
+
+
+def test_files_of_a_rolled_back_commit_are_not_there(table):
+    """The rollback took the instant away; a log file that it could not delete yet belongs to nobody."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.data(at("10:00:02"), log("f1", 1))
+    table.rollback(at("10:00:03"), at("10:00:04"), log("f1").name(at("10:00:02")), base("f7").name(at("10:00:02")))
+
+    assert slices(table) == {"f1": (at("10:00:00"), [])}
+    rollback = next(i for i in read(table).instants if i.action == "rollback")
+    assert rollback.file_ids == {"f1", "f7"}
+
+
+def test_replaced_file_groups_are_left_out(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 1), log("f2", 1))
+    table.replace(at("10:00:04"), at("10:00:05"), base("f3"), replaced={"p": ["f1"]})
+
+    assert set(slices(table)) == {"f2", "f3"}
+    replace = next(i for i in read(table).instants if i.action == "replacecommit")
+    assert replace.file_ids == {"f1", "f3"}
+
+
+def test_a_file_id_is_replaced_in_its_partition_alone(table):
+    """Consistent hashing names file groups alike in every partition."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f1", partition="q"))
+    table.replace(at("10:00:04"), at("10:00:05"), base("f3"), replaced={"p": ["f1"]})
+    assert [(s.partition, s.file_id) for s in read(table).slices] == [("p", "f3"), ("q", "f1")]
+
+
+def test_a_pending_clustering_replaces_nothing(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.file(at("10:00:04"), ".clustering.requested")
+    assert set(slices(table)) == {"f1"}
+
+
+def test_a_completed_compaction_names_the_file_groups_it_touched(table):
+    table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), base("f2"))
+    table.commit(at("10:00:40"), at("10:00:41"), log("f1", 1))
+    assert [i.file_ids for i in read(table).instants] == [{"f1", "f2"}, None]
+
+
+def test_the_smallest_event_time_is_that_of_all_stats_of_a_commit_and_file_group(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 70, version=1), log("f1", 50, version=2), log("f2", 60))
+    assert [e for _, _, e, _ in slices(table)["f1"][1]] == [50, 50]
+    assert [e for _, _, e, _ in slices(table)["f2"][1]] == [60]
+
+
+@pytest.mark.parametrize("order", [(None, 50), (50, None)])
+def test_one_stat_without_event_time_makes_the_commit_unknown(table, order):
+    table.commit(at("10:00:00"), at("10:00:01"), *(log("f1", e, version=v) for v, e in enumerate(order, 1)))
+    assert [e for _, _, e, _ in slices(table)["f1"][1]] == [None, None]
+
+
+def test_the_same_file_group_in_another_commit_is_not_touched_by_that(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 50))
+    assert [e for _, _, e, _ in slices(table)["f1"][1]] == [None, 50]
+
+
+def test_deletes_make_the_event_time_unknown(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50, deletes=1), log("f2", 50))
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+    assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), 50, False)]
+
+
+@pytest.mark.parametrize(
+    "properties", [{"hoodie.record.merge.mode": "CUSTOM"}, {"hoodie.allow.operation.metadata.field": "true"}]
+)
+def test_where_stats_hide_deletes_every_log_file_may_have_some(tmp_path, properties):
+    table = TableFolder(tmp_path / "t", properties=properties)
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+
+
+@pytest.mark.parametrize("kind", [None, "UNKNOWN", "LOG_COMPACT"])
+def test_commits_of_unclear_kind_may_have_deletes(table, kind):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50), kind=kind)
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+
+
+@pytest.mark.parametrize(
+    "event_time", [EventTime(column="ts", unit="us"), EventTime(column="ts", format="yyyy-MM-dd HH:mm")]
+)
+def test_times_that_the_writer_cannot_have_recorded_rightly_are_unknown(table, event_time):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    assert slices(table, event_time)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
+
+
+def test_a_log_file_that_no_stat_tells_of_is_unknown(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    table.data(at("10:00:00"), log("f2", 1))
+    assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
+
+
+def test_partitions_at_any_depth_and_other_folders(table):
+    nested, top = log("f1", 1, partition="y=2026/m=01"), log("f2", 1, partition="")
+    table.commit(at("10:00:00"), at("10:00:01"), nested, top)
+    (table.base / "p" / ".etc").mkdir(parents=True)
+    (table.base / "unmarked").mkdir()
+    (table.base / "unmarked" / log("f9", 1).name(at("10:00:00"))).write_bytes(b"")
+    (table.base / "y=2026" / "m=01" / ".x.crc").write_bytes(b"")
+    assert [(s.partition, s.file_id) for s in read(table).slices] == [("", "f2"), ("y=2026/m=01", "f1")]
+
+
+class TestVersion6:
+    @pytest.fixture
+    def old(self, tmp_path):
+        return TableFolder(tmp_path / "old", version=6)
+
+    def test_the_base_instant_in_the_name_decides(self, old):
+        """Commit 4 was under way when the compaction was requested: its block stays in the old slice."""
+        first, second = at("10:00:00"), at("10:00:05")
+        old.commit(first, "", base("f1"))
+        old.commit(at("10:00:02"), "", log("f1", base_instant=first))
+        old.compaction(second, "", base("f1"))
+        old.commit(at("10:00:07"), "", log("f1", base_instant=second), log("f1", base_instant=second, version=2))
+
+        only = read(old).slices[0]
+
+        assert (only.base_instant, only.base_file) == (second, f"f1_0-1-0_{second}.parquet")
+        assert [f.name for f in only.log_files] == [f".f1_{second}.log.{v}_0-1-0" for v in (1, 2)]
+
+    def test_instants_are_their_own_completion_times(self, old):
+        old.commit(at("10:00:00"), "", base("f1"))
+        assert [(i.requested, i.completed) for i in read(old).instants] == [(at("10:00:00"), at("10:00:00"))]
+
+    def test_event_times_are_not_taken_from_the_commit_of_the_base_file(self, old):
+        """The instant in a log file's name is not that of the commit that wrote it, so its stats say nothing of it."""
+        old.commit(at("10:00:00"), "", base("f1", min_event=1000))
+        old.commit(at("10:00:02"), "", log("f1", 10, base_instant=at("10:00:00")))
+        assert [f.min_event_time_ms for f in read(old).slices[0].log_files] == [None]
+
+    def test_a_bare_inflight_is_a_commit_under_way(self, old):
+        old.file(at("10:00:02"), ".inflight")
+        old.file(at("10:00:03"), ".compaction.requested")
+        assert [(i.action, i.state) for i in read(old).pending] == [("commit", "inflight"), ("compaction", "requested")]

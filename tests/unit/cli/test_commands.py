@@ -1,0 +1,280 @@
+"""`etc plan`, `freshness` and `verify --level metadata` on tables of files: what is printed, written and returned."""
+
+import json
+
+import pytest
+
+from etc_policy.plan.commit_metadata import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.stages import Plan
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+NOON = "2026-01-01T12:00:00Z"
+POLICIES = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 1h
+    freshness: {target: 2h, warn_after: 90m, error_after: 3h}
+  - name: payments_ro
+    table: lake/payments
+    event_time_column: ts
+    data_latency: 1h
+"""
+PLAN_TABLE = {
+    "policy",
+    "base_path",
+    "table_version",
+    "granularity",
+    "action",
+    "reason",
+    "threshold_ms",
+    "instant",
+    "watermark_before_ms",
+    "watermark_after_ms",
+    "unknown_log_files",
+    "held_back_by",
+    "operations",
+}
+OPERATION = {
+    "partition",
+    "file_id",
+    "base_instant",
+    "base_file",
+    "log_files_compacted",
+    "log_files_remaining",
+    "bytes_read",
+    "bytes_written_estimate",
+}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project of two policies in the current folder; no table is there yet."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def orders(project):
+    """Its base is of eight o'clock; L1 holds events from 10:30, L2 from 11:15."""
+    table = TableFolder(project / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    table.commit(at("10:35:00"), at("10:35:05"), log("f1", epoch_ms("10:30:00")))
+    table.commit(at("11:20:00"), at("11:20:05"), log("f1", epoch_ms("11:15:00")))
+    return table
+
+
+@pytest.fixture
+def payments(project):
+    """All of it lies above 11:00."""
+    table = TableFolder(project / "lake" / "payments")
+    table.commit(at("11:20:00"), at("11:20:05"), base("g1"), log("g2", epoch_ms("11:15:00")))
+    return table
+
+
+def at_noon(etc, command, *arguments):
+    return etc(command, "--at", NOON, *arguments)
+
+
+def compacted_up_to(table, threshold, log_event):
+    """Adds a compaction of ours with a threshold, and a log file after it that the plan had seen."""
+    extra = {THRESHOLD: str(epoch_ms(threshold)), PLAN_ID: "x", SEEN_UNTIL: at("11:40:05")}
+    table.compaction(at("11:20:05.001"), at("11:45:00"), base("f1"), extra=extra)
+    table.commit(at("11:40:00"), at("11:40:05"), log("f1", epoch_ms(log_event)))
+
+
+class TestPlan:
+    def test_in_words(self, etc, orders, payments):
+        code, out, err = at_noon(etc, "plan")
+        assert (code, err) == (0, "")
+        assert out.startswith("orders_ro  ")
+        assert "instant C     20260101103505001" in out
+        assert "RO complete   until 2026-01-01 10:29:59.999 UTC  now" in out
+        assert "until 2026-01-01 11:14:59.999 UTC  after" in out
+        assert "nothing due   no log file can hold an event" in out
+        assert out.rstrip().endswith("1 to compact, 1 with nothing due, 0 refused.")
+
+    def test_the_contract_of_its_json(self, etc, project, orders, payments):
+        code, out, err = at_noon(etc, "plan", "--output", "json")
+        plan = json.loads(out)
+        assert (code, err) == (0, "")
+        assert {"schema_version", "plan_id", "created_at", "tables"} <= plan.keys()
+        first, second = plan["tables"]
+        assert first.keys() >= PLAN_TABLE
+        assert (first["action"], first["threshold_ms"]) == ("compact", epoch_ms("11:00:00"))
+        (operation,) = first["operations"]
+        assert operation.keys() >= OPERATION
+        assert operation["log_files_compacted"] == [f".f1_{at('10:35:00')}.log.1_0-1-0"]
+        assert operation["log_files_remaining"] == [f".f1_{at('11:20:00')}.log.1_0-1-0"]
+        assert (operation["bytes_read"], operation["bytes_written_estimate"]) == (110, 100)
+        assert (second["action"], second["instant"], second["operations"]) == ("nothing_due", None, [])
+        assert (project / "target" / "plan.json").read_text() == out
+
+    def test_saved_to_a_file_besides(self, etc, project, orders):
+        code, out, err = at_noon(etc, "plan", "--select", "orders_ro", "--out", "my.json", "--output", "json")
+        assert (code, err) == (0, "Saved: etc apply my.json\n")
+        saved = Plan.model_validate_json((project / "my.json").read_text())
+        assert (saved.computed_id, json.loads(out)["plan_id"]) == (saved.plan_id, saved.plan_id)
+
+    def test_two_means_changes_when_asked_for(self, etc, orders, payments):
+        assert at_noon(etc, "plan", "--detailed-exitcode")[0] == 2
+        assert at_noon(etc, "plan", "--detailed-exitcode", "--select", "payments_ro")[0] == 0
+
+    def test_explained(self, etc, orders):
+        orders.metadata_table((at("10:35:05.001"), at("10:35:06")))
+        _, plain, _ = at_noon(etc, "plan", "--select", "orders_ro")
+        _, explained, _ = at_noon(etc, "plan", "--select", "orders_ro", "--explain")
+        assert "because" not in plain
+        assert "because       C moved from 20260101103505001 to 20260101103505002: another instant" in explained
+        assert "slice         p/f1: merges 1 log file, leaves 1" in explained
+
+    def test_the_time_may_be_epoch_milliseconds(self, etc, orders):
+        _, by_name, _ = at_noon(etc, "plan", "--select", "orders_ro", "--output", "json")
+        _, by_number, _ = etc("plan", "--at", str(epoch_ms("12:00:00")), "--select", "orders_ro", "--output", "json")
+        assert json.loads(by_name)["tables"] == json.loads(by_number)["tables"]
+
+    def test_nothing_is_touched(self, etc, orders, payments):
+        def listing():
+            return {p: p.stat().st_mtime_ns for p in orders.base.rglob("*")}
+
+        before = listing()
+        at_noon(etc, "plan")
+        assert listing() == before
+
+    def test_one_table_that_is_not_there_does_not_hide_the_other(self, etc, orders):
+        code, out, err = at_noon(etc, "plan")
+        assert code == 3
+        assert "1 to compact, 0 with nothing due, 1 refused." in out
+        assert err.startswith("error[ETC201]: `payments_ro` cannot be compacted now: there is no table")
+        assert "  --> policies/a.yml:8:11 (policy `payments_ro`)" in err
+        assert "hint: check `table` in the policy" in err
+
+    def test_a_pending_compaction_is_for_a_retry(self, etc, orders, payments):
+        orders.plan(at("11:30:00"), {})
+        code, out, err = at_noon(etc, "plan")
+        assert code == 4
+        assert "refused       a compaction at 20260101113000000 is pending (requested)" in out
+        assert "error[ETC405]" in err
+        assert "CALL run_compaction" in err
+
+    def test_a_corrupt_commit(self, etc, orders):
+        orders.commit(at("11:30:00"), at("11:30:05"), log("f1", 1)).write_bytes(b"Obj\x01")
+        code, _, err = at_noon(etc, "plan", "--select", "orders_ro")
+        assert code == 3
+        assert "error[ETC208]" in err
+        assert "Traceback" not in err
+
+    def test_a_column_that_is_missing(self, etc, project, orders):
+        policies = project / "policies" / "a.yml"
+        policies.write_text(policies.read_text().replace("event_time_column: ts", "event_time_column: when", 1))
+        code, _, err = at_noon(etc, "plan", "--select", "orders_ro")
+        assert code == 3
+        assert "error[ETC209]" in err
+        assert "hint: its columns are id, p, ts" in err
+
+    @pytest.mark.parametrize(
+        "arguments", [("--at", "soon"), ("--select", "order_ro"), ("--output", "xml"), ("--frob",)]
+    )
+    def test_usage(self, etc, orders, arguments):
+        code, out, err = etc("plan", *arguments)
+        assert (code, out) == (64, "")
+        assert err.startswith("error[ETC00")
+
+
+class TestFreshness:
+    def test_in_words(self, etc, orders):
+        code, out, err = at_noon(etc, "freshness", "--select", "orders_ro")
+        assert (code, err) == (0, "")
+        assert out.splitlines()[0] == f"WARN    orders_ro  {orders.base.relative_to(orders.base.parents[1])}"
+        assert "  RO complete   until 2026-01-01 10:29:59.999 UTC, 1h30m ago" in out
+        assert "  not compacted 2 log files (20 B) of 1 file slice" in out
+        assert f"  held back by  .f1_{at('10:35:00')}.log.1_0-1-0" in out
+        assert "  last commit   39m55s ago" in out
+
+    def test_the_contract_of_its_json(self, etc, project, orders, payments):
+        code, out, err = at_noon(etc, "freshness", "--output", "json")
+        report = json.loads(out)
+        assert (code, err, report["schema_version"]) == (0, "", 1)
+        first, second = report["tables"]
+        assert (first["policy"], first["status"], first["lag_seconds"]) == ("orders_ro", "warn", 5400.001)
+        assert first["complete_until_ms"] == first["watermark_ms"] == epoch_ms("10:30:00") - 1
+        assert (first["remaining_log_files"], first["remaining_log_bytes"], first["remaining_file_slices"]) == (
+            2,
+            20,
+            1,
+        )
+        assert first["threshold_ms"] is None
+        assert (second["policy"], second["status"], second["lag_seconds"]) == ("payments_ro", "pass", 3600.0)
+        assert (project / "target" / "freshness.json").read_text() == out
+
+    @pytest.mark.parametrize(
+        ("now", "status", "code"),
+        [("11:59:59", "pass", 0), ("13:29:59", "warn", 0), ("13:30:00", "error", 1), ("18:00:00", "error", 1)],
+    )
+    def test_beyond_its_limit_it_fails(self, etc, orders, now, status, code):
+        found, out, _ = etc("freshness", "--select", "orders_ro", "--at", f"2026-01-01T{now}Z", "--output", "json")
+        assert (found, json.loads(out)["tables"][0]["status"]) == (code, status)
+
+    def test_a_table_before_its_first_commit_is_unknown(self, etc, project):
+        TableFolder(project / "lake" / "orders")
+        code, out, err = at_noon(etc, "freshness", "--select", "orders_ro")
+        assert (code, err) == (1, "")
+        assert out.startswith("UNKNOWN orders_ro")
+        assert "no commit yet" in out
+
+    def test_one_table_that_is_not_there_does_not_hide_the_other(self, etc, orders):
+        code, out, err = at_noon(etc, "freshness", "--output", "json")
+        assert code == 1
+        assert [table["status"] for table in json.loads(out)["tables"]] == ["warn", "unknown"]
+        assert "error[ETC201]" in err
+        assert "(policy `payments_ro`)" in err
+
+    def test_the_threshold_of_the_last_compaction_is_told(self, etc, orders):
+        compacted_up_to(orders, "11:10:00", "11:35:00")
+        _, out, _ = at_noon(etc, "freshness", "--select", "orders_ro", "--output", "json")
+        (table,) = json.loads(out)["tables"]
+        assert (table["threshold_ms"], table["remaining_log_files"]) == (epoch_ms("11:10:00"), 1)
+
+
+class TestVerify:
+    def verify(self, etc, *arguments):
+        return at_noon(etc, "verify", "--level", "metadata", "--select", "orders_ro", *arguments)
+
+    def test_a_threshold_that_holds(self, etc, orders):
+        compacted_up_to(orders, "11:10:00", "11:35:00")
+        code, out, err = self.verify(etc)
+        assert (code, err) == (0, "")
+        assert "verified      PASS up to 2026-01-01 11:10:00 UTC (level: metadata)" in out
+
+    def test_a_threshold_that_does_not(self, etc, orders):
+        compacted_up_to(orders, "11:35:00", "11:35:00")
+        code, out, err = self.verify(etc, "--output", "json")
+        assert (code, err) == (1, "")
+        report = json.loads(out)
+        (table,) = report["tables"]
+        assert (table["policy"], report["schema_version"]) == ("orders_ro", 1)
+        verification = table["verification"]
+        assert {"level", "status", "late_rows", "expectations"} <= verification.keys()
+        assert (verification["level"], verification["status"]) == ("metadata", "fail")
+        (expectation,) = verification["expectations"]
+        assert expectation["observed"]["examples"] == [f".f1_{at('11:40:00')}.log.1_0-1-0"]
+
+    def test_data_that_came_later_do_not_refute_it(self, etc, orders):
+        compacted_up_to(orders, "11:10:00", "11:35:00")
+        orders.commit(at("11:50:00"), at("11:50:05"), log("f1", epoch_ms("09:00:00")))
+        code, out, _ = self.verify(etc, "--output", "json")
+        (expectation,) = json.loads(out)["tables"][0]["verification"]["expectations"]
+        assert (code, expectation["observed"]["late_log_files"]) == (0, 1)
+
+    def test_without_a_compaction_of_ours_the_watermark_is_held_to(self, etc, orders):
+        code, out, _ = self.verify(etc, "--output", "json")
+        assert (code, json.loads(out)["tables"][0]["verification"]["threshold_ms"]) == (0, epoch_ms("10:30:00") - 1)
+
+    def test_a_table_that_is_not_there(self, etc, project):
+        code, out, err = self.verify(etc, "--output", "json")
+        assert (code, json.loads(out)["tables"]) == (3, [])
+        assert "error[ETC201]" in err

@@ -1,0 +1,218 @@
+import json
+
+import pytest
+
+from etc_policy.cli.planning import (
+    load_plan,
+    match_policies,
+    place,
+    plan_tables,
+    raise_all,
+    refusal_errors,
+    require_same_table,
+    worst,
+)
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import (
+    EngineError,
+    EtcError,
+    ExitCode,
+    RetryableError,
+    SeveralErrors,
+    StalePlanError,
+    TableError,
+    UsageError,
+    Where,
+)
+from etc_policy.plan.stages import make_plan
+from tests.unit.plan.states import NOW, PLAN, POLICY, STATE
+
+SAVED = make_plan("2026-01-01T12:00:00Z", (PLAN,))
+
+
+def refused(code, reason="why", hints=()):
+    changes = {"action": "refused", "reason_code": code, "reason": reason, "hints": hints}
+    return make_plan("2026-01-01T12:00:00Z", (PLAN.model_copy(update=changes),))
+
+
+class Tables:
+    """An Environment of tables that are there, or fail."""
+
+    def __init__(self, **states):
+        self.states = states
+
+    def read_state(self, policy, *, read_stats=False):
+        found = self.states[policy.name]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def policy(name):
+    return Policy(name=name, table=f"/{name}", event_time=EventTime(column="ts"), data_latency_ms=3_600_000)
+
+
+class TestPlanTables:
+    def test_a_table_that_cannot_be_read_does_not_hide_the_others(self):
+        gone = TableError("ETC201", "there is no table", hint="check `table`")
+        plan = plan_tables(Tables(a=gone, b=STATE), [policy("a"), policy("b")], NOW, read_stats=False)
+        first, second = plan.tables
+        assert (first.action, first.reason_code, first.reason) == ("refused", "ETC201", "there is no table")
+        assert (first.hints, first.base_path, first.threshold_ms) == (("check `table`",), "/a", NOW - 3_600_000)
+        assert (second.policy, second.action) == ("b", "compact")
+        assert plan.plan_id == plan.computed_id
+
+    def test_an_error_that_is_not_ours_is_not_swallowed(self):
+        with pytest.raises(ZeroDivisionError):
+            plan_tables(Tables(a=ZeroDivisionError()), [policy("a")], NOW, read_stats=False)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("code", "shown", "exit_code"),
+        [
+            ("pending_service", "ETC405", ExitCode.RETRY),
+            ("pending_own_plan", "ETC405", ExitCode.RETRY),
+            ("writer_in_flight", "ETC405", ExitCode.RETRY),
+            ("too_young", "ETC405", ExitCode.RETRY),
+            ("ETC401", "ETC401", ExitCode.RETRY),
+            ("table_version", "ETC405", ExitCode.ENGINE),
+            ("ETC201", "ETC201", ExitCode.ENGINE),
+        ],
+    )
+    def test_what_another_run_may_not_meet_is_for_a_retry(self, code, shown, exit_code):
+        (error,) = refusal_errors(refused(code, hints=("do", "or")), [POLICY])
+        assert (error.code, error.exit_code, error.hint) == (shown, exit_code, "do")
+        assert error.message == "`orders_ro` cannot be compacted now: why"
+
+    def test_the_place_is_the_policys(self):
+        known = POLICY.model_copy(update={"source": "policies/a.yml:3:5"})
+        (error,) = refusal_errors(refused("too_young"), [known])
+        assert str(error.where) == "policies/a.yml:3:5 (policy `orders_ro`)"
+        (error,) = refusal_errors(refused("too_young"), [])
+        assert error.where is None
+
+    def test_nothing_refused(self):
+        assert refusal_errors(SAVED, [POLICY]) == []
+
+
+def test_a_place_on_a_path_with_colons():
+    assert place("C:/a:b.yml:3:5", "x") == Where("C:/a:b.yml", 3, 5, "x")
+    assert place(None, "x") is None
+
+
+@pytest.mark.parametrize(
+    ("codes", "code"),
+    [
+        ([], ExitCode.DONE),
+        ([ExitCode.DONE], ExitCode.DONE),
+        ([ExitCode.RETRY, ExitCode.DONE], ExitCode.RETRY),
+        ([ExitCode.RETRY, ExitCode.FAILED], ExitCode.FAILED),
+        ([ExitCode.FAILED, ExitCode.ENGINE, ExitCode.RETRY], ExitCode.ENGINE),
+    ],
+)
+def test_the_code_that_says_most(codes, code):
+    assert worst(codes) == code
+
+
+def test_gathered_errors_are_raised_as_one():
+    raise_all([])
+    raise_all([], [ExitCode.FAILED])
+    errors = [RetryableError("ETC401", "one", cause="c"), EngineError("ETC300", "two")]
+    with pytest.raises(SeveralErrors, match="one; two") as error:
+        raise_all(errors)
+    assert (error.value.code, error.value.exit_code, error.value.cause) == ("ETC401", ExitCode.ENGINE, "c")
+    assert [issue.message for issue in error.value.issues] == ["one", "two"]
+    with pytest.raises(EtcError) as error:
+        raise_all(errors[:1], [ExitCode.FAILED])
+    assert error.value.exit_code == ExitCode.FAILED
+
+
+class TestLoadPlan:
+    @pytest.fixture
+    def path(self, tmp_path):
+        path = tmp_path / "plan.json"
+        path.write_text(SAVED.model_dump_json(indent=2))
+        return path
+
+    def test_there_and_back(self, path):
+        assert load_plan(path) == SAVED
+
+    def test_no_such_file(self, tmp_path):
+        with pytest.raises(UsageError, match="No such file") as error:
+            load_plan(tmp_path / "none.json")
+        assert (error.value.code, error.value.exit_code) == ("ETC601", 64)
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b"null", b'{"schema_version": 99, "plan_id": "", "tables": []}'],
+    )
+    def test_what_is_no_plan(self, path, content):
+        path.write_bytes(content)
+        with pytest.raises(UsageError) as error:
+            load_plan(path)
+        assert (error.value.code, error.value.where) == ("ETC602", Where(str(path)))
+
+    @pytest.mark.parametrize(
+        ("key", "value"),
+        [
+            ("instant", "20260101111111111"),
+            ("threshold_ms", 1),
+            ("base_path", "/other"),
+            ("policy", "other"),
+            ("warnings", ["x"]),
+        ],
+    )
+    def test_an_edit_anywhere_is_noticed(self, path, key, value):
+        content = json.loads(path.read_text())
+        content["tables"][0][key] = value
+        path.write_text(json.dumps(content))
+        with pytest.raises(UsageError, match="edited") as error:
+            load_plan(path)
+        assert error.value.code == "ETC603"
+
+    def test_form_does_not_count(self, path):
+        path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
+        assert load_plan(path) == SAVED
+
+    def test_a_plan_of_a_later_version_is_not_understood(self, path):
+        later = SAVED.model_copy(update={"schema_version": 2})
+        path.write_text(later.model_copy(update={"plan_id": later.computed_id}).model_dump_json())
+        with pytest.raises(UsageError) as error:
+            load_plan(path)
+        assert error.value.code == "ETC602"
+
+
+class TestMatchPolicies:
+    def test_the_policies_of_a_plan(self, tmp_path):
+        assert match_policies(SAVED, [policy("b"), POLICY], tmp_path) == {"orders_ro": POLICY}
+
+    def test_one_that_is_gone(self, tmp_path):
+        with pytest.raises(StalePlanError, match="does not have") as error:
+            match_policies(SAVED, [policy("b")], tmp_path)
+        assert (error.value.code, error.value.exit_code) == ("ETC406", 4)
+
+    @pytest.mark.parametrize("change", [{"data_latency_ms": 1}, {"table": "/other"}, {"granularity": "file_slice"}])
+    def test_one_that_was_changed(self, tmp_path, change):
+        with pytest.raises(StalePlanError, match="was changed") as error:
+            match_policies(SAVED, [POLICY.model_copy(update=change)], tmp_path)
+        assert error.value.code == "ETC407"
+
+    @pytest.mark.parametrize("change", [{"description": "x"}, {"tags": ("a",)}, {"source": "b.yml:1:1"}])
+    def test_texts_are_no_change(self, tmp_path, change):
+        changed = POLICY.model_copy(update=change)
+        assert match_policies(SAVED, [changed], tmp_path) == {"orders_ro": changed}
+
+
+class TestSameTable:
+    @pytest.mark.parametrize("table", ["/t", "file:///t", "/t/"])
+    def test_the_same(self, table):
+        require_same_table(PLAN, POLICY.model_copy(update={"table": table}))
+
+    def test_another(self):
+        with pytest.raises(StalePlanError, match="which is now at `/other`"):
+            require_same_table(PLAN, POLICY.model_copy(update={"table": "/other"}))
+
+    def test_a_plan_that_changes_nothing_is_for_any(self):
+        idle = PLAN.model_copy(update={"action": "nothing_due"})
+        require_same_table(idle, POLICY.model_copy(update={"table": "/other"}))

@@ -1,0 +1,59 @@
+"""Corners of the guards that no whole table shows; tests/golden/plans has the rest."""
+
+import pytest
+
+from etc_policy.plan.cut import Cut, Raised, after_archive, at_a_free_time, find_cut
+from etc_policy.plan.table_state import Instant
+from tests.unit.plan.plan_cases import instant
+
+
+def cut_of(*instants, **changes):
+    return Cut(slices=(), instants=instants, metadata_instants=frozenset(), **changes)
+
+
+def write(requested, completed=None, action="deltacommit"):
+    state = "completed" if completed else "inflight"
+    return Instant(instant(requested), action, state, instant(completed) if completed else None)
+
+
+def test_an_empty_timeline_bounds_nothing():
+    assert find_cut(cut_of(), instant("10:00:00")) == (instant("10:00:00"), ())
+
+
+def test_a_pending_write_is_the_archives_cursor_too():
+    assert after_archive(cut_of(write("10:00:00")), instant("09:00:00")).instant == instant("10:00:00.001")
+
+
+def test_without_any_write_the_first_instant_of_any_kind_is():
+    clean = write("10:00:00", "10:00:05", action="clean")
+    assert after_archive(cut_of(clean), instant("09:00:00")).instant == instant("10:00:00.001")
+    assert after_archive(cut_of(clean, write("11:00:00")), instant("10:30:00")).instant == instant("11:00:00.001")
+
+
+@pytest.mark.parametrize(("commits", "floor"), [(25, 0), (26, 6), (30, 10)])
+def test_archiving_by_hudis_defaults(commits, floor):
+    """It starts above 30 commits and leaves 20; from 26 on C keeps clear of what it will take."""
+    told = [write(f"10:{minute:02}:00", f"10:{minute:02}:05") for minute in range(commits)]
+    raised = after_archive(cut_of(*told), instant("10:00:00"))
+    assert raised.instant == instant(f"10:{floor:02}:00.001")
+
+
+def test_a_time_is_taken_by_requests_and_completions():
+    taken = cut_of(write("10:00:00", "10:00:00.001"), write("10:00:00.002"))
+    assert at_a_free_time(taken, instant("10:00:00")).instant == instant("10:00:00.003")
+    assert at_a_free_time(taken, instant("10:00:00.003")) is None
+
+
+def test_guards_are_asked_again_until_none_moves():
+    """Each may move past a time that another did not like before; every move is told."""
+
+    def no_even_second(_, found):
+        odd = int(found[12:14]) % 2
+        return None if odd else Raised(instant(f"10:00:{int(found[12:14]) + 1:02}"), "even")
+
+    def not_below_ten(_, found):
+        return None if int(found[12:14]) >= 10 else Raised(instant("10:00:10"), "small")
+
+    found, notes = find_cut(cut_of(), instant("10:00:01"), (no_even_second, not_below_ten))
+    assert found == instant("10:00:11")
+    assert [note.rsplit(": ", 1)[1] for note in notes] == ["small", "even"]

@@ -1,0 +1,51 @@
+import pytest
+
+from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+
+
+@pytest.mark.parametrize(
+    ("epoch_ms", "text"),
+    [
+        (None, "-"),
+        (0, "1970-01-01 00:00:00 UTC"),
+        (1_767_265_200_001, "2026-01-01 11:00:00.001 UTC"),
+        (-1, "1969-12-31 23:59:59.999 UTC"),
+    ],
+)
+def test_times(epoch_ms, text):
+    assert format_time(epoch_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0ms"),
+        (250, "250ms"),
+        (1000, "1s"),
+        (5_400_000, "1h30m"),
+        (90_061_001, "1d1h"),
+        (-1500, "-1s"),
+    ],
+)
+def test_durations_in_the_two_largest_units(milliseconds, text):
+    assert format_duration(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (5 * 1024**3, "5.0 GiB"),
+        (3 * 1024**4, "3.0 TiB"),
+        (5000 * 1024**4, "5000.0 TiB"),
+    ],
+)
+def test_sizes(size, text):
+    assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 log files"), (1, "1 log file"), (1200, "1,200 log files")])
+def test_counts(count, text):
+    assert count_of(count, "log file") == text
