@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.writer_options import writer_options
 from etc_policy.plan.table_state import TableState
@@ -17,8 +18,6 @@ from etc_policy.publish.views import ViewRows
 if TYPE_CHECKING:
     from etc_policy.execute.runner import Runner
     from etc_policy.verify.ports import DataVerifier
-
-_KINDS_OF_TABLE_NAME = 2
 
 
 def clock_ms() -> int:
@@ -150,12 +149,6 @@ class Demo:
 
         found = describe_views(self.environment.spark, self.policy.table, threshold_ms)
         return ViewRows(threshold_ms, found.ro.all_rows, found.rt.all_rows, found.missing_in_ro)
-
-
-def is_catalog_name(table: str) -> bool:
-    """Whether a policy's `table` is `db.table` and not a path or URI."""
-    parts = table.split(".")
-    return len(parts) == _KINDS_OF_TABLE_NAME and all(part.isidentifier() for part in parts)
 
 
 def resolve_table(environment: Environment, policy: Policy) -> Policy:

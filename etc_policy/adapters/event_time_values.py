@@ -23,7 +23,7 @@ ISO = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?) ?(Z|[+-]\d
 
 TimeOf = Callable[[Any], int | None]
 
-_MAX_LONG = 2**63 - 1
+_LONGS = range(-(2**63), 2**63)
 _MAX_OFFSET_MINUTES = 18 * 60
 _PER_LOGICAL = {"date": (DAY_MS, 1)} | {
     f"{prefix}timestamp-{unit}": (1, divisor)
@@ -35,6 +35,8 @@ _DIGITS = re.compile(r"\d{1,18}", re.ASCII)
 _ZONE = re.compile(r"(?P<sign>[+-])(?P<hours>\d{2})(?::?(?P<minutes>\d{2}))?", re.ASCII)
 #: The letters of a pattern in the order in which each needs those before it, with what Spark puts where one is missing.
 _FIELDS = (("yyyy", 1970), ("MM", 1), ("dd", 1), ("HH", 0), ("mm", 0), ("ss", 0))
+#: Java lets a year take all digits that follow but those of fields of fixed width, so Spark reads no such text.
+_GREEDY_YEAR = re.compile("yyyy[A-Za-z]*S")
 _TOKEN = re.compile(r"'(?P<quoted>[^']+)'|(?P<letters>([A-Za-z])\3*)|(?P<literal>[^A-Za-z'\[\]{}#])")
 
 
@@ -66,7 +68,7 @@ def number_ms(number: int, unit: str | None) -> int | None:
             return None
     factor, divisor = PER_MS[unit]
     product = number * factor
-    return product // divisor if -_MAX_LONG <= product <= _MAX_LONG else None
+    return product // divisor if product in _LONGS else None
 
 
 def text_ms(text: str, unit: str | None) -> int | None:
@@ -139,7 +141,13 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
             parts.append(re.escape(token["quoted"] or token["literal"]))
     order = [letters for letters, _ in _FIELDS] + ["S"]
     dated = [name for name in order if name in names]
-    if None in parts or len(set(names)) < len(names) or not dated or dated != order[: len(dated)]:
+    if (
+        None in parts
+        or _GREEDY_YEAR.search(pattern)
+        or len(set(names)) < len(names)
+        or not dated
+        or dated != order[: len(dated)]
+    ):
         return None
     return re.compile("".join(part for part in parts if part is not None), re.ASCII)
 

@@ -42,9 +42,9 @@ class Archive:
         return {row["instantTime"]: decode_metadata(row["metadata"] or b"", str(self._folder)) for row in rows}
 
     def last_compaction(self) -> CompactionRecord | None:
-        """The latest archived compaction that carries a threshold, in its commit or in its plan."""
+        """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
         rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", "==", "commit"))
-        for row in sorted(rows, key=lambda r: str(r["instantTime"]), reverse=True):
+        for row in sorted(rows, key=lambda r: str(r["completionTime"]), reverse=True):
             extra: dict[str, str] = {}
             for part in ("plan", "metadata"):
                 extra |= decode_metadata(row[part] or b"", str(self._folder)).get("extraMetadata") or {}

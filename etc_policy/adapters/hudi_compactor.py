@@ -13,6 +13,7 @@ from etc_policy.adapters.hudi_layout import local_path, parse_data_file, timelin
 from etc_policy.adapters.hudi_plan_file import encode_plan
 from etc_policy.adapters.hudi_slices import list_partitions
 from etc_policy.adapters.hudi_table import read_properties
+from etc_policy.adapters.hudi_timeline import read_timeline
 from etc_policy.errors import EngineError, EtcError
 from etc_policy.execute.ports import Job
 
@@ -49,15 +50,29 @@ class HudiCompactor:
             for key, value in job.extra_metadata.items():
                 metadata.addMetadata(key, value)
             if _takes_write_metadata(client):
-                result.getWriteStatuses().count()
+                self._require_written(job, result.getWriteStatuses().collect())
                 fence()
                 client.commitCompaction(job.instant, result, self._empty())
             else:
                 fence()
                 client.commitCompaction(job.instant, metadata, self._empty())
 
+    def _require_written(self, job: Job, statuses: Any) -> None:  # noqa: ANN401 - a list of WriteStatus
+        """The new base files are there: a challenger that took the run over would have rolled them back."""
+        base = local_path(job.base_path)
+        gone = [path for status in statuses if not (base / (path := status.getStat().getPath())).is_file()]
+        if gone:
+            hint = "another run has taken over; run `etc apply` again"
+            raise EngineError("ETC307", f"the new base file {gone[0]} is gone; nothing was committed", hint=hint)
+
     def withdraw(self, job: Job) -> None:
-        """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go."""
+        """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go.
+
+        Raises:
+            EngineError: the compaction has completed, so there is nothing to take back; or Hudi failed.
+
+        """
+        self._require_incomplete(job)
         if self._timeline_file(job, "inflight").exists():
             with self._client(job) as client:
                 self._roll_back(job, client)
@@ -76,8 +91,15 @@ class HudiCompactor:
         finally:
             manager.close()
 
+    def _require_incomplete(self, job: Job) -> None:
+        base = local_path(job.base_path)
+        timeline = read_timeline(*timeline_folder(base, read_properties(base)))
+        if job.instant in timeline.completions:
+            raise EngineError("ETC310", f"the compaction at {job.instant} has completed: there is nothing to withdraw")
+
     def _remove_plan(self, job: Job) -> None:
         """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3)."""
+        self._require_incomplete(job)
         base = local_path(job.base_path)
         for partition, files in list_partitions(base):
             for name, _ in files:

@@ -28,7 +28,7 @@ def lock_folder(base: Path) -> Path:
 def client_options(job: Job) -> dict[str, str]:
     """The client's options: the metadata table and the table version as they are, heartbeats on, no other service.
 
-    `hudi_options` of the policy win over ours except for what would change the table.
+    `hudi_options` of the policy add to these; what is set here wins, because the rest would change the table.
     """
     has = set(job.metadata_partitions)
     mirror = {

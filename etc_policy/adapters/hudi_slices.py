@@ -59,10 +59,15 @@ def list_files(base: Path, timeline: Timeline, completion: Callable[[str], str |
         for name, size in files:
             parsed = parse_data_file(name)
             if parsed is not None and (partition, parsed.file_id) not in replaced:
-                completed = completion(parsed.instant)
+                completed = completion(parsed.instant) or _begun(parsed, timeline)
                 if completed is not None:
                     found.append(DataFile(partition, parsed, size, completed))
     return found
+
+
+def _begun(name: DataFileName, timeline: Timeline) -> str | None:
+    """Before table version 8 a log file may be named by a compaction that is still pending, and holds committed blocks."""
+    return name.instant if timeline.layout < 2 and name.is_log and name.instant in timeline.files else None
 
 
 def build_slices(files: Iterable[DataFile], facts: CommitFacts, *, by_name: bool) -> tuple[FileSlice, ...]:
@@ -90,9 +95,9 @@ def _replaced(timeline: Timeline) -> frozenset[tuple[str, str]]:
 def _latest_slice(group: list[DataFile], facts: CommitFacts, *, by_name: bool) -> FileSlice:
     bases = [file for file in group if not file.name.is_log]
     logs = [file for file in group if file.name.is_log]
-    newest = max((file.name.instant for file in (group if by_name else bases)), default="")
+    newest = max((file.name.instant for file in bases), default="")
     base = max((file for file in bases if file.name.instant == newest), key=lambda file: file.name.name, default=None)
-    own = [file for file in logs if (file.name.instant == newest if by_name else file.completed >= newest)]
+    own = [file for file in logs if (file.name.instant if by_name else file.completed) >= newest]
     own.sort(key=lambda file: (file.completed, file.name.instant, file.name.version, file.name.name))
     return FileSlice(
         partition=group[0].partition,
@@ -100,10 +105,11 @@ def _latest_slice(group: list[DataFile], facts: CommitFacts, *, by_name: bool) -
         base_instant=newest or min((file.name.instant for file in own), default=""),
         base_file=base.name.name if base else None,
         base_file_bytes=base.size_bytes if base else 0,
-        log_files=tuple(_log_file(file, facts) for file in own),
+        log_files=tuple(_log_file(file, facts, unknown=(None, not by_name)) for file in own),
     )
 
 
-def _log_file(file: DataFile, facts: CommitFacts) -> LogFile:
-    event_time_ms, deletes = facts.get((file.name.instant, file.partition, file.name.file_id), (None, False))
+def _log_file(file: DataFile, facts: CommitFacts, unknown: tuple[None, bool]) -> LogFile:
+    """The log file with its commit's facts; one that no commit speaks of may hold deletes."""
+    event_time_ms, deletes = facts.get((file.name.instant, file.partition, file.name.file_id), unknown)
     return LogFile(file.name.name, file.size_bytes, file.name.instant, file.completed, event_time_ms, deletes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi_archive import Archive
 from etc_policy.adapters.hudi_layout import InstantFile, local_path, parse_properties, timeline_folder
-from etc_policy.adapters.hudi_slices import CommitFacts, build_slices, list_files
+from etc_policy.adapters.hudi_slices import CommitFacts, DataFile, build_slices, list_files
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
     all_times,
@@ -55,6 +55,8 @@ class FileTableReader:
                 return _read_state(base, properties, event_time)
             except FileNotFoundError:
                 continue
+            except OSError as error:
+                raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
         raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
 
 
@@ -85,12 +87,15 @@ def _read_state(base: Path, properties: Mapping[str, str], event_time: EventTime
     metadata = {f.requested: timeline.metadata(f) for f in map(timeline.latest, timeline.files) if _is_write(f)}
     column_type = _column_type(event_time.column, metadata, base)
     files = list_files(base, timeline, _completion(timeline, archive))
-    archived = frozenset(file.name.instant for file in files if file.name.is_log) - timeline.files.keys()
-    facts = commit_facts(
-        {**archive.commit_metadata(archived), **metadata},
-        trusted=_tracked(event_time, column_type),
-        hides_deletes=_hides_deletes(properties),
-    )
+    if timeline.layout >= 2:
+        archived = frozenset(file.name.instant for file in files if file.name.is_log) - timeline.files.keys()
+        facts = commit_facts(
+            {**archive.commit_metadata(archived), **metadata},
+            trusted=_tracked(event_time, column_type),
+            hides_deletes=_hides_deletes(properties),
+        )
+    else:
+        facts = slice_facts(metadata, files, timeline.first_active or "", hides_deletes=_hides_deletes(properties))
     return TableState(
         base_path=str(base),
         table_name=properties.get("hoodie.table.name", base.name),
@@ -103,10 +108,9 @@ def _read_state(base: Path, properties: Mapping[str, str], event_time: EventTime
         event_time_type=column_type,
         instants=timeline.instants(),
         metadata_instants=_metadata_instants(base),
-        # On layout 1 the instant in a log file's name is its base file's, so no commit's facts can be matched to it.
-        slices=build_slices(files, facts if timeline.layout >= 2 else {}, by_name=timeline.layout < 2),
+        slices=build_slices(files, facts, by_name=timeline.layout < 2),
         earliest_commit_to_retain=_retained(timeline),
-        last_compaction=_last_compaction(timeline, metadata) or archive.last_compaction(),
+        last_compaction=_last_compaction(timeline, metadata, archive),
         own_pending=_own_pending(timeline),
         living_writers=_living_writers(base, timeline),
     )
@@ -154,6 +158,26 @@ def commit_facts(
             before, had_deletes = facts.get(key, (value, False))
             lowest = None if before is None or value is None else min(before, value)
             facts[key] = (lowest, had_deletes or deletes)
+    return facts
+
+
+def slice_facts(
+    metadata: Mapping[str, Mapping[str, Any]], files: Iterable[DataFile], first_active: str, *, hides_deletes: bool
+) -> CommitFacts:
+    """On layout 1, per (base instant, file group): whether its log files may hold deletes; never an event time.
+
+    There a log file is named by its base file's instant, so no commit's event times can be matched to it. Commits on a
+    slice that is older than the active timeline may be archived, and are not known.
+    """
+    facts: dict[tuple[str, str, str], tuple[int | None, bool]] = {
+        (file.name.instant, file.partition, file.name.file_id): (None, True)
+        for file in files
+        if file.name.is_log and (hides_deletes or file.name.instant < first_active)
+    }
+    for commit in metadata.values():
+        for partition, stat in write_stats(commit):
+            if stat.get("numDeletes"):
+                facts[stat.get("prevCommit") or "", partition, stat.get("fileId") or ""] = (None, True)
     return facts
 
 
@@ -213,16 +237,21 @@ def _retained(timeline: Timeline) -> str | None:
     return (timeline.metadata(last).get("earliestCommitToRetain") or None) if last else None
 
 
-def _last_compaction(timeline: Timeline, metadata: Mapping[str, Mapping[str, Any]]) -> CompactionRecord | None:
-    """The last completed compaction with a threshold, told by its commit or, if stock Hudi ran it, by its plan."""
-    for requested in sorted(metadata, reverse=True):
+def _last_compaction(
+    timeline: Timeline, metadata: Mapping[str, Mapping[str, Any]], archive: Archive
+) -> CompactionRecord | None:
+    """The compaction with a threshold that completed last, told by its commit or, if stock Hudi ran it, by its plan.
+
+    Cuts may complete in another order than their instants. The archive is asked only when the active timeline has none.
+    """
+    records = []
+    for requested, commit in metadata.items():
         if timeline.latest(requested).action == "commit":
             plan = timeline.plan_of(requested) or {}
-            extra = {**(plan.get("extraMetadata") or {}), **(metadata[requested].get("extraMetadata") or {})}
-            record = compaction_record(requested, timeline.completions[requested], extra)
-            if record is not None:
-                return record
-    return None
+            extra = {**(plan.get("extraMetadata") or {}), **(commit.get("extraMetadata") or {})}
+            records.append(compaction_record(requested, timeline.completions[requested], extra))
+    found = [record for record in records if record is not None]
+    return max(found, key=lambda record: record.completed) if found else archive.last_compaction()
 
 
 def _living_writers(base: Path, timeline: Timeline) -> frozenset[str]:

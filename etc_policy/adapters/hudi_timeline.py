@@ -90,6 +90,12 @@ class Timeline:
 
 def read_timeline(folder: Path, layout: int) -> Timeline:
     """The timeline in a folder, as listed now."""
+    if not folder.is_dir():
+        raise TableError(
+            "ETC208",
+            f"there is no timeline at `{folder}`",
+            hint="the table is not complete, or its version is not known",
+        )
     files: dict[str, list[InstantFile]] = defaultdict(list)
     for name in os.listdir(folder):  # noqa: PTH208 - names are enough
         parsed = parse_instant_file(name, layout)
@@ -168,9 +174,13 @@ def _linked_zone() -> str:
 
 
 def _fixed_zone() -> str:
-    offset = datetime.now().astimezone().utcoffset()
-    hours = int(offset.total_seconds() // 3600) if offset else 0
-    return "UTC" if hours == 0 else f"Etc/GMT{-hours:+d}"
+    """UTC where this machine keeps it without naming a zone; an offset alone would not tell summer time."""
+    if datetime.now().astimezone().utcoffset():
+        hint = "set TZ to the zone of the table's writers, such as TZ=Europe/Berlin"
+        raise TableError(
+            "ETC214", "the table's instants are in local time, and this machine does not name its zone", hint=hint
+        )
+    return "UTC"
 
 
 def fingerprint(properties: Mapping[str, str]) -> str:

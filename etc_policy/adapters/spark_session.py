@@ -17,12 +17,13 @@ DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
 
+#: On one machine nothing listens on the network.
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
 _DEFAULTS = {
     "spark.master": "local[2]",
     "spark.app.name": "etc",
     "spark.driver.memory": "2g",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
@@ -49,7 +50,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
     trust_store = use_java()
     from pyspark.sql import SparkSession
 
-    confs = {**_DEFAULTS, **_bundle(), **_driver_options(trust_store), **(options or {})}
+    confs = _confs(options or {}, trust_store)
     builder = SparkSession.builder
     for key, value in confs.items():
         builder = builder.config(key, value)
@@ -62,6 +63,16 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
         raise EngineError("ETC303", "Spark did not start", hint=hint, cause=cause) from error
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     return session
+
+
+def _confs(given: Mapping[str, str], trust_store: str | None) -> dict[str, str]:
+    """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
+    confs = {**_DEFAULTS, **_driver_options(trust_store)}
+    if given.get("spark.master", confs["spark.master"]).startswith("local"):
+        confs |= _LOCAL
+    if not {"spark.jars", "spark.jars.packages"} & set(given):
+        confs |= _bundle()
+    return {**confs, **given}
 
 
 @contextmanager

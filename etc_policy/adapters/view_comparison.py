@@ -28,13 +28,14 @@ def prepare_views(spark: Any, rt: Any, ro: Any, check: DataCheck) -> tuple[Any, 
     if not set(_META) <= set(rt.columns) & set(ro.columns):
         raise _no_meta_columns()
     source, event_ms = event_time_ms(rt.schema, check.policy.event_time)
+    late = F.col(_LATE) | (F.col("_hoodie_commit_time") > check.seen_until)
     rt_columns = {
         "event_ms": event_ms,
         "source_time": source.cast("string"),
-        "late": F.col(_LATE),
+        "late": late,
         "rt_values": _values(rt.schema),
     }
-    ro_columns = {"newer": F.col(_LATE), "open": F.col(_OPEN), "ro_values": _values(ro.schema)}
+    ro_columns = {"newer": late, "open": F.col(_OPEN), "ro_values": _values(ro.schema)}
     rt = _flag(spark, rt, F.col("_hoodie_commit_time"), check.late_commits, _LATE)
     ro = _flag(spark, ro, F.col("_hoodie_commit_time"), check.late_commits, _LATE)
     ro = _flag(spark, ro, F.substring_index("_hoodie_file_name", "_", 1), check.open_file_ids, _OPEN)

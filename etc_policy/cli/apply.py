@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.applying import Applier
+from etc_policy.cli.applying import Applier, require_suites
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
@@ -23,7 +23,7 @@ from etc_policy.plan.formats import count_of
 from etc_policy.plan.stages import Plan
 from etc_policy.publish.report import render_results
 from etc_policy.publish.results import RunResults
-from etc_policy.wiring import clock_ms, resolve_table
+from etc_policy.wiring import clock_ms
 
 
 @click.command(
@@ -60,7 +60,8 @@ def command(
     environment = open_environment(project_dir, target_dir, confs)
     applier = Applier(environment, clock_ms() if at_ms is None else at_ms)
     try:
-        plan_id = _apply(applier, plan_file, select_policies(manifest, select), yes=yes, quiet=output == "json")
+        selected = select_policies(manifest, select)
+        plan_id = _apply(applier, plan_file, manifest.policies, selected, yes=yes, quiet=output == "json" and yes)
     finally:
         environment.close()
     results = RunResults(plan_id=plan_id, tables=tuple(applier.results))
@@ -75,19 +76,29 @@ def command(
 
 
 def _apply(
-    applier: Applier, plan_file: Path | None, policies: tuple[Policy, ...], *, yes: bool, quiet: bool
+    applier: Applier,
+    plan_file: Path | None,
+    known: tuple[Policy, ...],
+    policies: tuple[Policy, ...],
+    *,
+    yes: bool,
+    quiet: bool,
 ) -> str | None:
-    """Finish what is pending, then carry out the saved plan or a new one; returns the plan's id."""
+    """Finish what is pending, then carry out the saved plan or a new one; returns the plan's id.
+
+    `known` are the project's policies, `policies` those that were selected.
+    """
     environment = applier.environment
     saved = load_plan(plan_file) if plan_file else None
     if saved is not None and plan_file is not None:
-        policies = tuple(match_policies(saved, policies, plan_file).values())
+        wanted = {policy.name for policy in policies}
+        policies = tuple(p for p in match_policies(saved, known, plan_file).values() if p.name in wanted)
     elif not yes and not sys.stdin.isatty():
         hint = "add `--yes`, or save a plan with `etc plan --out FILE` and apply that file"
         raise UsageError("ETC604", "cannot ask: standard input is not a terminal", hint=hint)
     applier.git_sha = environment.git_sha()
-    located = [resolve_table(environment, policy) for policy in policies]
-    ready = [policy for policy in located if applier.finish_pending(policy)]
+    require_suites(environment, policies)
+    ready = [policy for policy in applier.locate(policies) if applier.finish_pending(policy)]
     plan = saved or plan_tables(environment, ready, applier.now_ms, read_stats=True)
     if saved is None and not _confirmed(plan, yes=yes, quiet=quiet):
         return plan.plan_id

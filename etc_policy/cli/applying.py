@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.cli.moments import iso_time
 from etc_policy.cli.planning import require_same_table
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
-from etc_policy.errors import EngineError, EtcError, ExitCode, StalePlanError
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import watermark
 from etc_policy.publish.results import TableResult, table_result
 from etc_policy.verify.ports import ExpectationResult, Verification
-from etc_policy.verify.prover import Claim, verify_table
+from etc_policy.verify.prover import Claim, claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import Environment, clock_ms, resolve_table
 
 _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
 
@@ -32,6 +34,16 @@ class Applier:
     git_sha: str | None = None
     results: list[TableResult] = field(default_factory=list)
     errors: list[EtcError] = field(default_factory=list)
+
+    def locate(self, policies: Iterable[Policy]) -> list[Policy]:
+        """The policies with their tables as base paths, less those whose table the catalog does not know."""
+        located = []
+        for policy in policies:
+            try:
+                located.append(resolve_table(self.environment, policy))
+            except EtcError as error:
+                self._fail(policy, error, clock_ms())
+        return located
 
     def finish_pending(self, policy: Policy) -> bool:
         """Finish what a killed run left on a table; false when that failed and the table should be left alone."""
@@ -60,25 +72,26 @@ class Applier:
         return [_EXIT_CODES[status] for status in verdicts if status in _EXIT_CODES]
 
     def _add(self, policy: Policy, outcome: Outcome, started_ms: int) -> None:
+        """Book what was done, then verify: an error of the verification never makes a done compaction undone."""
+        done_ms = clock_ms()
         measured, verification = None, None
-        compacted_ms = clock_ms()
         if outcome.status != "refused":
-            state = self.environment.read_state(policy, read_stats=True)
-            measured = _measured(policy, state)
-            claim = Claim(outcome.threshold_ms or 0, outcome.seen_until or "")
             level: VerifyLevel = "metadata" if outcome.status == "nothing_due" else policy.verify.level
-            self.environment.progress(f"{policy.name}: verifying ({level})")
-            verification = verify(self.environment, policy, state, claim, self.now_ms, level)
-        self.results.append(
-            table_result(
-                outcome,
-                started_at=iso_time(started_ms),
-                completed_at=iso_time(clock_ms()),
-                seconds=(compacted_ms - started_ms) / 1000,
-                watermark_measured_ms=measured,
-                verification=verification,
-            )
-        )
+            try:
+                measured, verification = self._verify(policy, outcome, level)
+            except EtcError as error:
+                self.errors.append(error)
+                verification = broken_verification(level, outcome.threshold_ms, error)
+        self._book(outcome, started_ms, done_ms, measured, verification)
+
+    def _verify(self, policy: Policy, outcome: Outcome, level: VerifyLevel) -> tuple[int | None, Verification]:
+        state = self.environment.read_state(policy, read_stats=True)
+        if outcome.threshold_ms is None:
+            claim = claim_of(policy, state, self.now_ms)
+        else:
+            claim = Claim(outcome.threshold_ms, outcome.seen_until or state.last_completed or "")
+        self.environment.progress(f"{policy.name}: verifying ({level})")
+        return _measured(policy, state), verify(self.environment, policy, state, claim, self.now_ms, level)
 
     def _fail(self, policy: Policy, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
         self.errors.append(error)
@@ -91,32 +104,61 @@ class Applier:
             instant=table.instant if table else None,
             reason=error.message,
         )
-        now, seconds = iso_time(clock_ms()), (clock_ms() - started_ms) / 1000
+        self._book(outcome, started_ms, clock_ms(), None, None)
+
+    def _book(
+        self, outcome: Outcome, started_ms: int, done_ms: int, measured: int | None, verification: Verification | None
+    ) -> None:
         self.results.append(
             table_result(
                 outcome,
                 started_at=iso_time(started_ms),
-                completed_at=now,
-                seconds=seconds,
-                watermark_measured_ms=None,
-                verification=None,
+                completed_at=iso_time(clock_ms()),
+                seconds=(done_ms - started_ms) / 1000,
+                watermark_measured_ms=measured,
+                verification=verification,
             )
         )
+
+
+def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:
+    """Return if the suite of every policy can be read.
+
+    Raises:
+        PolicyError: some cannot; carries all issues.
+
+    """
+    issues: list[Issue] = []
+    for policy in policies:
+        try:
+            suite_items(environment, policy)
+        except PolicyError as error:
+            issues.extend(error.issues)
+    if issues:
+        raise PolicyError(issues)
+
+
+def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any], ...]:
+    """The expectations of the policy's suite, parameters not yet filled in."""
+    path, text = read_suite(policy.verify.suite, environment.project_dir)
+    return parse_suite(text, path).items
 
 
 def verify(
     environment: Environment, policy: Policy, state: TableState, claim: Claim, now_ms: int, level: VerifyLevel
 ) -> Verification:
     """The verdict over one table; an engine that fails is an `error`, neither success nor failed data."""
-    path, text = read_suite(policy.verify.suite, environment.project_dir)
-    suite = parse_suite(text, path).items
-    verifier = environment.data_verifier if level == "data" else None
+    suite = suite_items(environment, policy)
     try:
-        return verify_table(policy, state, claim, now_ms, suite, verifier)
+        return verify_table(policy, state, claim, now_ms, suite, environment.data_verifier if level == "data" else None)
     except EngineError as error:
-        message = f"{error.message}: {error.cause}" if error.cause else error.message
-        broken = ExpectationResult(expectation="data_can_be_read", status="error", message=message)
-        return Verification(level=level, status="error", threshold_ms=claim.threshold_ms, expectations=(broken,))
+        return broken_verification(level, claim.threshold_ms, error)
+
+
+def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: EtcError) -> Verification:
+    """The verdict where nothing could be checked: an error, neither success nor failed data."""
+    broken = ExpectationResult(expectation="data_can_be_read", status="error", message=str(error))
+    return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
 
 
 def _measured(policy: Policy, state: TableState) -> int | None:

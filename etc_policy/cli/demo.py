@@ -9,17 +9,18 @@ import click
 from etc_policy.cli.applying import Applier
 from etc_policy.cli.moments import iso_time
 from etc_policy.cli.options import debug_option, examples, project_dir_option, select_policies, target_dir_option
-from etc_policy.cli.planning import plan_tables, raise_all, worst
+from etc_policy.cli.planning import place, plan_tables, raise_all, worst
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.declare.templates import read_template
-from etc_policy.errors import ExitCode
+from etc_policy.errors import ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.results import FreshnessReport, RunResults
 from etc_policy.publish.views import render_views
+from etc_policy.wiring import clock_ms
 
 POLICY = "flights_ro"
 POLICY_FILE = "flights.yml"
@@ -46,6 +47,10 @@ def command(project_dir: Path, target_dir: Path) -> int:
     if not policy_path.exists():
         write_text(policy_path, read_template(f"demo/{POLICY_FILE}"))
     (policy,) = select_policies(load_manifest(project_dir), (POLICY,))
+    own_table = project_dir.absolute() / "demo" / "flights"
+    if Path(policy.table) != own_table:
+        message = f"the demo writes only to demo/flights, but policy `{POLICY}` is about `{policy.table}`"
+        raise UsageError("ETC605", message, where=place(policy.source, policy.name))
     environment = open_environment(project_dir, target_dir)
     try:
         demo = environment.demo(policy)
@@ -66,7 +71,7 @@ def command(project_dir: Path, target_dir: Path) -> int:
         heading("4. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
         say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
         heading("5. Freshness, without Spark", f"etc freshness --at {iso_time(demo.now_ms)}")
-        table = table_freshness(policy, environment.read_state(policy), demo.now_ms)
+        table = table_freshness(policy, environment.read_state(policy), demo.now_ms, clock_ms())
         say(render_freshness(FreshnessReport(observed_at=iso_time(demo.now_ms), tables=(table,))))
     finally:
         environment.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from etc_policy.cli.planning import place
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.cli.spark_confs import conf_option
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.report import render_freshness
@@ -29,6 +31,7 @@ from etc_policy.wiring import clock_ms
 )
 @common_options
 @at_option
+@conf_option
 @metadata_only_option
 def command(
     project_dir: Path,
@@ -36,6 +39,7 @@ def command(
     select: tuple[str, ...],
     output: str,
     at_ms: int | None,
+    confs: Mapping[str, str],
     metadata_only: bool,
 ) -> int:
     """How far each table is complete, without Spark.
@@ -51,7 +55,7 @@ def command(
     try:
         for policy in policies:
             try:
-                tables.append(table_freshness(policy, environment.read_state(policy), now_ms))
+                tables.append(table_freshness(policy, environment.read_state(policy), now_ms, clock_ms()))
             except EtcError as error:
                 error.where = error.where or place(policy.source, policy.name)
                 errors.append(error)

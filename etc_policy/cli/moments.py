@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from etc_policy.wiring import clock_ms
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CLOCK_TOLERANCE_MS = 60_000
 
 
 class Moment(click.ParamType[int]):
@@ -19,8 +22,12 @@ class Moment(click.ParamType[int]):
         if isinstance(value, int):
             return value
         text = str(value).strip()
-        if text.lstrip("-").isdigit():
-            return int(text)
+        moment_ms = int(text) if text.isdigit() else self._parse(text, param, ctx)
+        if moment_ms > clock_ms() + _CLOCK_TOLERANCE_MS:
+            self.fail(f"`{text}` lies in the future: nobody knows what will have arrived by then", param, ctx)
+        return moment_ms
+
+    def _parse(self, text: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:

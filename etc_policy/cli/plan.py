@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from etc_policy.cli.planning import plan_tables, raise_all, refusal_errors
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.cli.spark_confs import conf_option
 from etc_policy.errors import ExitCode
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.wiring import clock_ms
@@ -29,6 +31,7 @@ from etc_policy.wiring import clock_ms
 )
 @common_options
 @at_option
+@conf_option
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Save the plan to this file for `etc apply FILE`."
 )
@@ -42,6 +45,7 @@ def command(
     select: tuple[str, ...],
     output: str,
     at_ms: int | None,
+    confs: Mapping[str, str],
     out: Path | None,
     metadata_only: bool,
     read_stats: bool,

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from etc_policy.cli.moments import iso_time
+from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
@@ -140,7 +141,7 @@ def require_same_table(table: TablePlan, policy: Policy) -> None:
         StalePlanError: it is for another one.
 
     """
-    if table.action == "compact" and Path(policy.table.removeprefix("file://")) != Path(table.base_path):
+    if table.action == "compact" and location_identity(policy.table) != location_identity(table.base_path):
         message = (
             f"the plan for `{table.policy}` is for the table at `{table.base_path}`, which is now at `{policy.table}`"
         )

@@ -20,7 +20,9 @@ _COMMENTS = {
     "hoodie.compact.inline": "Compaction is left to `etc apply`.",
     "hoodie.write.track.event.time.watermark": (
         "Records each log file's smallest event time in the commit, for planning without a JVM.\n"
-        "Works for columns of 10-digit seconds or 13-digit milliseconds."
+        "Works for columns of 10-digit seconds or 13-digit milliseconds; other values (times before September 2001) are\n"
+        "left out silently, also from the smallest time of a log file that holds both kinds.\n"
+        "Hudi 1.2.0 fails with it on a MERGE INTO that sets only some columns: switch it off for such a statement."
     ),
     "hoodie.record.merge.mode": "Event times are recorded in this mode only; an existing table keeps the mode it has.",
     "hoodie.logfile.max.size": "Smaller log files make finer cuts.",

@@ -34,10 +34,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """A completed compaction as the timeline tells it."""
+    """A completed compaction as the timeline tells it; `plan_id` is that of the plan it carried out, if it was ours."""
 
     completed: str
     bytes_written: int
+    plan_id: str | None = None
 
 
 class Compactor(Protocol):
@@ -83,6 +84,10 @@ class Lease(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give it back."""
+        ...
+
+    def mark(self, instant: str) -> None:
+        """Note that this process begins to run the compaction at `instant`, for whoever takes the lease next."""
         ...
 
     def wait_for_dead_run(self, instant: str) -> None:

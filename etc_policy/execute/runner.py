@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, StalePlanError
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
-from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
+from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
-from etc_policy.plan.table_state import CompactionRecord, TableState, TableStateReader
+from etc_policy.plan.table_state import TableState, TableStateReader
 
 Progress = Callable[[str], None]
 
@@ -29,7 +30,8 @@ class Runner:
     def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
         """Finish a pending plan of ours that a killed run left; None when there is none.
 
-        A plan whose log files are gone (a rollback took them) is withdrawn instead, and None is returned.
+        A plan whose log files are gone (a rollback took them) or that archiving has passed is withdrawn instead, and
+        None is returned.
 
         Raises:
             RetryableError: the run that left it is still alive.
@@ -45,12 +47,21 @@ class Runner:
             self.progress(f"{policy.name}: a pending plan of an earlier run stands at {state.own_pending}")
             lease.wait_for_dead_run(state.own_pending)
             job = self.files.pending_job(policy, state)
-            missing = self.files.missing_files(job)
-            if missing:
-                self.progress(f"{policy.name}: withdrawn, its log file {missing[0]} is gone (rolled back)")
+            spoiled = self._spoiled(state, job)
+            if spoiled:
+                self.progress(f"{policy.name}: withdrawing it: {spoiled}")
                 self.compactor().withdraw(job)
                 return None
             return self._run(job, lease, "resumed")
+
+    def _spoiled(self, state: TableState, job: Job) -> str | None:
+        """Why a pending plan may not be executed any more; None where it may."""
+        missing = self.files.missing_files(job)
+        if missing:
+            return f"its log file {missing[0]} is gone (rolled back)"
+        if archive_passed(state.instants, job.instant):
+            return "archiving has passed it"
+        return None
 
     def undo(self, policy: Policy, base_path: str) -> Outcome | None:
         """Withdraw a pending plan of ours; None when there is none.
@@ -85,7 +96,7 @@ class Runner:
         with self.lease(table.base_path) as lease:
             state = self.reader.read(table.base_path, policy.event_time)
             done = self.files.commit_summary(table.base_path, table.instant)
-            if done is not None and _is_ours(state.last_compaction, plan_id, table):
+            if done is not None and done.plan_id == plan_id:
                 return replace(_not_run(table), status="already_applied", completed=done.completed)
             job = Job(
                 policy=policy,
@@ -102,18 +113,20 @@ class Runner:
 
     def _publish(self, policy: Policy, table: TablePlan, state: TableState, job: Job) -> None:
         """Publish the plan unless the table changed: looked at before Spark starts, and again under the lock."""
-        _refuse_stale(table, state, published=False)
+        _refuse_stale(policy, table, state, published=False)
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         compactor = self.compactor()
 
         def check(published: bool) -> None:
-            _refuse_stale(table, self.reader.read(table.base_path, policy.event_time), published=published)
+            _refuse_stale(policy, table, self.reader.read(table.base_path, policy.event_time), published=published)
 
         compactor.publish(job, check)
 
     def _run(self, job: Job, lease: Lease, status: TableStatus) -> Outcome:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
         self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
+
+        lease.mark(job.instant)
 
         def fence() -> None:
             lease.require_alive(job.instant)
@@ -125,7 +138,7 @@ class Runner:
         done = self.files.commit_summary(job.base_path, job.instant)
         if done is None:
             raise EngineError("ETC306", f"Hudi reported success, but no completed compaction stands at {job.instant}")
-        record = self.reader.read(job.base_path, job.policy.event_time).last_compaction
+        record = compaction_record(job.instant, done.completed, job.extra_metadata)
         return Outcome(
             policy=job.policy.name,
             base_path=job.base_path,
@@ -139,10 +152,6 @@ class Runner:
             bytes_read=sum(operation.bytes_read for operation in job.operations),
             bytes_written=done.bytes_written,
         )
-
-
-def _is_ours(record: CompactionRecord | None, plan_id: str, table: TablePlan) -> bool:
-    return record is not None and record.plan_id == plan_id and record.instant == table.instant
 
 
 def _not_run(table: TablePlan) -> Outcome:
@@ -160,8 +169,8 @@ def _not_run(table: TablePlan) -> Outcome:
     )
 
 
-def _refuse_stale(table: TablePlan, state: TableState, *, published: bool) -> None:
-    changes = find_stale(table, state, published=published)
+def _refuse_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool) -> None:
+    changes = find_stale(policy, table, state, published=published)
     if changes:
         raise StalePlanError(
             "ETC402",

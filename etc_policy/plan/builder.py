@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.plan.cut import KEEP_MAX_COMMITS, KEEP_MIN_COMMITS, Cut, compacted, find_cut, remaining
+from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, clock_behind, find_refusal, overlapping_writer
 from etc_policy.plan.stages import Action, Operation, SeenState, TablePlan
@@ -93,8 +93,7 @@ def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> tuple[str, tup
         slices=chosen,
         instants=state.instants,
         metadata_instants=state.metadata_instants,
-        keep_min_commits=context.option("hoodie.keep.min.commits", KEEP_MIN_COMMITS),
-        keep_max_commits=context.option("hoodie.keep.max.commits", KEEP_MAX_COMMITS),
+        keep_commits=archive_limits(context.policy.hudi_options),
     )
     return find_cut(cut, add_ms(last, 1))
 
@@ -114,6 +113,7 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], instant: str, not
             "instant": instant,
             "operations": operations,
             "watermark_after_ms": after.value_ms,
+            "watermark_assumed": after.assumed,
             "held_back_by": after.held_back_by,
             "warnings": (*base.warnings, *_space_warning(context.state, instant)),
         }
@@ -158,6 +158,7 @@ def _idle(context: _Context, action: Action, refusal: Refusal | None, notes: tup
         threshold_ms=context.threshold_ms,
         watermark_before_ms=before.value_ms,
         watermark_after_ms=before.value_ms,
+        watermark_assumed=before.assumed,
         held_back_by=before.held_back_by,
         unknown_log_files=unknown,
         seen=_seen(state),

@@ -6,7 +6,7 @@ they are asked again until none of them does: a fixed point that compacts a pref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from etc_policy.plan.instants import add_ms
@@ -32,8 +32,13 @@ class Cut:
     slices: tuple[FileSlice, ...]
     instants: tuple[Instant, ...]
     metadata_instants: frozenset[str]
-    keep_min_commits: int = KEEP_MIN_COMMITS
-    keep_max_commits: int = KEEP_MAX_COMMITS
+    keep_commits: tuple[int, int] = (KEEP_MIN_COMMITS, KEEP_MAX_COMMITS)
+
+
+def archive_limits(hudi_options: Mapping[str, str]) -> tuple[int, int]:
+    """(`hoodie.keep.min.commits`, `hoodie.keep.max.commits`) as the policy declares them, else Hudi's defaults."""
+    minimum = hudi_options.get("hoodie.keep.min.commits", KEEP_MIN_COMMITS)
+    return int(minimum), int(hudi_options.get("hoodie.keep.max.commits", KEEP_MAX_COMMITS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +122,17 @@ def after_archive(cut: Cut, instant: str) -> Raised | None:
         return None
     completed = sorted(i.requested for i in cut.instants if i.action in WRITE_ACTIONS and i.state == "completed")
     floor = active[0]
-    if len(completed) > cut.keep_max_commits - ARCHIVE_MARGIN_COMMITS and len(completed) >= cut.keep_min_commits:
-        floor = max(floor, completed[-cut.keep_min_commits])
+    keep_min, keep_max = cut.keep_commits
+    if len(completed) > keep_max - ARCHIVE_MARGIN_COMMITS and len(completed) >= keep_min:
+        floor = max(floor, completed[-keep_min])
     why = "archiving has reached, or is about to reach, the commits before that"
     return Raised(add_ms(floor, 1), why) if instant <= floor else None
+
+
+def archive_passed(instants: tuple[Instant, ...], instant: str) -> bool:
+    """Whether archiving has passed a pending plan at `instant`: then the plan makes readers lose rows (guard 3)."""
+    writes = [i.requested for i in instants if i.action in WRITE_ACTIONS and i.requested != instant]
+    return instant <= min(writes, default="")
 
 
 def at_a_free_time(cut: Cut, instant: str) -> Raised | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.plan.formats import count_of, format_bytes, format_time, labelled
+from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.stages import UNREAD_VERSION, Operation, Plan, TablePlan
 
 
@@ -38,26 +39,29 @@ def _compaction(table: TablePlan) -> Iterator[str]:
     what = (
         f"{count_of(merged, 'log file')} ({format_bytes(log_bytes)}) of {count_of(len(table.operations), 'file slice')}"
     )
-    yield labelled("compact", f"{what}; {count_of(left, 'log file')} of them stay behind")
-    yield labelled("instant C", f"{table.instant}  between two commits: what completed before it is compacted")
+    yield labelled("compact", f"{what}; {left} of theirs stay behind")
+    cut = "  between two commits: what completed before it is compacted" if table.table_version in CUT_VERSIONS else ""
+    yield labelled("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
     yield labelled("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}")
 
 
 def _watermark(table: TablePlan) -> Iterator[str]:
-    before, after = (_until(value) for value in (table.watermark_before_ms, table.watermark_after_ms))
+    """RO is complete up to the watermark, but no further than T: later events may still be on their way (FACTS 6)."""
+    before, after = (_until(table, value) for value in (table.watermark_before_ms, table.watermark_after_ms))
     if table.action == "compact":
         yield labelled("RO complete", f"until {before}  now")
         yield labelled("", f"until {after}  after")
     else:
         yield labelled("RO complete", f"until {before}")
-    if table.held_back_by:
-        yield labelled("held back by", table.held_back_by)
+    if table.held_back_by and table.watermark_after_ms is not None:
+        assumed = " (assumed from when it was written)" if table.watermark_assumed else ""
+        yield labelled("next", f"{format_time(table.watermark_after_ms + 1)}{assumed}, in {table.held_back_by}")
 
 
-def _until(watermark_ms: int | None) -> str:
-    return "the last commit (no log file is left)" if watermark_ms is None else format_time(watermark_ms)
+def _until(table: TablePlan, watermark_ms: int | None) -> str:
+    return format_time(table.threshold_ms if watermark_ms is None else min(watermark_ms, table.threshold_ms))
 
 
 def _explanation(table: TablePlan) -> Iterator[str]:

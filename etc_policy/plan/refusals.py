@@ -18,6 +18,7 @@ BLOCKING_ACTIONS = {
     "replacecommit": "replace commit",
     "restore": "restore",
     "rollback": "rollback",
+    "indexing": "index build",
 }
 CUT_VERSIONS = (8, 9)
 #: How far a writer's clock may be ahead of ours before it looks like another time zone.
@@ -83,7 +84,9 @@ def clock_behind(state: TableState, now: str) -> Refusal | None:
     last = state.last_completed
     if last is None or parse_instant(last) - parse_instant(now) <= _CLOCK_TOLERANCE:
         return None
-    reason = f"the table's last instant completed at {last}, ahead of this machine's clock ({now} in zone {state.timezone})"
+    reason = (
+        f"the table's last instant completed at {last}, ahead of this machine's clock ({now} in zone {state.timezone})"
+    )
     hint = "if its writers use another time zone, run etc with the environment variable `TZ` set to theirs"
     return Refusal("clock_behind", reason, hint)
 
@@ -91,7 +94,7 @@ def clock_behind(state: TableState, now: str) -> Refusal | None:
 def _finish_hint(action: str, instant: str, base_path: str) -> str:
     if action == "compaction":
         return f"finish it first: `CALL run_compaction(op => 'run', path => '{base_path}', timestamp => {instant})` in Spark SQL"
-    if action in ("clustering", "replacecommit"):
+    if action == "clustering":
         return f"finish it first: `CALL run_clustering(path => '{base_path}', op => 'execute')` in Spark SQL"
     return "plan again when it has completed; a writer that died leaves it to its next run"
 

@@ -39,7 +39,8 @@ class SeenState(Frozen):
 class TablePlan(Frozen):
     """What is to be done to one table, and why.
 
-    `threshold_ms` is T, `instant` is C (FACTS 1). `watermark_*_ms` are None when no log file would hold RO back.
+    `threshold_ms` is T, `instant` is C (FACTS 1). `watermark_*_ms` are None when no log file would hold RO back, and
+    `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times.
     `reason` says why nothing is done; `reason_code` names it for machines; `notes` say how C came about.
     """
 
@@ -55,6 +56,7 @@ class TablePlan(Frozen):
     instant: str | None = None
     watermark_before_ms: int | None = None
     watermark_after_ms: int | None = None
+    watermark_assumed: bool = False
     unknown_log_files: int = 0
     held_back_by: str | None = None
     operations: tuple[Operation, ...] = ()

@@ -5,44 +5,69 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from etc_policy.plan.cut import SERVICE_ACTIONS, Cut, after_archive, at_a_free_time, compacted
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.cut import (
+    SERVICE_ACTIONS,
+    Cut,
+    Guard,
+    after_archive,
+    archive_limits,
+    at_a_free_time,
+    closed_in_both_orders,
+    compacted,
+    no_tombstone_alone,
+)
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, CUT_VERSIONS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 
+#: What must still let C stand where the plan put it; guard 2 has a finer form below, by what the plan had seen.
+_GUARDS: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_archive, at_a_free_time)
 
-def find_stale(table: TablePlan, state: TableState, *, published: bool = False) -> tuple[str, ...]:
-    """What changed since planning that makes the plan wrong; empty when it may be published, or may stay `published`."""
+
+def find_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool = False) -> tuple[str, ...]:
+    """What changed since planning that makes the plan wrong; empty when it may be published, or may stay `published`.
+
+    A published plan that a stock compaction has begun or completed meanwhile is not stale: it is being carried out.
+    """
     if published:
-        own = tuple(i for i in state.instants if i.requested == table.instant and i.state == "requested")
-        state = replace(state, instants=tuple(i for i in state.instants if i not in own))
-    return tuple(_changes(table, state))
+        state = replace(state, instants=tuple(i for i in state.instants if i.requested != table.instant))
+    return tuple(_changes(policy, table, state))
 
 
-def _changes(table: TablePlan, state: TableState) -> Iterator[str]:
+def _changes(policy: Policy, table: TablePlan, state: TableState) -> Iterator[str]:
     instant = table.instant or ""
+    cuttable = state.table_version in CUT_VERSIONS
     if state.properties_fingerprint != table.seen.properties_fingerprint:
         yield "hoodie.properties changed"
     for pending in state.pending:
         if pending.action in BLOCKING_ACTIONS:
             yield f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending"
+        elif not cuttable and pending.action in ("commit", "deltacommit"):
+            yield f"a writer that began at {pending.requested} is in flight, and this table version has no cut"
     for writer in sorted(w for w in state.living_writers if w < instant):
         yield f"a writer that began at {writer}, before the plan's instant, is still in flight"
     yield from _new_instants(table, state, instant)
-    if state.table_version in CUT_VERSIONS:
-        cut = Cut((), state.instants, state.metadata_instants)
-        for guard in (after_archive, at_a_free_time):
-            raised = guard(cut, instant)
-            if raised is not None:
-                yield f"the plan's instant {instant} is no longer free: {raised.why}"
+    if cuttable:
+        yield from _moved(policy, table, state, instant)
     yield from _changed_slices(table, state, instant)
+
+
+def _moved(policy: Policy, table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
+    """The guards that would move C now: what came in since planning may need it elsewhere."""
+    chosen = {(operation.partition, operation.file_id) for operation in table.operations}
+    slices = tuple(file_slice for file_slice in state.slices if (file_slice.partition, file_slice.file_id) in chosen)
+    cut = Cut(slices, state.instants, state.metadata_instants, archive_limits(policy.hudi_options))
+    for guard in _GUARDS:
+        raised = guard(cut, instant)
+        if raised is not None:
+            yield f"the plan's instant {instant} no longer stands: {raised.why}"
 
 
 def _new_instants(table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
     seen, chosen = set(table.seen.instants_completed), {operation.file_id for operation in table.operations}
-    first_seen = min(seen, default="")
     for done in state.instants:
-        if done.state != "completed" or done.requested in seen or done.requested < first_seen:
+        if done.state != "completed" or done.requested in seen:
             continue
         if done.action in SERVICE_ACTIONS and (done.file_ids is None or not chosen.isdisjoint(done.file_ids)):
             yield f"a {done.action} at {done.requested} completed on the chosen file groups"

@@ -5,21 +5,28 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.instants import instant_from_ms, instant_to_ms
+from etc_policy.plan.refusals import clock_behind
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark
 from etc_policy.publish.results import TableFreshness
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 
 
-def table_freshness(policy: Policy, state: TableState, now_ms: int) -> TableFreshness:
-    """One table's freshness at `now_ms`; the lag is that of `complete_until`, not of the last threshold."""
+def table_freshness(policy: Policy, state: TableState, now_ms: int, clock_ms: int) -> TableFreshness:
+    """One table's freshness at `now_ms`; the lag is that of `complete_until`, not of the last threshold.
+
+    Commits that lie in the future of the wall clock were written in another zone: then nothing is known.
+    """
     zone = ZoneInfo(state.timezone)
     files = [log_file for _, log_file in state.log_files]
     mark = watermark(files, policy.data_latency_ms, zone)
     writes = [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
     if not writes and not state.slices:
         return TableFreshness(policy=policy.name, base_path=state.base_path, status="unknown", reason="no commit yet")
+    refusal = clock_behind(state, instant_from_ms(clock_ms, zone))
+    if refusal is not None:
+        return unreadable(policy, refusal.reason)
     until = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
     lag_ms = completeness_lag_ms(now_ms, until)
     return TableFreshness(
@@ -29,6 +36,7 @@ def table_freshness(policy: Policy, state: TableState, now_ms: int) -> TableFres
         complete_until_ms=until,
         lag_seconds=None if lag_ms is None else lag_ms / 1000,
         watermark_ms=mark.value_ms,
+        watermark_assumed=mark.assumed,
         threshold_ms=state.last_compaction.threshold_ms if state.last_compaction else None,
         held_back_by=mark.held_back_by,
         last_commit_age_seconds=(now_ms - instant_to_ms(max(writes), zone)) / 1000 if writes else None,

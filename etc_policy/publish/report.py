@@ -48,10 +48,11 @@ def _result(table: TableResult) -> Iterator[str]:
         yield labelled("instant C", str(table.instant))
     if table.threshold_ms is not None:
         yield labelled("threshold T", format_time(table.threshold_ms))
-    if table.watermark_measured_ms is not None:
-        as_planned = table.watermark_measured_ms == table.watermark_predicted_ms
-        suffix = "  as planned" if as_planned else ""
-        yield labelled("RO complete", f"until {format_time(table.watermark_measured_ms)}{suffix}")
+    if table.verification is not None and table.threshold_ms is not None:
+        measured = table.watermark_measured_ms
+        until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
+        as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
+        yield labelled("RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''}")
     if table.verification is not None:
         yield from render_verification(table.verification)
 
@@ -106,12 +107,13 @@ def _freshness(table: TableFreshness) -> Iterator[str]:
     if table.threshold_ms is not None:
         yield labelled("threshold T", f"{format_time(table.threshold_ms)} (last compaction of ours)")
     if table.remaining_log_files:
-        size = format_bytes(table.remaining_log_bytes)
-        slices = count_of(table.remaining_file_slices, "file slice")
+        size = format_bytes(table.remaining_log_bytes or 0)
+        slices = count_of(table.remaining_file_slices or 0, "file slice")
         yield labelled("not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}")
     if table.unknown_log_files:
         yield labelled("unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time")
-    if table.held_back_by:
-        yield labelled("held back by", table.held_back_by)
+    if table.held_back_by and table.watermark_ms is not None:
+        assumed = " (assumed from when it was written)" if table.watermark_assumed else ""
+        yield labelled("next", f"{format_time(table.watermark_ms + 1)}{assumed}, in {table.held_back_by}")
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
         yield labelled("last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago")

@@ -66,13 +66,14 @@ class TableFreshness(Frozen):
     complete_until_ms: int | None = None
     lag_seconds: float | None = None
     watermark_ms: int | None = None
+    watermark_assumed: bool = False
     threshold_ms: int | None = None
     held_back_by: str | None = None
     last_commit_age_seconds: float | None = None
-    remaining_log_files: int = 0
-    remaining_log_bytes: int = 0
-    remaining_file_slices: int = 0
-    unknown_log_files: int = 0
+    remaining_log_files: int | None = None
+    remaining_log_bytes: int | None = None
+    remaining_file_slices: int | None = None
+    unknown_log_files: int | None = None
 
 
 class FreshnessReport(Frozen):

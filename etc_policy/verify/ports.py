@@ -37,7 +37,8 @@ class DataCheck:
     """Everything a data verification needs, taken from the table's metadata and not from the run.
 
     `pinned_instant` is the completion time at which both views are read. `late_commits` are requested instants of
-    commits that completed after the plan was made. `open_file_ids` are file groups that still have log files.
+    commits that completed after the plan was made, and whatever was requested after `seen_until` is late too (such
+    commits may be archived by now). `open_file_ids` are file groups that still have log files.
     """
 
     policy: Policy
@@ -50,6 +51,7 @@ class DataCheck:
     record_key_fields: tuple[str, ...]
     partition_fields: tuple[str, ...]
     late_commits: frozenset[str]
+    seen_until: str
     open_file_ids: frozenset[str]
 
 

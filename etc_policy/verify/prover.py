@@ -92,6 +92,7 @@ def verify_table(
         late_commits=frozenset(
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
         ),
+        seen_until=claim.seen_until,
         open_file_ids=frozenset(file_slice.file_id for file_slice in state.slices if file_slice.log_files),
     )
     late_rows, results = data_verifier().check(request)

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from etc_policy.adapters.hudi_table import FileTableReader
-from etc_policy.compile.manifest import EventTime
+from etc_policy.cli.applying import Applier
+from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.verify.prover import Claim, prove_from_metadata
+from etc_policy.wiring import Environment
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, WRITER, partition_of
 
@@ -27,6 +29,7 @@ NESTED = {
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.ComplexKeyGenerator",
     "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.datasource.write.partitionpath.urlencode": "true",
+    **NO_MDT,
 }
 BUCKETS = {
     "hoodie.table.type": "MERGE_ON_READ",
@@ -39,7 +42,7 @@ NON_BLOCKING = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
     "hoodie.clean.failed.writes.policy": "LAZY",
 }
-LOG_ONLY = {**BUCKETS, **NON_BLOCKING}
+LOG_ONLY = {**BUCKETS, **NON_BLOCKING, **NO_MDT}
 MOVING = {
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.index.type": "RECORD_INDEX",
@@ -51,7 +54,7 @@ ARCHIVING = {
     "hoodie.keep.min.commits": "3",
     "hoodie.keep.max.commits": "4",
     "hoodie.clean.commits.retained": "1",
-    "hoodie.metadata.compact.max.delta.commits": "3",
+    **NO_MDT,
 }
 
 
@@ -213,7 +216,7 @@ def test_log_only_slices_with_the_same_file_id_in_every_partition(kind):
     left = {operation.partition for operation in table.holds(left=True).operations if operation.log_files_remaining}
     assert left == {"b", "c"}
     table.writes_on()
-    table.options = BUCKETS
+    table.options = {**BUCKETS, **NO_MDT}
     table.send([table.row(2, "", 0)], "delete_partition", **{"hoodie.datasource.write.partitions.to.delete": "c"})
     table.rows = {key: row for key, row in table.rows.items() if partition_of(key) != "c"}
     assert {file_slice.partition for file_slice in table.state().slices} == {"a", "b"}
@@ -228,11 +231,24 @@ def test_timestamps_from_column_statistics_or_not_at_all(kind):
     table = kind(schema=schema, unit=None, to_time=to_time, read_stats=True)
     table.history()
     table.holds(left=True)
+    assert command_verifies(table) == ("nothing_due", "pass")
     table.writes_on()
     table.read_stats = False
     assert table.settled_plan().tables[0].unknown_log_files == len(list(table.state().log_files))
     table.holds(left=False)
     assert not list(table.state().log_files)
+
+
+def command_verifies(table):
+    """What `etc apply` says of the table: status of the run and of the verification, which needs the statistics too."""
+    environment = Environment(table.base.parent, lambda _: None)
+    environment.__dict__["spark"] = table.spark
+    policy = table.policy.model_copy(update={"verify": Verify(level="metadata")})
+    plan = table.settled_plan()
+    applier = Applier(environment, EPOCH_MS + T * 1000 + policy.data_latency_ms)
+    applier.apply(policy, plan.tables[0], plan.plan_id)
+    (result,) = applier.results
+    return result.status, result.verification.status
 
 
 def test_dates_from_column_statistics(kind):
@@ -246,9 +262,10 @@ def test_dates_from_column_statistics(kind):
 def test_a_record_that_moves_between_partitions(kind):
     table = kind(index="global_record_index", options=MOVING, to_row=lambda *row: (row[0], where[row[0]], *row[1:]))
     where = {key: partition_of(key) for key in range(9)}
-    table.history()
+    table.write(*((key, "v0", key) for key in range(9)))
+    table.write((1, "v1", 100), (3, "v1", 600))
     where[1] = "c"
-    table.write((1, "moved", 610), (5, "v4", 700))
+    table.write((1, "moved", 110), (5, "v2", 700))
     table.holds()
     table.writes_on()
 
@@ -268,7 +285,7 @@ def test_version_6_by_whole_slices(kind):
 
 
 def test_rollback_and_a_killed_writer_in_the_history(kind):
-    table = kind()
+    table = kind(options=NO_MDT)
     table.history()
     kept = dict(table.rows)
     table.write((1, "gone", 160), (6, "gone", 161))
@@ -288,7 +305,7 @@ def test_rollback_and_a_killed_writer_in_the_history(kind):
 
 @pytest.mark.parametrize("committed_to_mdt", [False, True])
 def test_rollback_of_a_commit_in_our_pending_plan(kind, committed_to_mdt):
-    table = kind()
+    table = kind(options={} if committed_to_mdt else NO_MDT)
     table.write(*((key, "v0", key) for key in range(9)))
     table.write((1, "v1", 100), (3, "v1", 101))
     kept = dict(table.rows)
@@ -335,29 +352,28 @@ def test_stock_compaction_and_clustering_go_first(kind):
 def test_archived_timeline(kind):
     table = kind(options=ARCHIVING)
     table.write(*((key, "v0", key) for key in range(9)))
-    for cycle in range(3):
+    for cycle in range(2):
         start = 100 * cycle
         table.write((cycle, f"a{cycle}", start + 11), (cycle + 1, f"a{cycle}", start + 12))
         table.write((cycle, f"b{cycle}", start + 60), (cycle + 2, f"b{cycle}", start + 61))
         table.holds(start + 30)
-    for number in range(5):
+    for number in range(4):
         table.write((number, "later", 900 + number))
     state = table.state()
     assert "commit" not in {instant.action for instant in state.instants}
-    assert state.last_compaction.threshold_ms == EPOCH_MS + 230_000
-    table.check_rt()
+    assert state.last_compaction.threshold_ms == EPOCH_MS + 130_000
     table.holds(901)
 
 
 def test_deletes_of_every_sort(kind):
-    table = kind(schema="id int, p string, v string, ts long, _hoodie_is_deleted boolean")
+    table = kind(options=NO_MDT, schema="id int, p string, v string, ts long, _hoodie_is_deleted boolean")
     table.to_row = lambda key, value, at: (key, partition_of(key), value, at, value == "")
     table.write(*((key, "v0", key) for key in range(9)))
     table.write((1, "v1", 500), (2, "", 501), (3, "v1", 100), (0, "", 50))
     table.write((4, "v2", 502))
     table.sql("DELETE FROM kind WHERE id = 7")
     keys = table.spark.createDataFrame([(6, "a", 0)], "id int, p string, ts long").coalesce(1)
-    settings = {**WRITER, "hoodie.datasource.write.operation": "delete"}
+    settings = {**WRITER, **NO_MDT, "hoodie.datasource.write.operation": "delete"}
     keys.write.format("hudi").options(**settings).mode("append").save(str(table.base))
     for key in (0, 2, 6, 7):
         del table.rows[key]

@@ -40,14 +40,20 @@ def block(kind, content=b"", header=None, version=1, footer=b"\0\0\0\0"):
 
 def avro(values, ts=MICROS, header=None, nullable=True, version=3):
     """An Avro data block of one record per stored value of the event-time column."""
-    parsed = fastavro.parse_schema(json.loads(json.dumps(schema(ts, nullable)).replace('"logicalType"', '"ignored"')))
     content = struct.pack(">ii", version, len(values))
     for number, value in enumerate(values):
-        record = {"id": number, "ts": value, "tags": ["x"] * number, "_hoodie_commit_time": "1", "price": b"12345"}
-        buffer = io.BytesIO()
-        fastavro.schemaless_writer(buffer, parsed, record)
-        content += struct.pack(">i", len(buffer.getvalue())) + buffer.getvalue()
+        bytes_of_record = record(value, ts, nullable, number)
+        content += struct.pack(">i", len(bytes_of_record)) + bytes_of_record
     return block(AVRO, content, {SCHEMA: json.dumps(schema(ts, nullable)), **(header or {})})
+
+
+def record(value, ts, nullable=True, number=1):
+    """A record as Avro bytes, with the value as it is stored."""
+    plain = json.loads(json.dumps(schema(ts, nullable)).replace('"logicalType"', '"ignored"'))
+    buffer = io.BytesIO()
+    row = {"id": number, "ts": value, "tags": ["x"] * number, "_hoodie_commit_time": "1", "price": b"12345"}
+    fastavro.schemaless_writer(buffer, fastavro.parse_schema(plain), row)
+    return buffer.getvalue()
 
 
 def parquet(array, ts=MICROS, header=None, column="ts"):
@@ -62,9 +68,14 @@ def parquet(array, ts=MICROS, header=None, column="ts"):
 
 def deletes(*ordering, ts=MICROS, version=3):
     """A delete block; each delete's ordering value is (place in the union, value)."""
-    items = b"".join(b"\x02\x02k\x02\x02p" + _ordering(*value) for value in ordering)
-    content = zigzag(len(ordering)) + items + zigzag(0) if ordering else zigzag(0)
+    content = delete_list(*ordering)
     return block(DELETE, struct.pack(">ii", version, len(content)) + content, {SCHEMA: json.dumps(schema(ts))})
+
+
+def delete_list(*ordering):
+    """The Avro bytes of the deletes."""
+    items = b"".join(b"\x02\x02k\x02\x02p" + _ordering(*value) for value in ordering)
+    return zigzag(len(ordering)) + items + zigzag(0) if ordering else zigzag(0)
 
 
 def _ordering(place, value=None):

@@ -85,6 +85,7 @@ class Written:
     def stat(self, instant: str) -> dict[str, Any]:
         return {
             "fileId": self.file_id,
+            **({"prevCommit": self.base_instant} if self.base_instant else {}),
             "path": f"{self.partition}/{self.name(instant)}".lstrip("/"),
             "numDeletes": self.deletes,
             "fileSizeInBytes": self.size,

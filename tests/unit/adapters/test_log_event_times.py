@@ -2,8 +2,10 @@
 
 import datetime as dt
 import io
+import json
+import struct
 
-import pyarrow
+import pyarrow  # noqa: TID253 - the cases are Arrow arrays
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -93,6 +95,36 @@ def test_one_block_that_is_not_understood_makes_the_file_unknown(stranger):
     assert read(data) == LogTimes(MS)
 
 
+def test_lengths_that_do_not_agree_make_the_file_unknown():
+    header = {log.SCHEMA: json.dumps(log.schema())}
+    record = log.record(US, log.MICROS)
+    head, length = struct.pack(">ii", 3, 1), struct.pack(">i", len(record))
+    longer = struct.pack(">i", len(record) + 1)
+    assert read(block(log.AVRO, head + length + record, header)) == LogTimes(MS)
+    assert read(block(log.AVRO, head + longer + record + b"x", header)) == UNKNOWN
+    assert read(block(log.AVRO, head + length + record + length + record, header)) == UNKNOWN
+    assert read(block(log.AVRO, struct.pack(">ii", 3, 2) + length + record, header)) == UNKNOWN
+    delete = log.delete_list((log.LONG, US))
+    for stated, rest, expected in ((0, b"", MS), (1, b"x", None), (0, b"x", None), (-1, b"", None)):
+        content = struct.pack(">ii", 3, len(delete) + stated) + delete + rest
+        assert read(block(log.DELETE, content, header)) == LogTimes(expected)
+
+
+def test_a_frame_that_is_not_whole_makes_the_file_unknown():
+    data = avro([US])
+    assert read(data, size=len(data) - 1) == UNKNOWN
+    assert read(data + avro([US]).replace(b"#HUDI#", b"#hudi#")) == UNKNOWN
+    assert read(data[:-8] + struct.pack(">q", len(data) - 1)) == UNKNOWN
+    assert read(block(log.AVRO)[:-8] + b"????????") == UNKNOWN
+    longer = struct.pack(">q", len(data) - 14 + 1)
+    assert read(data[:6] + longer + data[14:-8] + b"\0" + struct.pack(">q", len(data) - 8 + 1)) == UNKNOWN
+
+
+def test_a_union_of_several_types_is_unknown():
+    assert read(avro([US], ["null", "long", "string"], nullable=False), None, unit="us") == UNKNOWN
+    assert read(avro([US], ["long", "null"], nullable=False), None, unit="us") == LogTimes(MS)
+
+
 def test_blocks_without_rows_tell_nothing():
     compacted = avro([US], header={4: "20260101000000000,20260101000001000"})
     assert read(block(log.COMMAND) + compacted + block(log.CDC, b"anything")) == LogTimes(MS)
@@ -115,6 +147,7 @@ def test_blocks_without_rows_tell_nothing():
         (("version", "ts"), log.MICROS, (log.ARRAY, [(log.INT, 0), (log.LONG, US - 1)]), MS - 1),
         (("ts", "version"), log.MICROS, (log.ARRAY, [(log.INT, 0), (log.LONG, US - 1)]), None),
         (("version", "ts"), log.MICROS, (log.ARRAY, [(log.LONG, US)]), None),
+        (("version", "ts"), log.MICROS, (log.ARRAY, [(log.INT, 0), (log.LONG, US), (log.INT, 0)]), None),
         (("version", "ts"), log.MICROS, (log.INT, 0), None),
     ],
 )  # fmt: skip

@@ -1,0 +1,40 @@
+"""Plan and freshness know the event times of log files that only the files themselves tell, unless told not to look."""
+
+import json
+
+import pytest
+
+from tests.unit.adapters.log_file import avro
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+
+MS = 1_711_846_800_123
+
+
+@pytest.fixture
+def table(project):
+    """The table of `orders_ro`, whose commits tell no event times."""
+    data = avro([MS, MS + 5], "long")
+    folder = TableFolder(project / "lake" / "orders")
+    folder.commit(at("00:00:00"), at("00:00:01"), base("f"))
+    folder.commit(at("00:02:00"), at("00:02:01"), log("f", size=len(data)))
+    (folder.base / "p" / log("f").name(at("00:02:00"))).write_bytes(data)
+    return folder
+
+
+def test_plan(etc, project, table):
+    arguments = ("plan", "--select", "orders_ro", "--output", "json")
+    (known,) = json.loads(etc(*arguments)[1])["tables"]
+    assert (known["unknown_log_files"], known["watermark_before_ms"], known["warnings"]) == (0, MS - 1, [])
+    assert list((project / "target" / "cache").iterdir())
+    (unknown,) = json.loads(etc(*arguments, "--metadata-only")[1])["tables"]
+    assert unknown["unknown_log_files"] == 1
+    assert unknown["warnings"]
+
+
+def test_freshness(etc, table):
+    arguments = ("freshness", "--select", "orders_ro", "--output", "json")
+    (known,) = json.loads(etc(*arguments)[1])["tables"]
+    (assumed,) = json.loads(etc(*arguments, "--metadata-only")[1])["tables"]
+    assert (known["complete_until_ms"], known["unknown_log_files"]) == (MS - 1, 0)
+    assert assumed["unknown_log_files"] == 1
+    assert assumed["complete_until_ms"] > MS
