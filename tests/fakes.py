@@ -10,7 +10,7 @@ from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import CommitSummary, Job, Lease
 from etc_policy.execute.runner import Runner
-from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import Instant, TableState
 
@@ -28,6 +28,7 @@ class MemoryTable:
     plans: dict[str, tuple[tuple[Operation, ...], Mapping[str, str]]] = field(default_factory=dict)
     commits: dict[str, CommitSummary] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    mark: str | None = None
 
     def runner(self, lease: Callable[[str], Lease] | None = None, compactor: MemoryCompactor | None = None) -> Runner:
         """A runner over this table."""
@@ -53,7 +54,7 @@ class MemoryTable:
         done = Instant(instant, "commit", "completed", completed, frozenset())
         record = compaction_record(instant, completed, extra) or self.state.last_compaction
         self.state = replace(self.state, instants=(*rest, done), own_pending=None, last_compaction=record)
-        self.commits[instant] = CommitSummary(completed, bytes_written)
+        self.commits[instant] = CommitSummary(completed, bytes_written, extra.get(PLAN_ID))
 
     def take_plan(self, instant: str) -> None:
         """The pending plan is gone."""
@@ -146,6 +147,10 @@ class MemoryLease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.table.calls.append("give back")
+
+    def mark(self, instant: str) -> None:
+        self.table.calls.append("mark")
+        self.table.mark = instant
 
     def wait_for_dead_run(self, instant: str) -> None:
         self.table.calls.append("wait")

@@ -22,7 +22,7 @@ EVENT_ZERO_MS = 1_798_759_800_000
 INDEXES = (None, "simple", "bloom", "bucket", "record_index", None)
 #: Instants are wall-clock times of the table's zone: how far that is ahead of UTC.
 ZONES = (("UTC", 0), ("UTC", 0), ("UTC", 0), ("Asia/Kolkata", 19_800_000), ("America/Bogota", -18_000_000))
-SERVICES = ("compaction", "logcompaction", "clustering", "restore")
+SERVICES = ("compaction", "logcompaction", "clustering", "restore", "indexing")
 
 
 class Choices:

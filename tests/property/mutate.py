@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
@@ -34,6 +34,7 @@ def without_guard(name: str) -> Broken:
 
 def with_facts(**changed: Any) -> Broken:
     """The planner whose guards see other facts."""
+    assert changed.keys() <= {known.name for known in fields(cut.Cut)}, changed
     real = cut.find_cut
     return lambda: patch.object(builder, "find_cut", lambda facts, start: real(replace(facts, **changed), start))
 
@@ -103,7 +104,7 @@ MUTATIONS: dict[str, Broken] = {
     "closure in both orders": without_guard("closed_in_both_orders"),
     "C after services that touched the slices": without_guard("after_services"),
     "C after the first active commit": without_guard("after_archive"),
-    "C after what archiving is about to take": with_facts(keep_max_commits=10**6),
+    "C after what archiving is about to take": with_facts(keep_commits=(1, 10**6)),
     "C at no other instant's time": without_guard("at_a_free_time"),
     "C at no instant's time of the MDT": with_facts(metadata_instants=frozenset()),
     "instants are times, not numbers": numbers_not_times,

@@ -81,6 +81,22 @@ class TestLastCompaction:
         table.compaction(at("10:00:40"), at("10:00:50"), base("f1"))
         assert read(table).last_compaction.instant == at("10:00:06")
 
+    def test_the_one_that_completed_last_counts_and_not_the_highest_instant(self, table):
+        """A cut may stand below an earlier one of another slice."""
+        table.compaction(at("10:00:06"), at("10:00:50"), base("f1"), extra=OURS)
+        table.compaction(at("10:00:20"), at("10:00:30"), base("f2"), extra={**OURS, THRESHOLD: "2000"})
+        record = read(table).last_compaction
+        assert (record.instant, record.completed, record.threshold_ms) == (at("10:00:06"), at("10:00:50"), 1000)
+
+    def test_in_the_archive_too(self, table):
+        table.archive(
+            archived(at("09:00:06"), at("09:00:50"), extra=OURS, action="commit"),
+            archived(at("09:00:20"), at("09:00:30"), extra={**OURS, THRESHOLD: "2000"}, action="commit"),
+        )
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        record = read(table).last_compaction
+        assert (record.instant, record.completed, record.threshold_ms) == (at("09:00:06"), at("09:00:50"), 1000)
+
     @pytest.mark.parametrize("threshold", ["", "soon", "1.5"])
     def test_a_threshold_that_is_no_number_is_none(self, table, threshold):
         table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra={THRESHOLD: threshold})

@@ -6,11 +6,11 @@ import pytest
 
 from etc_policy.adapters import hudi_files
 from etc_policy.adapters.hudi_files import FileLease, HudiFiles
-from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.adapters.hudi_table import WRITER_HEARTBEAT_TOLERANCE_SECONDS, FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Job
-from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD
 from tests.unit.adapters.table_folder import at, base, log, operation
 
 TS = EventTime(column="ts")
@@ -79,7 +79,16 @@ class TestHudiFiles:
         assert HudiFiles().commit_summary(str(table.base), C) is None
         table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
         done = HudiFiles().commit_summary(str(table.base), C)
-        assert (done.completed, done.bytes_written) == (at("10:00:30"), 200)
+        assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
+
+    @pytest.mark.parametrize(
+        ("extra", "plan_extra"),
+        [({PLAN_ID: "x"}, {}), ({}, {PLAN_ID: "x"}), ({PLAN_ID: "x"}, {PLAN_ID: "y"})],
+    )
+    def test_the_plan_that_a_compaction_carried_out(self, table, extra, plan_extra):
+        """Run by stock Hudi, only the plan file names it; the commit's own metadata win."""
+        table.compaction(C, at("10:00:30"), base("f1"), extra=extra, plan_extra=plan_extra)
+        assert HudiFiles().commit_summary(str(table.base), C).plan_id == "x"
 
 
 class TestLease:
@@ -112,6 +121,12 @@ class TestLease:
         with FileLease(str(table.base)):
             pass
 
+    def test_a_folder_that_cannot_be_written(self, table):
+        (table.meta / ".etc").write_text("a file")
+        with pytest.raises(EngineError, match="cannot write to") as error, FileLease(str(table.base)):
+            pass
+        assert (error.value.code, error.value.exit_code) == ("ETC309", 3)
+
     def test_a_lock_that_a_killed_run_left_is_cleared_but_not_beside_a_living_one(self, table):
         lock = table.meta / ".etc" / "lock"
         lock.parent.mkdir()
@@ -140,8 +155,32 @@ class TestHeartbeat:
         lease.wait_for_dead_run(C)
 
     def test_an_old_one_is_dead(self, table, lease, naps):
-        heartbeat(table, hudi_files._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        heartbeat(table, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 1)
         lease.wait_for_dead_run(C)
+
+    def marked(self, table, *instants):
+        with FileLease(str(table.base)) as dead:
+            for instant in instants:
+                dead.mark(instant)
+
+    def test_one_of_a_run_of_ours_is_dead_sooner(self, table, lease, naps):
+        """The lease that the dead run held is free, and names what it ran: nobody else can be beating so often."""
+        self.marked(table, C)
+        heartbeat(table, hudi_files._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        with lease:
+            lease.wait_for_dead_run(C)
+
+    @pytest.mark.parametrize("instants", [(), (at("10:00:07"),), (C, at("10:00:07")), (C, "1")])
+    def test_any_other_may_be_a_stock_writers_which_beats_once_a_minute(self, table, lease, naps, instants):
+        self.marked(table, *instants)
+        path = heartbeat(table, hudi_files._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        naps.extend([lambda: None, path.unlink])
+        with lease:
+            lease.wait_for_dead_run(C)
+        assert naps == []
+
+    def test_how_long_each_may_be_silent(self):
+        assert (hudi_files._HEARTBEAT_TOLERANCE_SECONDS, WRITER_HEARTBEAT_TOLERANCE_SECONDS) == (30, 180)
 
     def test_a_fresh_one_is_waited_for_until_it_expires(self, table, lease, naps):
         path = heartbeat(table, 0)

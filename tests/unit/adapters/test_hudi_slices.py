@@ -134,10 +134,18 @@ def test_times_that_the_writer_cannot_have_recorded_rightly_are_unknown(table, e
     assert slices(table, event_time)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
 
 
-def test_a_log_file_that_no_stat_tells_of_is_unknown(table):
+def test_a_log_file_that_no_stat_tells_of_is_unknown_and_may_hold_deletes(table):
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
     table.data(at("10:00:00"), log("f2", 1))
-    assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
+    assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+
+
+def test_a_log_file_whose_archived_commit_is_not_to_be_found_may_hold_deletes(table):
+    table.data(at("09:00:00"), log("f1", 1))
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    first, second = slices(table)["f1"][1]
+    assert first == (at("09:00:00"), at("09:00:00"), None, True)
+    assert second == (at("10:00:00"), at("10:00:01"), 50, False)
 
 
 def test_partitions_at_any_depth_and_other_folders(table):
@@ -167,6 +175,24 @@ class TestVersion6:
 
         assert (only.base_instant, only.base_file) == (second, f"f1_0-1-0_{second}.parquet")
         assert [f.name for f in only.log_files] == [f".f1_{second}.log.{v}_0-1-0" for v in (1, 2)]
+
+    def test_log_files_of_a_pending_compactions_slice_are_there(self, old):
+        """Writers that begin after the request write to the slice that the compaction will make."""
+        first, second = at("10:00:00"), at("10:00:05")
+        old.commit(first, "", base("f1"))
+        old.commit(at("10:00:02"), "", log("f1", base_instant=first))
+        old.plan(second, {})
+        old.commit(at("10:00:07"), "", log("f1", base_instant=second))
+        only = read(old).slices[0]
+        assert (only.base_instant, only.base_file) == (first, f"f1_0-1-0_{first}.parquet")
+        assert [f.name for f in only.log_files] == [f".f1_{instant}.log.1_0-1-0" for instant in (first, second)]
+
+    def test_base_files_of_a_pending_compaction_are_not(self, old):
+        first, second = at("10:00:00"), at("10:00:05")
+        old.commit(first, "", base("f1"))
+        old.plan(second, {})
+        old.data(second, base("f1"))
+        assert read(old).slices[0].base_instant == first
 
     def test_instants_are_their_own_completion_times(self, old):
         old.commit(at("10:00:00"), "", base("f1"))

@@ -97,6 +97,23 @@ class TestRefused:
             FileTableReader().read(str(tmp_path), TS)
         assert error.value.code == "ETC202"
 
+    def test_a_table_without_its_timeline(self, table):
+        table.timeline.rmdir()
+        with pytest.raises(TableError, match="there is no timeline at") as error:
+            read(table)
+        assert error.value.code == "ETC208"
+
+    def test_a_file_that_cannot_be_read(self, table, monkeypatch):
+        def denied(folder, layout):
+            raise PermissionError(13, "Permission denied")
+
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        monkeypatch.setattr(hudi_table, "read_timeline", denied)
+        with pytest.raises(TableError, match="cannot read the table at") as error:
+            read(table)
+        assert (error.value.code, error.value.exit_code) == ("ETC213", 3)
+        assert "Permission denied" in error.value.cause
+
     def test_a_column_that_the_table_does_not_have(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         with pytest.raises(TableError, match="no column `when`") as error:

@@ -155,10 +155,10 @@ class TestZone:
         assert table_zone(properties) == zone
 
     @pytest.mark.parametrize("variable", ["Nowhere/City", "CET-1CEST,M3.5.0,M10.5.0/3", "../etc/passwd"])
-    def test_a_zone_without_a_name_becomes_its_offset(self, variable, monkeypatch):
+    def test_what_is_no_name_is_left_to_the_offset(self, variable, monkeypatch):
         monkeypatch.setenv("TZ", variable)
-        monkeypatch.setattr("etc_policy.adapters.hudi_timeline._fixed_zone", lambda: "Etc/GMT-1")
-        assert table_zone({}) == "Etc/GMT-1"
+        monkeypatch.setattr("etc_policy.adapters.hudi_timeline._fixed_zone", lambda: "by offset")
+        assert table_zone({}) == "by offset"
 
     def test_without_a_variable_the_link_of_the_machine_decides(self, monkeypatch):
         monkeypatch.delenv("TZ", raising=False)
@@ -171,16 +171,29 @@ class TestZone:
         monkeypatch.setattr("etc_policy.adapters.hudi_timeline._fixed_zone", lambda: "UTC")
         assert table_zone({}) == "UTC"
 
-    @pytest.mark.parametrize(("variable", "zone"), [("XYZ-3", "Etc/GMT-3"), ("XYZ5", "Etc/GMT+5"), ("XYZ0", "UTC")])
-    def test_the_offset_of_a_zone_that_has_only_rules(self, variable, zone, monkeypatch):
-        """`XYZ-3` is three hours ahead of UTC, which `Etc/GMT-3` is too."""
-        monkeypatch.setenv("TZ", variable)
-        time.tzset()
-        try:
-            assert table_zone({}) == zone
-        finally:
-            monkeypatch.undo()
+    @pytest.fixture
+    def rules(self, monkeypatch):
+        """Sets a zone that has rules and no name."""
+
+        def set_zone(variable):
+            monkeypatch.setenv("TZ", variable)
             time.tzset()
+
+        yield set_zone
+        monkeypatch.undo()
+        time.tzset()
+
+    @pytest.mark.parametrize("variable", ["XYZ-3", "XYZ5", "XYZ-5:30"])
+    def test_an_offset_alone_does_not_tell_summer_time(self, variable, rules):
+        rules(variable)
+        with pytest.raises(TableError, match="does not name its zone") as error:
+            table_zone({})
+        assert (error.value.code, error.value.exit_code) == ("ETC214", 3)
+        assert "TZ=Europe/Berlin" in error.value.hint
+
+    def test_utc_without_a_name_is_utc(self, rules):
+        rules("XYZ0")
+        assert table_zone({}) == "UTC"
 
     def test_a_table_is_read_in_it(self, tmp_path, monkeypatch):
         monkeypatch.setenv("TZ", "Asia/Tokyo")

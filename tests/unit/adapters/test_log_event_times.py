@@ -116,8 +116,9 @@ def test_a_frame_that_is_not_whole_makes_the_file_unknown():
     assert read(data + avro([US]).replace(b"#HUDI#", b"#hudi#")) == UNKNOWN
     assert read(data[:-8] + struct.pack(">q", len(data) - 1)) == UNKNOWN
     assert read(block(log.AVRO)[:-8] + b"????????") == UNKNOWN
-    longer = struct.pack(">q", len(data) - 14 + 1)
-    assert read(data[:6] + longer + data[14:-8] + b"\0" + struct.pack(">q", len(data) - 8 + 1)) == UNKNOWN
+    longer, trailer = struct.pack(">q", len(data) - 14 + 1), struct.pack(">q", len(data) - 8 + 1)
+    assert read(data[:6] + longer + data[14:-8] + b"\0" + trailer) == UNKNOWN
+    assert read(data[:6] + longer + data[14:-8] + trailer + b"\0") == UNKNOWN
 
 
 def test_a_union_of_several_types_is_unknown():

@@ -6,6 +6,7 @@ import pytest
 
 from etc_policy.plan.commit_metadata import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.plan.stages import Plan
+from etc_policy.wiring import clock_ms
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
@@ -94,7 +95,8 @@ class TestPlan:
         assert out.startswith("orders_ro  ")
         assert "instant C     20260101103505001" in out
         assert "RO complete   until 2026-01-01 10:29:59.999 UTC  now" in out
-        assert "until 2026-01-01 11:14:59.999 UTC  after" in out
+        assert "until 2026-01-01 11:00:00 UTC  after" in out
+        assert f"next          2026-01-01 11:15:00 UTC, in .f1_{at('11:20:00')}.log.1_0-1-0" in out
         assert "nothing due   no log file can hold an event" in out
         assert out.rstrip().endswith("1 to compact, 1 with nothing due, 0 refused.")
 
@@ -176,8 +178,19 @@ class TestPlan:
         assert "error[ETC209]" in err
         assert "hint: its columns are id, p, ts" in err
 
+    @pytest.mark.parametrize("command", ["plan", "freshness", "verify"])
+    def test_nobody_knows_the_future(self, etc, orders, command):
+        in_two_minutes = clock_ms() + 120_000
+        code, out, err = etc(command, "--at", str(in_two_minutes))
+        assert (code, out) == (64, "")
+        assert f"`{in_two_minutes}` lies in the future" in err
+        assert "lies in the future" in etc(command, "--at", "2999-01-01T00:00:00Z")[2]
+
+    def test_a_clock_that_is_a_little_ahead_is_no_future(self, etc, orders):
+        assert etc("freshness", "--select", "orders_ro", "--at", str(clock_ms() + 30_000))[0] == 1
+
     @pytest.mark.parametrize(
-        "arguments", [("--at", "soon"), ("--select", "order_ro"), ("--output", "xml"), ("--frob",)]
+        "arguments", [("--at", "soon"), ("--at", "-5"), ("--select", "order_ro"), ("--output", "xml"), ("--frob",)]
     )
     def test_usage(self, etc, orders, arguments):
         code, out, err = etc("plan", *arguments)
@@ -192,7 +205,7 @@ class TestFreshness:
         assert out.splitlines()[0] == f"WARN    orders_ro  {orders.base.relative_to(orders.base.parents[1])}"
         assert "  RO complete   until 2026-01-01 10:29:59.999 UTC, 1h30m ago" in out
         assert "  not compacted 2 log files (20 B) of 1 file slice" in out
-        assert f"  held back by  .f1_{at('10:35:00')}.log.1_0-1-0" in out
+        assert f"  next          2026-01-01 10:30:00 UTC, in .f1_{at('10:35:00')}.log.1_0-1-0" in out
         assert "  last commit   39m55s ago" in out
 
     def test_the_contract_of_its_json(self, etc, project, orders, payments):
@@ -230,6 +243,8 @@ class TestFreshness:
         code, out, err = at_noon(etc, "freshness", "--output", "json")
         assert code == 1
         assert [table["status"] for table in json.loads(out)["tables"]] == ["warn", "unknown"]
+        unread = json.loads(out)["tables"][1]
+        assert [value for key, value in unread.items() if key.startswith(("remaining", "unknown"))] == [None] * 4
         assert "error[ETC201]" in err
         assert "(policy `payments_ro`)" in err
 

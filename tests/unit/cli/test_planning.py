@@ -76,6 +76,7 @@ class TestRefusals:
             ("writer_in_flight", "ETC405", ExitCode.RETRY),
             ("too_young", "ETC405", ExitCode.RETRY),
             ("ETC401", "ETC401", ExitCode.RETRY),
+            ("clock_behind", "ETC405", ExitCode.ENGINE),
             ("table_version", "ETC405", ExitCode.ENGINE),
             ("ETC201", "ETC201", ExitCode.ENGINE),
         ],
@@ -205,7 +206,7 @@ class TestMatchPolicies:
 
 
 class TestSameTable:
-    @pytest.mark.parametrize("table", ["/t", "file:///t", "/t/"])
+    @pytest.mark.parametrize("table", ["/t", "file:///t", "file:/t", "/t/", "//t"])
     def test_the_same(self, table):
         require_same_table(PLAN, POLICY.model_copy(update={"table": table}))
 

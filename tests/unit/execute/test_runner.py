@@ -31,9 +31,9 @@ def left_pending(table):
 class TestApply:
     def test_the_order_of_steps(self, table):
         outcome = apply(table)
-        # Looked at before Spark starts, under the lock before and after publishing, and for the result.
-        steps = ["lease", "read", "lock", "read", "publish", "read", "run", "heartbeat", "commit", "read", "give back"]
-        assert table.calls == steps
+        # Looked at before Spark starts, and under the lock before and after publishing; marked before the first beat.
+        steps = ["lease", "read", "lock", "read", "publish", "read", "mark", "run", "heartbeat", "commit", "give back"]
+        assert (table.calls, table.mark) == (steps, C)
         assert (outcome.status, outcome.instant, outcome.completed) == ("compacted", C, "20260101120000000")
         assert (outcome.file_slices, outcome.log_files, outcome.bytes_written) == (1, 1, 5)
         assert (outcome.threshold_ms, outcome.seen_until) == (PLAN.threshold_ms, PLAN.seen.last_completed)
@@ -92,6 +92,15 @@ class TestApply:
         assert (outcome.status, outcome.completed) == ("already_applied", "20260101113000000")
         assert TOUCHES.isdisjoint(table.calls)
 
+    def test_it_was_applied_before_also_when_another_cut_completed_since(self, table):
+        """The instant of the last compaction is not asked: cuts may complete in another order than their instants."""
+        table.put_commit(C, "20260101113000000", extra_metadata(PLAN, "plan-1", None))
+        later = PLAN.model_copy(update={"instant": "20260101112005001"})
+        table.put_commit(later.instant, "20260101114000000", extra_metadata(later, "plan-2", None))
+        assert table.state.last_compaction.plan_id == "plan-2"
+        assert apply(table).status == "already_applied"
+        assert TOUCHES.isdisjoint(table.calls)
+
     @pytest.mark.parametrize("extra", [{}, extra_metadata(PLAN, "plan-of-another", None)])
     def test_a_compaction_of_another_at_the_same_instant_makes_it_stale(self, table, extra):
         table.put_commit(C, "20260101113000000", extra)
@@ -108,7 +117,7 @@ class TestApply:
         with pytest.raises(EngineError) as error:
             apply(table, lease=lambda _: MemoryLease(table, expired=True))
         assert error.value.code == "ETC307"
-        assert table.calls[-3:] == ["run", "heartbeat", "give back"]
+        assert table.calls[-4:] == ["mark", "run", "heartbeat", "give back"]
         assert (table.commits, table.state.own_pending) == ({}, C)
 
     def test_a_commit_of_another_run_fences_ours_off(self, table):
@@ -118,6 +127,18 @@ class TestApply:
         assert error.value.code == "ETC305"
         assert "commit" not in table.calls
         assert table.commits[C].completed == "20260101115900000"
+
+    def test_the_outcome_tells_of_this_job_whatever_completes_right_after_it(self, table):
+        class Overtaken(MemoryCompactor):
+            def run(self, job, fence):
+                super().run(job, fence)
+                other = PLAN.model_copy(update={"threshold_ms": 1, "watermark_after_ms": 2})
+                self.table.put_commit("20260101112005001", "20260101121000000", extra_metadata(other, "plan-2", None))
+
+        outcome = apply(table, compactor=Overtaken(table))
+        assert table.state.last_compaction.threshold_ms == 1
+        assert (outcome.threshold_ms, outcome.seen_until) == (PLAN.threshold_ms, PLAN.seen.last_completed)
+        assert (outcome.instant, outcome.completed) == (C, "20260101120000000")
 
     def test_success_without_a_commit_is_not_believed(self, table):
         with pytest.raises(EngineError) as error:
@@ -147,7 +168,7 @@ class TestFinishPending:
         left_pending(table)
         compactor = MemoryCompactor(table)
         outcome = finish(table, compactor=compactor)
-        assert table.calls == ["read", "lease", "read", "wait", "run", "heartbeat", "commit", "read", "give back"]
+        assert table.calls == ["read", "lease", "read", "wait", "mark", "run", "heartbeat", "commit", "give back"]
         assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("resumed", C, PLAN.threshold_ms)
         assert compactor.jobs[0].extra_metadata[PLAN_ID] == "plan-0"
         assert table.state.own_pending is None
@@ -178,6 +199,20 @@ class TestFinishPending:
         assert finish(table) is None
         assert table.calls == ["read", "lease", "read", "wait", "withdraw", "give back"]
         assert (table.state.own_pending, table.commits) == (None, {})
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_a_plan_that_archiving_has_passed_is_withdrawn(self, table, kept):
+        """Its commit would lie before the first active one, where readers take it for archived and lose rows."""
+        archived_below = tuple(i for i in STATE.instants if i.requested > C or (kept and i.action == "deltacommit"))
+        table.state = replace(STATE, instants=archived_below)
+        left_pending(table)
+        outcome = finish(table)
+        if kept:
+            assert outcome.status == "resumed"
+        else:
+            assert outcome is None
+            assert table.calls == ["read", "lease", "read", "wait", "withdraw", "give back"]
+            assert (table.state.own_pending, table.commits) == (None, {})
 
     def test_a_plan_made_before_it_fits_no_more_afterwards(self, table):
         left_pending(table)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.plan.cut import Cut, Raised, after_archive, at_a_free_time, find_cut
+from etc_policy.plan.cut import Cut, Raised, after_archive, archive_limits, archive_passed, at_a_free_time, find_cut
 from etc_policy.plan.table_state import Instant
 from tests.unit.plan.plan_cases import instant
 
@@ -36,6 +36,36 @@ def test_archiving_by_hudis_defaults(commits, floor):
     told = [write(f"10:{minute:02}:00", f"10:{minute:02}:05") for minute in range(commits)]
     raised = after_archive(cut_of(*told), instant("10:00:00"))
     assert raised.instant == instant(f"10:{floor:02}:00.001")
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        ({}, (20, 30)),
+        ({"hoodie.keep.min.commits": "5"}, (5, 30)),
+        ({"hoodie.keep.min.commits": "5", "hoodie.keep.max.commits": "9"}, (5, 9)),
+    ],
+)
+def test_the_limits_of_archiving(options, limits):
+    assert archive_limits(options) == limits
+
+
+@pytest.mark.parametrize(("commits", "raised_to"), [(5, "10:00:00.001"), (6, "10:04:00.001")])
+def test_archiving_by_declared_limits(commits, raised_to):
+    """Above ten commits two are left; six are too near."""
+    told = [write(f"10:0{minute}:00", f"10:0{minute}:05") for minute in range(commits)]
+    raised = after_archive(cut_of(*told, keep_commits=(2, 10)), instant("10:00:00"))
+    assert raised.instant == instant(raised_to)
+
+
+def test_what_archiving_has_passed():
+    compaction = Instant(instant("10:00:00"), "compaction", "requested")
+    earlier, later = write("09:00:00", "09:00:05"), write("11:00:00", "11:00:05")
+    clean = write("09:00:00", "09:00:05", action="clean")
+    assert not archive_passed((earlier, compaction, later), compaction.requested)
+    assert archive_passed((clean, compaction, later), compaction.requested)
+    assert archive_passed((compaction, write("10:00:00.001")), compaction.requested)
+    assert not archive_passed((compaction,), compaction.requested)
 
 
 def test_a_time_is_taken_by_requests_and_completions():

@@ -10,8 +10,15 @@ from tests.unit.plan.plan_cases import instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
 
-def stale(state, *, published=False):
-    return "; ".join(find_stale(PLAN, state, published=published))
+def stale(state, *, published=False, policy=POLICY):
+    return "; ".join(find_stale(policy, PLAN, state, published=published))
+
+
+def with_log_file(state, file_id, requested, completed, *, deletes=False):
+    """The state with one more log file, and the delta commit that wrote it."""
+    added = LogFile("L9", 1, instant(requested), instant(completed), NOW, has_deletes=deletes)
+    state = with_slice(state, file_id, log_files=(*slice_of(state, file_id).log_files, added))
+    return with_instant(state, requested, "deltacommit", completed=completed)
 
 
 def test_the_plan_of_these_tests_cuts_between_two_commits():
@@ -31,9 +38,11 @@ def test_an_unchanged_table_fits():
         with_instant(STATE, "11:59:00", "clean", completed="11:59:05"),
         with_instant(STATE, "10:00:00", "clean", completed="10:00:05"),
         with_instant(STATE, "10:00:00", "savepoint", completed="10:00:05"),
-        with_instant(STATE, "11:59:00", "indexing", pending="requested"),
+        with_instant(STATE, "10:00:00", "indexing", completed="10:00:05"),
         with_instant(STATE, "11:59:00", "commit", completed="11:59:30", touched=["f2"]),
         with_instant(STATE, "11:59:00", "rollback", completed="11:59:30", touched=["f9"]),
+        with_log_file(STATE, "f1", "11:59:00", "11:59:05", deletes=True),
+        with_log_file(STATE, "f2", "10:10:01", "11:59:05"),
         replace(STATE, metadata_instants=frozenset({instant("11:59:00")})),
         replace(STATE, living_writers=frozenset({instant("11:59:00")})),
         replace(STATE, slices=STATE.slices[:1]),
@@ -53,6 +62,7 @@ def test_what_does_not_touch_the_plan(state):
             "a clustering at 20260101115900000 is pending",
         ),
         (with_instant(STATE, "11:59:00", "rollback"), "a rollback at 20260101115900000 is pending"),
+        (with_instant(STATE, "11:59:00", "indexing", pending="requested"), "index build at 20260101115900000 is pending"),
         (with_instant(STATE, "11:59:00", "commit", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
         (with_instant(STATE, "11:59:00", "replacecommit", completed="11:59:30", touched=["f1", "f8"]), "completed on"),
         (with_instant(STATE, "11:59:00", "rollback", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
@@ -65,7 +75,25 @@ def test_what_does_not_touch_the_plan(state):
             with_instant(STATE, "10:05:00", "commit", completed="10:10:04", touched=["f2"]),
             "completed before the plan's",
         ),
-        (replace(STATE, metadata_instants=frozenset({C})), "no longer free: another instant has that time"),
+        (
+            with_instant(STATE, "07:00:00", "commit", completed="11:59:30", touched=["f1"]),
+            "a commit at 20260101070000000 completed on the chosen",
+        ),
+        (
+            with_instant(STATE, "07:00:00", "deltacommit", completed="10:00:00"),
+            "a deltacommit at 20260101070000000 completed before the plan's instant",
+        ),
+        (
+            replace(STATE, metadata_instants=frozenset({C})),
+            f"the plan's instant {C} no longer stands: another instant has that time",
+        ),
+        (with_log_file(STATE, "f1", "10:10:01", "11:59:05"), "no longer stands: a commit that was requested before it"),
+        (
+            with_slice(
+                STATE, "f1", log_files=tuple(replace(f, has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+            ),
+            "no longer stands: delete rule",
+        ),
         (with_instant(STATE, "10:10:05.001", "deltacommit", completed="11:59:00"), "another instant has that time"),
         (replace(STATE, living_writers=frozenset({instant("10:10:03")})), "still in flight"),
         (replace(STATE, slices=STATE.slices[1:]), "file group f1 in `p` is gone"),
@@ -89,8 +117,15 @@ def test_archiving_that_passed_the_instant():
     assert "archiving has reached" in stale(replace(STATE, instants=active))
 
 
+def test_archiving_that_is_about_to_pass_it_by_the_limits_of_the_policy():
+    tight = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    assert "no longer stands: archiving" in stale(STATE, policy=POLICY.model_copy(update={"hudi_options": tight}))
+    wide = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "30"}
+    assert stale(STATE, policy=POLICY.model_copy(update={"hudi_options": wide})) == ""
+
+
 def test_archiving_below_it_is_no_change():
-    """What lies before the first commit that the plan had seen may be anything that was archived, or that moved back."""
+    """What was archived is gone from the timeline, and nothing came instead."""
     state = replace(STATE, instants=tuple(i for i in STATE.instants if i.requested >= instant("10:10:00")))
     assert stale(state) == ""
 
@@ -103,12 +138,24 @@ class TestPublished:
         assert stale(ours, published=True) == ""
         assert "is pending" in stale(ours)
 
-    @pytest.mark.parametrize(
-        "other", [Instant(C, "compaction", "inflight"), Instant(instant("11:59:00"), "compaction", "requested")]
-    )
-    def test_another_beside_it(self, other):
+    def test_another_beside_it(self):
+        other = Instant(instant("11:59:00"), "compaction", "requested")
         state = replace(STATE, instants=(*STATE.instants, Instant(C, "compaction", "requested"), other))
-        assert "is pending" in stale(state, published=True)
+        assert "a compaction at 20260101115900000 is pending" in stale(state, published=True)
+
+    def test_ours_begun_by_a_stock_compaction(self):
+        state = replace(STATE, instants=(*STATE.instants, Instant(C, "compaction", "inflight")))
+        assert stale(state, published=True) == ""
+        assert f"a compaction at {C} is pending" in stale(state)
+
+    def test_ours_completed_by_a_stock_compaction(self):
+        """Its slice begins at C now, with the log files that were left."""
+        done = Instant(C, "commit", "completed", instant("11:59:30"), frozenset({"f1"}))
+        left = tuple(f for f in slice_of(STATE, "f1").log_files if f.completed >= C)
+        state = with_slice(STATE, "f1", base_instant=C, base_file="f1_at_c.parquet", log_files=left)
+        state = replace(state, instants=(*STATE.instants, done))
+        assert stale(state, published=True) == ""
+        assert "completed on the chosen file groups" in stale(state)
 
     def test_archiving_that_passed_it_meanwhile(self):
         active = tuple(i for i in STATE.instants if i.requested > C)
@@ -127,9 +174,15 @@ class TestVersion6:
         return build_table_plan(self.WHOLE, self.OLD, now_ms=NOW, clock_ms=NOW)
 
     def test_unchanged(self):
-        assert find_stale(self.plan, self.OLD) == ()
+        assert find_stale(self.WHOLE, self.plan, self.OLD) == ()
+
+    @pytest.mark.parametrize("action", ["deltacommit", "commit"])
+    def test_a_writer_in_flight_could_lose_its_block(self, action):
+        state = with_instant(self.OLD, "11:59:00", action)
+        (said,) = find_stale(self.WHOLE, self.plan, state)
+        assert said == "a writer that began at 20260101115900000 is in flight, and this table version has no cut"
 
     def test_a_block_of_a_new_commit_changes_it_whatever_its_instant(self):
         added = LogFile("L2", 1, instant("08:00:00"), instant("08:00:00"), None)
         state = with_slice(self.OLD, "f1", log_files=(*slice_of(self.OLD, "f1").log_files, added))
-        assert any("the log files of file group f1" in said for said in find_stale(self.plan, state))
+        assert any("the log files of file group f1" in said for said in find_stale(self.WHOLE, self.plan, state))

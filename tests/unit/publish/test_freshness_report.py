@@ -28,47 +28,62 @@ TABLE = {
 
 
 def test_the_numbers():
-    found = table_freshness(POLICY, state_of("/t", TABLE), NOW)
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, NOW)
     # The watermark lies a millisecond below L1's smallest event; L2 is unknown and bounded at 11:35:05.
     assert found.watermark_ms == found.complete_until_ms == epoch_ms("11:25:00") - 1
     assert (found.lag_seconds, found.status, found.held_back_by) == (2100.001, "warn", "L1")
     assert (found.remaining_log_files, found.remaining_log_bytes, found.remaining_file_slices) == (3, 30_000, 2)
     assert found.unknown_log_files == 1
     assert found.last_commit_age_seconds == 595.0
-    assert (found.threshold_ms, found.reason) == (None, None)
+    assert (found.threshold_ms, found.reason, found.watermark_assumed) == (None, None, False)
+
+
+def test_a_watermark_that_is_bounded_by_when_a_file_was_written_says_so():
+    logs = {"L1": "11:40:00 > 11:40:05"}
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW, NOW)
+    assert (found.watermark_ms, found.watermark_assumed) == (epoch_ms("11:30:05") - 1, True)
 
 
 def test_with_nothing_left_it_is_complete_up_to_the_promise_on_latency():
-    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}}), NOW)
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}}), NOW, NOW)
     assert (found.watermark_ms, found.complete_until_ms) == (None, NOW - 600_000)
     assert (found.lag_seconds, found.status) == (600.0, "pass")
 
 
 def test_a_watermark_above_the_promise_does_not_count():
     logs = {"L1": "11:59:00 > 11:59:05, event 11:58:00"}
-    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW)
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW, NOW)
     assert (found.watermark_ms, found.complete_until_ms) == (epoch_ms("11:58:00") - 1, NOW - 600_000)
 
 
 def test_the_threshold_is_told_and_decides_nothing():
     record = CompactionRecord(instant("11:00:00"), instant("11:01:00"), NOW, "orders_ro", "x")
-    found = table_freshness(POLICY, replace(state_of("/t", TABLE), last_compaction=record), NOW)
+    found = table_freshness(POLICY, replace(state_of("/t", TABLE), last_compaction=record), NOW, NOW)
     assert (found.threshold_ms, found.status, found.lag_seconds) == (NOW, "warn", 2100.001)
 
 
 @pytest.mark.parametrize(("clock", "status"), [("11:54:59.999", "pass"), ("11:55:00", "warn"), ("12:25:00", "error")])
 def test_the_verdict_grows_with_the_lag(clock, status):
-    assert table_freshness(POLICY, state_of("/t", TABLE), epoch_ms(clock)).status == status
+    assert table_freshness(POLICY, state_of("/t", TABLE), epoch_ms(clock), NOW).status == status
 
 
 def test_a_table_before_its_first_commit():
-    found = table_freshness(POLICY, state_of("/t", {}), NOW)
+    found = table_freshness(POLICY, state_of("/t", {}), NOW, NOW)
     assert (found.status, found.reason, found.complete_until_ms, found.lag_seconds) == (
         "unknown",
         "no commit yet",
         None,
         None,
     )
+
+
+def test_commits_ahead_of_the_clock_are_of_another_zone():
+    """11:50:05 on the clock of writers an hour ahead: nothing is known of the lag."""
+    clock = epoch_ms("11:50:05") - 60_000
+    assert table_freshness(POLICY, state_of("/t", TABLE), NOW, clock).status == "warn"
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, clock - 1)
+    assert (found.status, found.complete_until_ms, found.remaining_log_files) == ("unknown", None, None)
+    assert "ahead of this machine's clock" in found.reason
 
 
 def test_a_table_that_cannot_be_read_is_never_fresh():
@@ -79,9 +94,11 @@ def test_a_table_that_cannot_be_read_is_never_fresh():
         "/t",
         None,
     )
+    left = (found.remaining_log_files, found.remaining_log_bytes, found.remaining_file_slices, found.unknown_log_files)
+    assert left == (None, None, None, None)
 
 
 def test_a_moment_before_the_data_lags_by_nothing():
-    found = table_freshness(POLICY, state_of("/t", TABLE), epoch_ms("08:00:00"))
+    found = table_freshness(POLICY, state_of("/t", TABLE), epoch_ms("08:00:00"), NOW)
     assert found.complete_until_ms == epoch_ms("07:50:00")
     assert found.last_commit_age_seconds < 0

@@ -48,15 +48,20 @@ FAILED = Verification(
 )
 
 
-def result(**changes):
+PASSED = Verification(level="metadata", status="pass", threshold_ms=T)
+#: What was refused, was stale or failed is not verified.
+VERDICTS = {"compacted": WARNED, "resumed": PASSED, "already_applied": PASSED, "nothing_due": PASSED}
+
+
+def result(measured=T + 1, **changes):
     outcome = Outcome(**{"policy": "orders_ro", "base_path": "lake/orders", "status": "compacted", **changes})
     return table_result(
         outcome,
         started_at="2026-01-01T12:00:00.000Z",
         completed_at="2026-01-01T12:00:09.000Z",
         seconds=8.76543,
-        watermark_measured_ms=None if outcome.status in ("refused", "stale", "failed") else T + 1,
-        verification=WARNED if outcome.status == "compacted" else None,
+        watermark_measured_ms=measured if outcome.status in VERDICTS else None,
+        verification=VERDICTS.get(outcome.status),
     )
 
 
@@ -71,9 +76,19 @@ RESULTS = RunResults(
             bytes_written=34_000,
             watermark_predicted_ms=T + 1,
         ),
-        result(policy="resumed_ro", status="resumed", instant="20260101110000001", file_slices=3, log_files=1),
-        result(policy="again_ro", status="already_applied", threshold_ms=T, watermark_predicted_ms=T),
-        result(policy="idle_ro", status="nothing_due", reason="no log file can hold an event at or below it"),
+        result(
+            measured=T - 1,
+            policy="resumed_ro",
+            status="resumed",
+            instant="20260101110000001",
+            threshold_ms=T,
+            file_slices=3,
+            log_files=1,
+        ),
+        result(measured=None, policy="again_ro", status="already_applied", threshold_ms=T, watermark_predicted_ms=T),
+        result(
+            policy="idle_ro", status="nothing_due", threshold_ms=T, reason="no log file can hold an event at or below it"
+        ),
         result(policy="busy_ro", status="refused", reason="a compaction is pending", hints=("finish it", "or wait")),
         result(policy="stale_ro", status="stale", reason="hoodie.properties changed"),
         result(policy="broken_ro", status="failed", reason="no space left"),
@@ -96,6 +111,20 @@ FRESHNESS = FreshnessReport(
             remaining_log_bytes=2_000_000,
             remaining_file_slices=1,
             unknown_log_files=1,
+        ),
+        TableFreshness(
+            policy="untracked_ro",
+            base_path="lake/u",
+            status="pass",
+            complete_until_ms=T,
+            lag_seconds=1.0,
+            watermark_ms=T,
+            watermark_assumed=True,
+            held_back_by=".f2.log.1",
+            remaining_log_files=1,
+            remaining_log_bytes=10,
+            remaining_file_slices=1,
+            unknown_log_files=0,
         ),
         TableFreshness(policy="new_ro", base_path="lake/new", status="unknown", reason="no commit yet"),
         TableFreshness(

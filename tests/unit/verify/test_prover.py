@@ -158,6 +158,7 @@ class TestVerdict:
         assert (request.threshold_ms, request.now_ms, request.suite) == (T, NOW, ({"type": "x"},))
         assert request.pinned_instant == state.last_completed == instant("11:30:00.001")
         assert request.late_commits == {instant("11:29:00"), instant("11:50:00")}
+        assert request.seen_until == SEEN
         assert request.open_file_ids == {"f1"}
         assert request.complete_until_ms == T
         assert (request.record_key_fields, request.partition_fields) == (("id",), ("p",))

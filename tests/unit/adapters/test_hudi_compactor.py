@@ -1,0 +1,65 @@
+"""Taking a plan back, as far as it needs no Spark: a plan that nobody has begun is removed file by file."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from etc_policy.adapters.hudi_compactor import HudiCompactor
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import EngineError
+from etc_policy.execute.ports import Job
+from tests.unit.adapters.reading import OURS, read
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+
+C = at("10:00:06")
+
+
+@pytest.fixture
+def compactor():
+    return HudiCompactor(SimpleNamespace(_jvm=None))
+
+
+def job_of(table, version=9):
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    return Job(policy, str(table.base), version, (), C, ())
+
+
+def files(table):
+    return {str(path.relative_to(table.base)) for path in table.base.rglob("*") if path.is_file()}
+
+
+def test_a_plan_that_nobody_has_begun_leaves_no_trace(table, compactor):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
+    before = files(table)
+    table.plan(C, OURS)
+    table.data(C, base("f1"))
+    compactor.withdraw(job_of(table))
+    assert files(table) == before
+    assert read(table).own_pending is None
+
+
+@pytest.mark.parametrize("version", [9, 6])
+@pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
+def test_one_that_has_completed_is_not_taken_back(tmp_path, compactor, version, method):
+    """A stock compaction may have carried it out meanwhile: its base files are the table's now."""
+    table = TableFolder(tmp_path / "t", version=version)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.compaction(C, at("10:00:30"), base("f1"), plan_extra=OURS)
+    before = files(table)
+    with pytest.raises(EngineError, match=f"the compaction at {C} has completed") as error:
+        getattr(compactor, method)(job_of(table, version))
+    assert (error.value.code, error.value.exit_code) == ("ETC310", 3)
+    assert files(table) == before
+
+
+def status(path):
+    return SimpleNamespace(getStat=lambda: SimpleNamespace(getPath=lambda: path))
+
+
+def test_nothing_is_committed_whose_base_files_are_gone(table, compactor):
+    table.data(C, base("f1"))
+    here, gone = (f"p/{base(file_id).name(C)}" for file_id in ("f1", "f2"))
+    compactor._require_written(job_of(table), [status(here)])
+    with pytest.raises(EngineError, match="f2_0-1-0") as error:
+        compactor._require_written(job_of(table), [status(here), status(gone)])
+    assert error.value.code == "ETC307"

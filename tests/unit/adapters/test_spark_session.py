@@ -1,0 +1,42 @@
+"""The settings that Spark is started with; Spark itself is not started here."""
+
+import pytest
+
+from etc_policy.adapters.spark_session import DEFAULT_BUNDLE, _confs
+
+LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
+
+
+@pytest.fixture(autouse=True)
+def no_bundle_of_this_machine(monkeypatch):
+    monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+
+
+def test_on_one_machine_nothing_listens_on_the_network():
+    confs = _confs({}, None)
+    assert (confs["spark.master"], confs["spark.jars.packages"]) == ("local[2]", DEFAULT_BUNDLE)
+    assert {confs[key] for key in LOOPBACK} == {"127.0.0.1"}
+    assert {_confs({"spark.master": "local[*]"}, None)[key] for key in LOOPBACK} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "k8s://https://host"])
+def test_executors_of_a_cluster_must_reach_the_driver(master):
+    confs = _confs({"spark.master": master}, None)
+    assert confs["spark.master"] == master
+    assert LOOPBACK.isdisjoint(confs)
+
+
+@pytest.mark.parametrize("key", ["spark.jars", "spark.jars.packages"])
+def test_a_given_bundle_stays_alone(key):
+    confs = _confs({key: "mine"}, None)
+    assert {name: confs.get(name) for name in ("spark.jars", "spark.jars.packages")} == {
+        "spark.jars": None,
+        "spark.jars.packages": None,
+        key: "mine",
+    }
+
+
+def test_what_is_given_wins():
+    given = {"spark.driver.memory": "8g", "spark.driver.host": "10.0.0.1"}
+    confs = _confs(given, None)
+    assert {key: confs[key] for key in given} == given
