@@ -48,7 +48,7 @@ def command(
     limit or nothing is known of it. The report is written to target/freshness.json too.
     """
     policies = select_policies(load_manifest(project_dir), select)
-    environment = open_environment(project_dir, target_dir, metadata_only=metadata_only)
+    environment = open_environment(project_dir, target_dir, confs, metadata_only=metadata_only)
     now_ms = clock_ms() if at_ms is None else at_ms
     tables: list[TableFreshness] = []
     errors: list[EtcError] = []

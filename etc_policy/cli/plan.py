@@ -59,7 +59,7 @@ def command(
     all the same.
     """
     policies = select_policies(load_manifest(project_dir), select)
-    environment = open_environment(project_dir, target_dir, metadata_only=metadata_only)
+    environment = open_environment(project_dir, target_dir, confs, metadata_only=metadata_only)
     now_ms = clock_ms() if at_ms is None else at_ms
     try:
         plan = plan_tables(environment, policies, now_ms, read_stats=read_stats)

@@ -52,9 +52,10 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
 
 
 def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
-    """The refusals of a plan as errors, each at the place of its policy."""
+    """The refusals of a plan as errors, each at the place of its policy; tables of other policies are left out."""
     sources = {policy.name: policy.source for policy in policies}
-    return [_refusal(table, sources.get(table.policy)) for table in plan.tables if table.action == "refused"]
+    refused = (table for table in plan.tables if table.action == "refused" and table.policy in sources)
+    return [_refusal(table, sources[table.policy]) for table in refused]
 
 
 def _refusal(table: TablePlan, source: str | None) -> EtcError:

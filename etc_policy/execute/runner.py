@@ -126,15 +126,15 @@ class Runner:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
         self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
 
-        lease.mark(job.instant)
-
         def fence() -> None:
             lease.require_alive(job.instant)
             if self.files.commit_summary(job.base_path, job.instant) is not None:
                 message = f"another run has completed the compaction at {job.instant}; this one commits nothing"
                 raise EngineError("ETC305", message)
 
-        self.compactor().run(job, fence)
+        if self.files.commit_summary(job.base_path, job.instant) is None:  # else stock Hudi took the published plan
+            lease.mark(job.instant)
+            self.compactor().run(job, fence)
         done = self.files.commit_summary(job.base_path, job.instant)
         if done is None:
             raise EngineError("ETC306", f"Hudi reported success, but no completed compaction stands at {job.instant}")

@@ -18,7 +18,7 @@ BLOCKING_ACTIONS = {
     "replacecommit": "replace commit",
     "restore": "restore",
     "rollback": "rollback",
-    "indexing": "index build",
+    "indexing": "metadata index build",
 }
 CUT_VERSIONS = (8, 9)
 #: How far a writer's clock may be ahead of ours before it looks like another time zone.

@@ -31,6 +31,8 @@ def find_stale(policy: Policy, table: TablePlan, state: TableState, *, published
     A published plan that a stock compaction has begun or completed meanwhile is not stale: it is being carried out.
     """
     if published:
+        if any(i.requested == table.instant and i.state == "completed" for i in state.instants):
+            return ()
         state = replace(state, instants=tuple(i for i in state.instants if i.requested != table.instant))
     return tuple(_changes(policy, table, state))
 

@@ -1,4 +1,4 @@
-"""Random short histories on real tables against the oracle. Run more: `python -m tests.integration.histories --count 60 --seed 1`.
+"""Random short histories on real tables against the oracle; more by `python -m tests.integration.histories --count 60`.
 
 Each history mixes stock writes (updates, inserts, late data, deletes by key), stock compactions, automatic clean and
 archive at low limits, metadata-table compaction, and cuts of ours of both granularities. After every cut RT, RO, the

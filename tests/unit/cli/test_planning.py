@@ -90,8 +90,9 @@ class TestRefusals:
         known = POLICY.model_copy(update={"source": "policies/a.yml:3:5"})
         (error,) = refusal_errors(refused("too_young"), [known])
         assert str(error.where) == "policies/a.yml:3:5 (policy `orders_ro`)"
-        (error,) = refusal_errors(refused("too_young"), [])
+        (error,) = refusal_errors(refused("too_young"), [known.model_copy(update={"source": None})])
         assert error.where is None
+        assert refusal_errors(refused("too_young"), []) == []
 
     def test_nothing_refused(self):
         assert refusal_errors(SAVED, [POLICY]) == []

@@ -62,7 +62,10 @@ def test_what_does_not_touch_the_plan(state):
             "a clustering at 20260101115900000 is pending",
         ),
         (with_instant(STATE, "11:59:00", "rollback"), "a rollback at 20260101115900000 is pending"),
-        (with_instant(STATE, "11:59:00", "indexing", pending="requested"), "index build at 20260101115900000 is pending"),
+        (
+            with_instant(STATE, "11:59:00", "indexing", pending="requested"),
+            "index build at 20260101115900000 is pending",
+        ),
         (with_instant(STATE, "11:59:00", "commit", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
         (with_instant(STATE, "11:59:00", "replacecommit", completed="11:59:30", touched=["f1", "f8"]), "completed on"),
         (with_instant(STATE, "11:59:00", "rollback", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
@@ -118,9 +121,9 @@ def test_archiving_that_passed_the_instant():
 
 
 def test_archiving_that_is_about_to_pass_it_by_the_limits_of_the_policy():
-    tight = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    tight = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "3"}
     assert "no longer stands: archiving" in stale(STATE, policy=POLICY.model_copy(update={"hudi_options": tight}))
-    wide = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "30"}
+    wide = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "30"}
     assert stale(STATE, policy=POLICY.model_copy(update={"hudi_options": wide})) == ""
 
 

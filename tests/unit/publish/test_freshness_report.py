@@ -28,7 +28,7 @@ TABLE = {
 
 
 def test_the_numbers():
-    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, NOW)
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW)
     # The watermark lies a millisecond below L1's smallest event; L2 is unknown and bounded at 11:35:05.
     assert found.watermark_ms == found.complete_until_ms == epoch_ms("11:25:00") - 1
     assert (found.lag_seconds, found.status, found.held_back_by) == (2100.001, "warn", "L1")

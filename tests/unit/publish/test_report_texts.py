@@ -87,7 +87,10 @@ RESULTS = RunResults(
         ),
         result(measured=None, policy="again_ro", status="already_applied", threshold_ms=T, watermark_predicted_ms=T),
         result(
-            policy="idle_ro", status="nothing_due", threshold_ms=T, reason="no log file can hold an event at or below it"
+            policy="idle_ro",
+            status="nothing_due",
+            threshold_ms=T,
+            reason="no log file can hold an event at or below it",
         ),
         result(policy="busy_ro", status="refused", reason="a compaction is pending", hints=("finish it", "or wait")),
         result(policy="stale_ro", status="stale", reason="hoodie.properties changed"),
