@@ -43,6 +43,7 @@ def check(table, **changes):
         "pinned_instant": table.last_completed,
         "record_key_fields": ("id",),
         "partition_fields": ("p",),
+        "seen_until": table.last_completed,
         "late_commits": frozenset(),
         "open_file_ids": frozenset(),
     }
@@ -94,6 +95,12 @@ def test_an_update_below_the_threshold_that_ro_lacks_fails(logged):
 
 def test_rows_of_late_commits_are_counted_and_not_failed(logged):
     late, results = check(logged, late_commits=frozenset(logged.commits), open_file_ids=logged.file_ids())
+    assert (late, results[CONTAINMENT].status) == (1, "pass")
+
+
+def test_rows_of_commits_requested_after_the_plan_saw_the_table_are_late(logged):
+    before = min(logged.commits)
+    late, results = check(logged, seen_until=str(int(before) - 1), open_file_ids=logged.file_ids())
     assert (late, results[CONTAINMENT].status) == (1, "pass")
 
 
