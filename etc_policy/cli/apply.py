@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.applying import Applier, require_suites
+from etc_policy.api.applying import Applier, require_suites
+from etc_policy.api.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text

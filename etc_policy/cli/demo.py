@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.applying import Applier
-from etc_policy.cli.moments import iso_time
+from etc_policy.api.applying import Applier
+from etc_policy.api.planning import place, plan_tables, raise_all, worst
 from etc_policy.cli.options import debug_option, examples, project_dir_option, select_policies, target_dir_option
-from etc_policy.cli.planning import place, plan_tables, raise_all, worst
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.formats import iso_time
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.results import FreshnessReport, RunResults

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.moments import at_option, iso_time
+from etc_policy.api.planning import place
+from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
-from etc_policy.cli.planning import place
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors
+from etc_policy.plan.formats import iso_time
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.report import render_freshness
 from etc_policy.publish.results import FreshnessReport, TableFreshness

@@ -42,8 +42,3 @@ at_option = click.option(
     type=Moment(),
     help="Take this as now: epoch ms or ISO 8601. It moves the threshold, never an instant.",
 )
-
-
-def iso_time(epoch_ms: int) -> str:
-    """An epoch time in ISO 8601, UTC."""
-    return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

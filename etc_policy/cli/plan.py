@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
+from etc_policy.api.planning import plan_tables, raise_all, refusal_errors
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
-from etc_policy.cli.planning import plan_tables, raise_all, refusal_errors
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text

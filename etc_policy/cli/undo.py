@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from etc_policy.api.planning import place, raise_all
 from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.planning import place, raise_all
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest

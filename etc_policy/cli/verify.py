@@ -8,16 +8,17 @@ from typing import get_args
 
 import click
 
-from etc_policy.cli.applying import verify
-from etc_policy.cli.moments import at_option, iso_time
+from etc_policy.api.applying import verify
+from etc_policy.api.planning import place, raise_all, worst
+from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.planning import place, raise_all, worst
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.errors import EtcError, ExitCode
+from etc_policy.plan.formats import iso_time
 from etc_policy.publish.report import render_verifications
 from etc_policy.publish.results import TableVerification, VerificationReport
 from etc_policy.verify.prover import claim_of

@@ -22,6 +22,11 @@ def format_time(epoch_ms: int | None) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
+def iso_time(epoch_ms: int) -> str:
+    """An epoch time in ISO 8601, UTC."""
+    return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def format_duration(milliseconds: int) -> str:
     """`1h30m`, `45s`, `250ms`: the two largest units."""
     if milliseconds < 0:

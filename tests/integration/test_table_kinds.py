@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from etc_policy.adapters.hudi_table import FileTableReader
-from etc_policy.cli.applying import Applier
+from etc_policy.api.applying import Applier
 from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.verify.prover import Claim, prove_from_metadata

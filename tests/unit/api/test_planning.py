@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from etc_policy.cli.planning import (
+from etc_policy.api.planning import (
     load_plan,
     match_policies,
     place,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from etc_policy.cli.moments import iso_time
 from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.wiring import Environment, clock_ms
 

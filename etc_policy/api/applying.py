@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from etc_policy.cli.moments import iso_time
-from etc_policy.cli.planning import require_same_table
+from etc_policy.api.planning import require_same_table
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
+from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import watermark

@@ -1,0 +1,1 @@
+"""The verbs of `etc` as Python: what the commands call, without a terminal."""
