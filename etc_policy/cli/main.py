@@ -30,6 +30,7 @@ COMMANDS = {
     "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
     "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),
     "freshness": ("etc_policy.cli.freshness:command", "How far each table is complete, without Spark"),
+    "wait": ("etc_policy.cli.wait:command", "Return when RO is complete up to a time"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }

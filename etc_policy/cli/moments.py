@@ -1,4 +1,4 @@
-"""`--at`: what counts as now."""
+"""Moments and spans of time on the command line, and `--at`: what counts as now."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from etc_policy.declare.quantities import QuantityError, parse_duration_ms
 from etc_policy.wiring import clock_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -17,13 +18,16 @@ class Moment(click.ParamType[int]):
 
     name = "time"
 
+    def __init__(self, *, future: bool = False) -> None:
+        self.future = future
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """The moment in epoch milliseconds."""
         if isinstance(value, int):
             return value
         text = str(value).strip()
         moment_ms = int(text) if text.isdigit() else self._parse(text, param, ctx)
-        if moment_ms > clock_ms() + _CLOCK_TOLERANCE_MS:
+        if not self.future and moment_ms > clock_ms() + _CLOCK_TOLERANCE_MS:
             self.fail(f"`{text}` lies in the future: nobody knows what will have arrived by then", param, ctx)
         return moment_ms
 
@@ -34,6 +38,21 @@ class Moment(click.ParamType[int]):
             self.fail(f"`{text}` is neither epoch milliseconds nor ISO 8601, such as 2013-01-01T18:30:00Z", param, ctx)
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+
+class Span(click.ParamType[int]):
+    """A duration as policies write it (`45s`, `30m`, `1h30m`, `PT30M`), in milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The span in milliseconds."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration_ms(value)
+        except QuantityError as error:
+            self.fail(f"{error.message}; {error.hint}", param, ctx)
 
 
 at_option = click.option(

@@ -38,3 +38,17 @@ def test_freshness(etc, table):
     assert (known["complete_until_ms"], known["unknown_log_files"]) == (MS - 1, 0)
     assert assumed["unknown_log_files"] == 1
     assert assumed["complete_until_ms"] > MS
+
+
+def test_wait(etc, table):
+    code, out, err = etc("wait", "orders_ro", "--until", str(MS - 1), "--timeout", "0s")
+    assert (code, out) == (0, "orders_ro  RO is complete until 2024-03-31 01:00:00.122 UTC\n")
+    code, out, err = etc("wait", "orders_ro", "--until", str(MS), "--timeout", "1s", "--poll", "200ms")
+    assert (code, out) == (4, "")
+    assert "error[ETC410]: waited 1s" in err
+    code, out, err = etc("wait", "orders_ro", "--until", "2999-01-01")
+    assert code == 4
+    assert "which is after the timeout" in err
+    assert etc("wait", "orders_ro", "--until", str(MS), "--timeout", "1 fortnight")[0] == 64
+    found = json.loads(etc("wait", "orders_ro", "--until", str(MS - 9), "--output", "json")[1])
+    assert found["tables"][0]["complete_until_ms"] == MS - 1

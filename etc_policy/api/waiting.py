@@ -1,0 +1,107 @@
+"""Waits until RO is complete up to a time, by reading metadata again and again; no JVM, except for a `db.table`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import RetryableError
+from etc_policy.plan.formats import format_duration, format_time
+from etc_policy.publish.freshness import table_freshness
+from etc_policy.publish.results import TableFreshness
+from etc_policy.wiring import Environment, clock_ms
+
+DEFAULT_POLL_MS = 10_000
+TIMED_OUT, TOO_SHORT = "ETC410", "ETC411"
+
+
+def _sleep(milliseconds: int) -> None:
+    time.sleep(milliseconds / 1000)
+
+
+@dataclass
+class Waiter:
+    """Waits for tables, one reading of each per round; `now` and `sleep` are in milliseconds."""
+
+    environment: Environment
+    until_ms: int
+    timeout_ms: int
+    poll_ms: int = DEFAULT_POLL_MS
+    now: Callable[[], int] = clock_ms
+    sleep: Callable[[int], None] = _sleep
+    found: dict[str, TableFreshness] = field(default_factory=dict)
+
+    def wait(self, policies: Sequence[Policy]) -> tuple[TableFreshness, ...]:
+        """The freshness of each table as it was when the table became complete up to `until_ms`.
+
+        Raises:
+            RetryableError: the time ran out, or no wait of this length can be enough.
+            TableError: a table cannot be read at all.
+
+        """
+        deadline_ms = self.now() + self.timeout_ms
+        self._require_possible(policies, deadline_ms)
+        while True:
+            open_ones = [policy for policy in policies if not self._complete(policy)]
+            if not open_ones:
+                return tuple(self.found[policy.name] for policy in policies)
+            left_ms = deadline_ms - self.now()
+            if left_ms <= 0:
+                raise self._timed_out(open_ones)
+            self.sleep(min(left_ms, max(self.poll_ms, self._until_possible_ms(open_ones))))
+
+    def _require_possible(self, policies: Sequence[Policy], deadline_ms: int) -> None:
+        """Completeness never comes nearer to now than the data latency: tell at once where no waiting can help."""
+        for policy in policies:
+            earliest_ms = self.until_ms + policy.data_latency_ms
+            if earliest_ms > deadline_ms:
+                latency = format_duration(policy.data_latency_ms)
+                message = (
+                    f"`{policy.name}` cannot be complete up to {format_time(self.until_ms)} "
+                    f"before {format_time(earliest_ms)}, which is after the timeout"
+                )
+                hint = f"events may arrive {latency} late (`data_latency`): wait longer, or for an earlier time"
+                raise RetryableError(TOO_SHORT, message, hint=hint)
+
+    def _until_possible_ms(self, policies: Sequence[Policy]) -> int:
+        """How long no table can become complete, whatever is compacted."""
+        return min(self.until_ms + policy.data_latency_ms for policy in policies) - self.now()
+
+    def _complete(self, policy: Policy) -> bool:
+        known = self.found.get(policy.name)
+        if known is not None and _reaches(known, self.until_ms):
+            return True
+        try:
+            state = self.environment.read_state(policy)
+        except RetryableError as error:
+            self.environment.progress(f"{policy.name}: {error.message}")
+            return False
+        now_ms = self.now()
+        found = table_freshness(policy, state, now_ms, now_ms)
+        if known is None or found.complete_until_ms != known.complete_until_ms:
+            self.environment.progress(f"{policy.name}: {_progress(found)}")
+        self.found[policy.name] = found
+        return _reaches(found, self.until_ms)
+
+    def _timed_out(self, policies: Sequence[Policy]) -> RetryableError:
+        late = "; ".join(f"`{policy.name}` {self._short_of(policy)}" for policy in policies)
+        message = f"waited {format_duration(self.timeout_ms)} for {format_time(self.until_ms)}: {late}"
+        held = next((f for p in policies if (f := self.found.get(p.name)) and f.held_back_by), None)
+        hint = f"`etc plan --select {held.policy}` says what is due" if held else None
+        return RetryableError(TIMED_OUT, message, hint=hint)
+
+    def _short_of(self, policy: Policy) -> str:
+        found = self.found.get(policy.name)
+        return "could not be read" if found is None else f"is {_progress(found)}"
+
+
+def _reaches(table: TableFreshness, until_ms: int) -> bool:
+    return table.complete_until_ms is not None and table.complete_until_ms >= until_ms
+
+
+def _progress(table: TableFreshness) -> str:
+    if table.complete_until_ms is None:
+        return f"of unknown completeness ({table.reason})"
+    return f"complete until {format_time(table.complete_until_ms)}"
