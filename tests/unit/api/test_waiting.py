@@ -53,7 +53,10 @@ def test_it_waits_until_the_log_file_is_compacted():
     (table,) = world.wait(policy(), until="11:30:00")
     assert (table.policy, table.remaining_log_files) == ("orders_ro", 0)
     assert world.now_ms == epoch_ms("12:03:00")
-    assert [step.split(" until ")[1] for step in world.said] == ["2026-01-01 11:24:59.999 UTC", "2026-01-01 11:53:00 UTC"]
+    assert [step.split(" until ")[1] for step in world.said] == [
+        "2026-01-01 11:24:59.999 UTC",
+        "2026-01-01 11:53:00 UTC",
+    ]
 
 
 def test_before_the_latency_has_passed_it_looks_once_and_then_sleeps():
@@ -64,7 +67,9 @@ def test_before_the_latency_has_passed_it_looks_once_and_then_sleeps():
 
 def test_the_time_runs_out():
     world = World("12:00:00", orders_ro=[("00:00:00", OPEN)])
-    with pytest.raises(RetryableError, match=r"waited 5m for 2026-01-01 11:30:00 UTC: `orders_ro` is complete until") as e:
+    with pytest.raises(
+        RetryableError, match=r"waited 5m for 2026-01-01 11:30:00 UTC: `orders_ro` is complete until"
+    ) as e:
         world.wait(policy(), until="11:30:00", timeout=5 * MINUTE)
     assert (e.value.exit_code, e.value.code) == (4, "ETC410")
     assert world.now_ms == epoch_ms("12:05:00")
@@ -113,7 +118,7 @@ def test_no_table_is_no_reason_to_wait():
 
 def test_commits_of_another_zone_are_named_when_the_time_runs_out():
     world = World("09:00:00", orders_ro=[("00:00:00", OPEN)])
-    with pytest.raises(RetryableError, match="of unknown completeness .*ahead of this machine's clock"):
+    with pytest.raises(RetryableError, match=r"of unknown completeness .*ahead of this machine's clock"):
         world.wait(replace_latency(policy()), until="08:00:00", timeout=MINUTE)
 
 
