@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.writer_options import writer_options
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.publish.views import ViewRows
 
@@ -60,12 +61,29 @@ class Environment:
         """
         from etc_policy.adapters.hudi_table import FileTableReader
 
-        state = FileTableReader().read(self.locate(policy), policy.event_time)
-        if not self.metadata_only:
-            from etc_policy.adapters.log_times import fill_from_logs
-
-            state = fill_from_logs(state, policy, self.cache_dir, self.progress)
+        state = self._with_log_times(policy, FileTableReader().read(self.locate(policy), policy.event_time))
         return self.with_statistics(policy, state) if read_stats else state
+
+    def read_table(
+        self, policy: Policy, *, read_stats: bool = False, archived: bool = False
+    ) -> tuple[TableState, TableHistory]:
+        """The state of a policy's table as `read_state` gives it, and its past, from one reading of its timeline.
+
+        With `archived` the past goes back to commits that were archived.
+        """
+        from etc_policy.adapters.hudi_table import FileTableReader
+
+        reader = FileTableReader()
+        state, history = reader.read_with_history(self.locate(policy), policy.event_time, archived=archived)
+        state = self._with_log_times(policy, state)
+        return (self.with_statistics(policy, state) if read_stats else state), history
+
+    def _with_log_times(self, policy: Policy, state: TableState) -> TableState:
+        if self.metadata_only:
+            return state
+        from etc_policy.adapters.log_times import fill_from_logs
+
+        return fill_from_logs(state, policy, self.cache_dir, self.progress)
 
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from etc_policy.adapters.hudi_history import Commit
 from etc_policy.adapters.hudi_timeline import decode_metadata
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
@@ -41,17 +42,31 @@ class Archive:
         rows = self._rows(("instantTime", "metadata"), ("instantTime", "in", sorted(instants)))
         return {row["instantTime"]: decode_metadata(row["metadata"] or b"", str(self._folder)) for row in rows}
 
+    def commits(self) -> Iterator[Commit]:
+        """Every archived write and compaction that completed, a compaction with its plan's metadata merged in."""
+        columns = ("instantTime", "completionTime", "action", "metadata", "plan")
+        for row in self._rows(columns, ("action", "in", ["commit", "deltacommit", "replacecommit"])):
+            metadata = decode_metadata(row["metadata"] or b"", str(self._folder))
+            if metadata and row["completionTime"]:
+                extra = {**self._plan_extra(row), **(metadata.get("extraMetadata") or {})}
+                is_compaction = row["action"] == "commit"
+                merged = {**metadata, "extraMetadata": extra}
+                yield Commit(row["instantTime"], row["completionTime"], merged, is_compaction)
+
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
         rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", "==", "commit"))
         for row in sorted(rows, key=lambda r: str(r["completionTime"]), reverse=True):
-            extra: dict[str, str] = {}
-            for part in ("plan", "metadata"):
-                extra |= decode_metadata(row[part] or b"", str(self._folder)).get("extraMetadata") or {}
+            committed = decode_metadata(row["metadata"] or b"", str(self._folder)).get("extraMetadata") or {}
+            extra = {**self._plan_extra(row), **committed}
             record = compaction_record(row["instantTime"], row["completionTime"], extra)
             if record is not None:
                 return record
         return None
+
+    def _plan_extra(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """The pairs that the plan of an archived compaction carries."""
+        return decode_metadata(row["plan"] or b"", str(self._folder)).get("extraMetadata") or {}
 
     def _rows(self, columns: Sequence[str], condition: tuple[str, str, Any] | None = None) -> Iterator[dict[str, Any]]:
         for name in self._files():

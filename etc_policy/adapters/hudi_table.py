@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from etc_policy.adapters.hudi_archive import Archive
+from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of, slice_facts
+from etc_policy.adapters.hudi_history import Commit, build_history
 from etc_policy.adapters.hudi_layout import InstantFile, local_path, parse_properties, timeline_folder
-from etc_policy.adapters.hudi_slices import CommitFacts, DataFile, build_slices, list_files
+from etc_policy.adapters.hudi_slices import build_slices, list_files
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
     all_times,
@@ -17,11 +20,11 @@ from etc_policy.adapters.hudi_timeline import (
     fingerprint,
     read_timeline,
     table_zone,
-    write_stats,
 )
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 
 #: A timeline file may be archived between the listing and its reading: read again this often.
@@ -35,6 +38,8 @@ _TIME_TYPES = frozenset(
     | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
 )
 _WRITES = ("commit", "deltacommit", "replacecommit")
+
+Result = TypeVar("Result")
 
 
 class FileTableReader:
@@ -50,14 +55,37 @@ class FileTableReader:
         """
         base = local_path(base_path)
         properties = read_properties(base)
-        for _ in range(ATTEMPTS):
-            try:
-                return _read_state(base, properties, event_time)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
-        raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
+        return _attempt(base, lambda: _state(_read_commits(base, properties, event_time)))
+
+    def read_with_history(
+        self, base_path: str, event_time: EventTime, *, archived: bool = False
+    ) -> tuple[TableState, TableHistory]:
+        """The table's state now and its past, from one reading; with `archived` also commits that were archived.
+
+        Raises:
+            TableError: as for `read`.
+            RetryableError: as for `read`.
+
+        """
+        base = local_path(base_path)
+        properties = read_properties(base)
+
+        def read() -> tuple[TableState, TableHistory]:
+            commits = _read_commits(base, properties, event_time)
+            return _state(commits), _history(commits, archived=archived)
+
+        return _attempt(base, read)
+
+
+def _attempt(base: Path, read: Callable[[], Result]) -> Result:
+    for _ in range(ATTEMPTS):
+        try:
+            return read()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
+    raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
 
 
 def read_properties(base: Path) -> dict[str, str]:
@@ -81,21 +109,39 @@ def read_properties(base: Path) -> dict[str, str]:
     return properties
 
 
-def _read_state(base: Path, properties: Mapping[str, str], event_time: EventTime) -> TableState:
+@dataclass(frozen=True, slots=True)
+class _Commits:
+    """One reading of a table's timeline; `metadata` is that of every completed write."""
+
+    base: Path
+    properties: Mapping[str, str]
+    event_time: EventTime
+    timeline: Timeline
+    archive: Archive
+    metadata: Mapping[str, Mapping[str, Any]]
+    column_type: str | None
+
+
+def _read_commits(base: Path, properties: Mapping[str, str], event_time: EventTime) -> _Commits:
     timeline = read_timeline(*timeline_folder(base, dict(properties)))
-    archive = Archive(base, properties)
     metadata = {f.requested: timeline.metadata(f) for f in map(timeline.latest, timeline.files) if _is_write(f)}
     column_type = _column_type(event_time.column, metadata, base)
+    return _Commits(base, properties, event_time, timeline, Archive(base, properties), metadata, column_type)
+
+
+def _state(commits: _Commits) -> TableState:
+    base, properties, timeline, archive = commits.base, commits.properties, commits.timeline, commits.archive
+    metadata, column_type = commits.metadata, commits.column_type
     files = list_files(base, timeline, _completion(timeline, archive))
     if timeline.layout >= 2:
         archived = frozenset(file.name.instant for file in files if file.name.is_log) - timeline.files.keys()
         facts = commit_facts(
             {**archive.commit_metadata(archived), **metadata},
-            trusted=_tracked(event_time, column_type),
-            hides_deletes=_hides_deletes(properties),
+            trusted=_tracked(commits.event_time, column_type),
+            hides_deletes=hides_deletes_of(properties),
         )
     else:
-        facts = slice_facts(metadata, files, timeline.first_active or "", hides_deletes=_hides_deletes(properties))
+        facts = slice_facts(metadata, files, timeline.first_active or "", hides_deletes=hides_deletes_of(properties))
     return TableState(
         base_path=str(base),
         table_name=properties.get("hoodie.table.name", base.name),
@@ -114,6 +160,20 @@ def _read_state(base: Path, properties: Mapping[str, str], event_time: EventTime
         own_pending=_own_pending(timeline),
         living_writers=_living_writers(base, timeline),
     )
+
+
+def _history(commits: _Commits, *, archived: bool) -> TableHistory:
+    timeline, known = commits.timeline, []
+    for requested, metadata in commits.metadata.items():
+        is_compaction = timeline.latest(requested).action == "commit"
+        plan = (timeline.plan_of(requested) if is_compaction else None) or {}
+        extra = {**(plan.get("extraMetadata") or {}), **(metadata.get("extraMetadata") or {})}
+        completed = timeline.completions[requested]
+        known.append(Commit(requested, completed, {**metadata, "extraMetadata": extra}, is_compaction))
+    if archived and timeline.layout >= 2:
+        known += [c for c in commits.archive.commits() if c.requested not in timeline.files]
+    trusted = timeline.layout >= 2 and _tracked(commits.event_time, commits.column_type)
+    return build_history(known, table_zone(commits.properties), trusted=trusted)
 
 
 def _tracked(event_time: EventTime, column_type: str | None) -> bool:
@@ -138,53 +198,6 @@ def _completion(timeline: Timeline, archive: Archive) -> Callable[[str], str | N
 
 def _is_write(file: InstantFile) -> bool:
     return file.state == "completed" and file.action in _WRITES
-
-
-def commit_facts(
-    metadata: Mapping[str, Mapping[str, Any]], *, trusted: bool, hides_deletes: bool = False
-) -> CommitFacts:
-    """Per (commit, file group) the smallest event time over all its write stats, None if any stat lacks one (FACTS 4.1).
-
-    A stat with deletes counts as unknown: deletes by key carry no event time, and the stat does not tell them apart.
-    `trusted` is false where the recorded times cannot be the policy's; `hides_deletes` where stats do not count deletes.
-    """
-    facts: dict[tuple[str, str, str], tuple[int | None, bool]] = {}
-    for requested, commit in metadata.items():
-        opaque = hides_deletes or commit.get("operationType") in (None, "UNKNOWN", "LOG_COMPACT")
-        for partition, stat in write_stats(commit):
-            key = (requested, partition, stat.get("fileId") or "")
-            deletes = bool(stat.get("numDeletes")) or opaque
-            value = stat.get("minEventTime") if trusted and not deletes else None
-            before, had_deletes = facts.get(key, (value, False))
-            lowest = None if before is None or value is None else min(before, value)
-            facts[key] = (lowest, had_deletes or deletes)
-    return facts
-
-
-def slice_facts(
-    metadata: Mapping[str, Mapping[str, Any]], files: Iterable[DataFile], first_active: str, *, hides_deletes: bool
-) -> CommitFacts:
-    """On layout 1, per (base instant, file group): whether its log files may hold deletes; never an event time.
-
-    There a log file is named by its base file's instant, so no commit's event times can be matched to it. Commits on a
-    slice that is older than the active timeline may be archived, and are not known.
-    """
-    facts: dict[tuple[str, str, str], tuple[int | None, bool]] = {
-        (file.name.instant, file.partition, file.name.file_id): (None, True)
-        for file in files
-        if file.name.is_log and (hides_deletes or file.name.instant < first_active)
-    }
-    for commit in metadata.values():
-        for partition, stat in write_stats(commit):
-            if stat.get("numDeletes"):
-                facts[stat.get("prevCommit") or "", partition, stat.get("fileId") or ""] = (None, True)
-    return facts
-
-
-def _hides_deletes(properties: Mapping[str, str]) -> bool:
-    """Custom mergers may delete at merge, and the operation field hides deletes from the write stats (FACTS 3)."""
-    custom = properties.get("hoodie.record.merge.mode") == "CUSTOM"
-    return custom or properties.get("hoodie.allow.operation.metadata.field") == "true"
 
 
 def _column_type(column: str, metadata: Mapping[str, Mapping[str, Any]], base: Path) -> str | None:

@@ -71,7 +71,8 @@ def command(project_dir: Path, target_dir: Path) -> int:
         heading("4. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
         say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
         heading("5. Freshness, without Spark", f"etc freshness --at {iso_time(demo.now_ms)}")
-        table = table_freshness(policy, environment.read_state(policy), demo.now_ms, clock_ms())
+        state, history = environment.read_table(policy)
+        table = table_freshness(policy, state, demo.now_ms, clock_ms(), history)
         say(render_freshness(FreshnessReport(observed_at=iso_time(demo.now_ms), tables=(table,))))
     finally:
         environment.close()

@@ -34,6 +34,7 @@ from etc_policy.wiring import clock_ms
 @at_option
 @conf_option
 @metadata_only_option
+@click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")
 def command(
     project_dir: Path,
     target_dir: Path,
@@ -42,11 +43,13 @@ def command(
     at_ms: int | None,
     confs: Mapping[str, str],
     metadata_only: bool,
+    archived: bool,
 ) -> int:
     """How far each table is complete, without Spark.
 
-    Each table passes, warns or fails by the lag of its completeness behind now. Exits with 1 when a table is beyond its
-    limit or nothing is known of it. The report is written to target/freshness.json too.
+    Each table passes, warns or fails by the lag of its completeness behind now. Beside it stand the late data since the
+    last compaction, and how well `data_latency` fits what the table's commits show. Exits with 1 when a table is beyond
+    its limit or nothing is known of it. The report is written to target/freshness.json too.
     """
     policies = select_policies(load_manifest(project_dir), select)
     environment = open_environment(project_dir, target_dir, confs, metadata_only=metadata_only)
@@ -56,7 +59,8 @@ def command(
     try:
         for policy in policies:
             try:
-                tables.append(table_freshness(policy, environment.read_state(policy), now_ms, clock_ms()))
+                state, history = environment.read_table(policy, archived=archived)
+                tables.append(table_freshness(policy, state, now_ms, clock_ms(), history))
             except EtcError as error:
                 error.where = error.where or place(policy.source, policy.name)
                 errors.append(error)

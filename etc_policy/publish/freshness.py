@@ -7,13 +7,18 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.instants import instant_from_ms, instant_to_ms
 from etc_policy.plan.refusals import clock_behind
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark
 from etc_policy.publish.results import TableFreshness
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
+from etc_policy.verify.late_data import late_data, with_times_of
+from etc_policy.verify.latency import judge_latency
 
 
-def table_freshness(policy: Policy, state: TableState, now_ms: int, clock_ms: int) -> TableFreshness:
+def table_freshness(
+    policy: Policy, state: TableState, now_ms: int, clock_ms: int, history: TableHistory | None = None
+) -> TableFreshness:
     """One table's freshness at `now_ms`; the lag is that of `complete_until`, not of the last threshold.
 
     Commits that lie in the future of the wall clock were written in another zone: then nothing is known.
@@ -29,6 +34,7 @@ def table_freshness(policy: Policy, state: TableState, now_ms: int, clock_ms: in
         return unreadable(policy, refusal.reason)
     until = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
     lag_ms = completeness_lag_ms(now_ms, until)
+    late = late_data(with_times_of(history, state)) if history else ()
     return TableFreshness(
         policy=policy.name,
         base_path=state.base_path,
@@ -44,6 +50,8 @@ def table_freshness(policy: Policy, state: TableState, now_ms: int, clock_ms: in
         remaining_log_bytes=sum(log_file.size_bytes for log_file in files),
         remaining_file_slices=sum(1 for file_slice in state.slices if file_slice.log_files),
         unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in files),
+        late_data=late[-1] if late else None,
+        data_latency=judge_latency(history, policy.data_latency_ms, now_ms) if history else None,
     )
 
 

@@ -14,10 +14,14 @@ from etc_policy.publish.results import (
     TableVerification,
     VerificationReport,
 )
+from etc_policy.verify.late_data import LateData
+from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import ExpectationResult, Verification
 
 #: No span is as long: what is larger is a moment in epoch milliseconds.
 _MOMENT_MS = 100_000_000_000
+
+_LATENCY = {"fits": "fits", "too_short": "is too short", "generous": "is generous", "unknown": "cannot be judged"}
 
 _DONE = {
     "compacted": "compacted",
@@ -115,5 +119,30 @@ def _freshness(table: TableFreshness) -> Iterator[str]:
     if table.held_back_by and table.watermark_ms is not None:
         assumed = " (assumed from when it was written)" if table.watermark_assumed else ""
         yield labelled("next", f"{format_time(table.watermark_ms + 1)}{assumed}, in {table.held_back_by}")
+    if table.late_data is not None and table.late_data.writes:
+        yield labelled("late data", _late_data(table.late_data))
+    if table.data_latency is not None and table.data_latency.observed is not None:
+        yield labelled("data latency", _latency(table.data_latency, table.data_latency.observed))
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
         yield labelled("last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago")
+
+
+def _late_data(late: LateData) -> str:
+    """`3 writes to 2 file groups since the last compaction, at most 17 rows; complete 3h less far, until ...`."""
+    writes = f"{count_of(late.writes, 'write')} to {count_of(late.file_groups, 'file group')}"
+    fell = f"RO was complete until T and fell back {format_duration(late.regression_ms)}"
+    return (
+        f"{writes} after the last compaction hold events at or below T, at most {count_of(late.rows_at_most, 'row')}; "
+        f"{fell}, to {format_time(late.complete_until_ms)}"
+    )
+
+
+def _latency(verdict: LatencyVerdict, observed: ObservedLatency) -> str:
+    """The policy's `data_latency` against the quantiles of what was observed, with a suggestion where it does not fit."""
+    declared = f"{format_duration(verdict.declared_ms)} {_LATENCY[verdict.status]}"
+    seen = (
+        f"of {count_of(observed.writes, 'write')} half came within {format_duration(observed.p50_ms)}, "
+        f"99 % within {format_duration(observed.p99_ms)}, all within {format_duration(observed.max_ms)}"
+    )
+    fits = verdict.status == "fits" or verdict.suggested_ms is None
+    return f"{declared}: {seen}" + ("" if fits else f"; suggested `{format_duration(verdict.suggested_ms or 0)}`")

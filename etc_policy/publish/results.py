@@ -5,6 +5,8 @@ from __future__ import annotations
 from etc_policy.compile.manifest import Frozen
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.verify.freshness import FreshnessStatus
+from etc_policy.verify.late_data import LateData
+from etc_policy.verify.latency import LatencyVerdict
 from etc_policy.verify.ports import Verification
 
 RESULTS_SCHEMA_VERSION = 1
@@ -57,7 +59,11 @@ class VerificationReport(Frozen):
 
 
 class TableFreshness(Frozen):
-    """How far one table's RO view is complete, from its metadata alone (FACTS 6)."""
+    """How far one table's RO view is complete, from its metadata alone (FACTS 6).
+
+    `late_data` is what came in below the threshold of the last compaction of ours after its plan was made, `data_latency`
+    the judgement over the policy's; both are None where the table's past was not read.
+    """
 
     policy: str
     base_path: str
@@ -74,6 +80,8 @@ class TableFreshness(Frozen):
     remaining_log_bytes: int | None = None
     remaining_file_slices: int | None = None
     unknown_log_files: int | None = None
+    late_data: LateData | None = None
+    data_latency: LatencyVerdict | None = None
 
 
 class FreshnessReport(Frozen):

@@ -3,8 +3,11 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.report import render_freshness
+from etc_policy.publish.results import FreshnessReport
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 NOW = epoch_ms("12:00:00")
@@ -102,3 +105,27 @@ def test_a_moment_before_the_data_lags_by_nothing():
     found = table_freshness(POLICY, state_of("/t", TABLE), epoch_ms("08:00:00"), NOW)
     assert found.complete_until_ms == epoch_ms("07:50:00")
     assert found.last_commit_age_seconds < 0
+
+
+def test_late_data_and_the_fit_of_the_latency_are_told_where_the_past_was_read():
+    done, told = instant("11:40:05"), {"seen_until": instant("11:10:00")}
+    record = CompactionRecord(instant("11:09:00"), done, epoch_ms("11:30:00"), "orders_ro", "x", **told)
+    commits = [GroupWrite(done, done, "p", "f1", epoch_ms("11:25:00"), True, 3)] * 20
+    history = TableHistory("UTC", tuple(commits), (record,))
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, history)
+    assert (found.late_data.writes, found.late_data.rows_at_most) == (20, 60)
+    assert (found.data_latency.status, found.data_latency.suggested_ms) == ("too_short", 20 * 60_000)
+    text = " ".join(render_freshness(FreshnessReport(observed_at="-", tables=(found,))).split())
+    assert (
+        "late data 20 writes to 1 file group after the last compaction hold events at or below T, at most 60 rows; "
+        "RO was complete until T and fell back 5m, to 2026-01-01 11:24:59.999 UTC" in text
+    )
+    assert (
+        "data latency 10m is too short: of 20 writes half came within 15m5s, 99 % within 15m5s, all within 15m5s; "
+        "suggested `20m`" in text
+    )
+
+
+def test_without_the_past_neither_is_told():
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW)
+    assert (found.late_data, found.data_latency) == (None, None)

@@ -1,0 +1,40 @@
+"""What a table's commits tell of its past: what each wrote to which file group, and the compactions of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from etc_policy.plan.table_state import CompactionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWrite:
+    """What one commit wrote to the log files of one file group: the grain at which commits book event times (FACTS 4.1).
+
+    `min_event_time_ms` is the smallest event time booked, None where none was. Only where `certain` is true can nothing
+    older be in it: then every write stat has a time and none counts deletes. `rows` are those written, deletes included.
+    """
+
+    requested: str
+    completed: str
+    partition: str
+    file_id: str
+    min_event_time_ms: int | None
+    certain: bool
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableHistory:
+    """A table's past as far as it was read: the active timeline, and where asked for the archived one.
+
+    `writes` are in the order of their completion, and so are `runs`, the compactions that carry a threshold. `booked`
+    has the bytes of each data file, by partition and name, as its commit's write stat tells them. Instants are in the
+    IANA zone `timezone`.
+    """
+
+    timezone: str
+    writes: tuple[GroupWrite, ...] = ()
+    runs: tuple[CompactionRecord, ...] = ()
+    booked: Mapping[tuple[str, str], int] = field(default_factory=dict)

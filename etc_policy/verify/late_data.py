@@ -1,0 +1,73 @@
+"""Late data: what came in below a threshold after it was published, from commit metadata at file-group grain."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from etc_policy.compile.manifest import Frozen
+from etc_policy.plan.table_history import GroupWrite, TableHistory
+from etc_policy.plan.table_state import CompactionRecord, TableState
+
+
+class LateData(Frozen):
+    """What came in late after one compaction of ours and before the plan of the next had seen it.
+
+    A write is what one commit wrote to the log of one file group. `rows_at_most` counts all rows of the late writes:
+    those above the threshold are not told apart without reading them (`etc verify --level data` does). Writes whose
+    smallest event time is not certain are in `unknown_writes` unless what is known of them is late already. RO was
+    complete up to `threshold_ms` and then only up to `complete_until_ms`, which is `regression_ms` less.
+    """
+
+    instant: str
+    threshold_ms: int
+    writes: int = 0
+    file_groups: int = 0
+    rows_at_most: int = 0
+    unknown_writes: int = 0
+    complete_until_ms: int
+    regression_ms: int = 0
+
+
+def late_data(history: TableHistory) -> tuple[LateData, ...]:
+    """The late data of each compaction of ours, oldest first."""
+    starts = [bisect_right(history.writes, _seen_until(run), key=lambda w: w.completed) for run in history.runs]
+    spans = pairwise([*starts, len(history.writes)])
+    return tuple(_after(run, history.writes[start:end]) for run, (start, end) in zip(history.runs, spans, strict=True))
+
+
+def with_times_of(history: TableHistory, state: TableState) -> TableHistory:
+    """The history with event times that commits do not book but the state knows, say from the log files themselves."""
+    known = {
+        (log_file.requested, file_slice.partition, file_slice.file_id): log_file.min_event_time_ms
+        for file_slice, log_file in state.log_files
+        if log_file.min_event_time_ms is not None
+    }
+    return replace(history, writes=tuple(_with_time(write, known) for write in history.writes))
+
+
+def _with_time(write: GroupWrite, known: Mapping[tuple[str, str, str], int | None]) -> GroupWrite:
+    time_ms = known.get((write.requested, write.partition, write.file_id))
+    return write if write.certain or time_ms is None else replace(write, min_event_time_ms=time_ms, certain=True)
+
+
+def _after(run: CompactionRecord, unseen: Sequence[GroupWrite]) -> LateData:
+    late = [w for w in unseen if w.min_event_time_ms is not None and w.min_event_time_ms <= run.threshold_ms]
+    complete_until = min((w.min_event_time_ms - 1 for w in late if w.min_event_time_ms is not None), default=None)
+    complete_until_ms = run.threshold_ms if complete_until is None else complete_until
+    return LateData(
+        instant=run.instant,
+        threshold_ms=run.threshold_ms,
+        writes=len(late),
+        file_groups=len({(w.partition, w.file_id) for w in late}),
+        rows_at_most=sum(w.rows for w in late),
+        unknown_writes=sum(not w.certain for w in unseen) - sum(not w.certain for w in late),
+        complete_until_ms=complete_until_ms,
+        regression_ms=run.threshold_ms - complete_until_ms,
+    )
+
+
+def _seen_until(run: CompactionRecord) -> str:
+    return run.seen_until or run.instant
