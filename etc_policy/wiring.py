@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.writer_options import writer_options
+from etc_policy.declare.secrets import with_values
+from etc_policy.declare.targets import Target
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.publish.views import ViewRows
@@ -28,7 +31,10 @@ def clock_ms() -> int:
 
 @dataclass
 class Environment:
-    """The outside world for one command: one Spark session at most, started when first asked for."""
+    """The outside world for one command: one Spark session at most, started when first asked for.
+
+    Its settings are those of `target`, over which `spark_options` win.
+    """
 
     project_dir: Path
     progress: Callable[[str], None]
@@ -36,6 +42,7 @@ class Environment:
     spark_log: Path | None = None
     cache_dir: Path | None = None
     metadata_only: bool = False
+    target: Target = field(default_factory=Target)
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
@@ -43,7 +50,7 @@ class Environment:
         from etc_policy.adapters.spark_session import start_spark
 
         self.progress(f"starting Spark{f' (its log: {self.spark_log})' if self.spark_log else ''}")
-        return start_spark(self.spark_options, self.spark_log)
+        return start_spark({**self.target.spark_confs, **self.spark_options}, self.spark_log, self.target.bundle)
 
     def locate(self, policy: Policy) -> str:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
@@ -158,7 +165,7 @@ class Demo:
         def on_commit(number: int, total: int, batch: Batch) -> None:
             self.environment.progress(f"commit {number} of {total}: {len(batch.rows):,} events, {batch.name}")
 
-        options = writer_options(self.policy)
+        options = with_values(writer_options(self.policy), os.environ)
         write_demo_table(self.environment.spark, self.policy.table, demo_batches(), on_commit, options)
 
     def views(self, threshold_ms: int) -> ViewRows:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from etc_policy.declare.secrets import with_values
 from etc_policy.execute.ports import Job
 
 #: A heartbeat is written this often, and a run is dead after this many misses; the same everywhere (FACTS 5).
@@ -28,7 +30,8 @@ def lock_folder(base: Path) -> Path:
 def client_options(job: Job) -> dict[str, str]:
     """The client's options: the metadata table and the table version as they are, heartbeats on, no other service.
 
-    `hudi_options` of the policy add to these; what is set here wins, because the rest would change the table.
+    `hudi_options` of the policy add to these; what is set here wins, because the rest would change the table. References
+    to environment variables become their values only here.
     """
     has = set(job.metadata_partitions)
     mirror = {
@@ -46,7 +49,7 @@ def client_options(job: Job) -> dict[str, str]:
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
     }
-    return {**job.policy.hudi_options, **mirror, **_lock(job)}
+    return with_values({**job.policy.hudi_options, **mirror, **_lock(job)}, os.environ)
 
 
 def _lock(job: Job) -> Mapping[str, str]:

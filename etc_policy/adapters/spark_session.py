@@ -35,10 +35,11 @@ _DEFAULTS = {
 }
 
 
-def start_spark(options: Mapping[str, str] | None = None, log: Path | None = None) -> Any:  # noqa: ANN401 - imported late
+def start_spark(options: Mapping[str, str] | None = None, log: Path | None = None, bundle: str | None = None) -> Any:  # noqa: ANN401 - imported late
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
-    The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else version 1.2.0 from Maven Central. All that
+    The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
+    from Maven Central. All that
     the JVM prints goes to the file `log`, or to standard error without one; never to standard output.
 
     Raises:
@@ -50,7 +51,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
     trust_store = use_java()
     from pyspark.sql import SparkSession
 
-    confs = _confs(options or {}, trust_store)
+    confs = _confs(options or {}, trust_store, bundle)
     builder = SparkSession.builder
     for key, value in confs.items():
         builder = builder.config(key, value)
@@ -65,13 +66,13 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
     return session
 
 
-def _confs(given: Mapping[str, str], trust_store: str | None) -> dict[str, str]:
+def _confs(given: Mapping[str, str], trust_store: str | None, bundle: str | None = None) -> dict[str, str]:
     """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
     confs = {**_DEFAULTS, **_driver_options(trust_store)}
     if given.get("spark.master", confs["spark.master"]).startswith("local"):
         confs |= _LOCAL
     if not {"spark.jars", "spark.jars.packages"} & set(given):
-        confs |= _bundle()
+        confs |= _bundle(bundle)
     return {**confs, **given}
 
 
@@ -101,8 +102,8 @@ def _last_lines(log: Path | None) -> list[str]:
     return [line for line in lines if line.strip() and not line.startswith("\tat ")][-_LOG_LINES_SHOWN:]
 
 
-def _bundle() -> dict[str, str]:
-    bundle = os.environ.get("ETC_HUDI_BUNDLE", DEFAULT_BUNDLE)
+def _bundle(declared: str | None) -> dict[str, str]:
+    bundle = os.environ.get("ETC_HUDI_BUNDLE") or declared or DEFAULT_BUNDLE
     if bundle.endswith(".jar"):
         return {"spark.jars": bundle}
     return {

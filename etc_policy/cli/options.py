@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Codes of the command line: ETC001 usage, ETC002 unknown policy, ETC003 cannot write, ETC004 exists, ETC009 unexpected.
+#: Codes of the command line: ETC001 usage, ETC002 unknown policy, ETC003 cannot write, ETC004 exists,
+#: ETC005 unknown target, ETC009 unexpected.
 UNKNOWN_POLICY = "ETC002"
 WRITE_CODE = "ETC003"
 
@@ -36,7 +37,7 @@ select_option = click.option(
     callback=lambda _context, _parameter, values: split_names(values),
     help="Only these policies: repeat it, or give several names in one, by space or comma.  [default: all]",
 )
-project_dir_option = click.option(
+_project_dir_option = click.option(
     "--project-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=".",
@@ -44,6 +45,29 @@ project_dir_option = click.option(
     is_eager=True,
     help="The project: the folder that holds policies/.",
 )
+_TARGET_KEY = "etc_policy.target"
+_target_option = click.option(
+    "--target",
+    metavar="NAME",
+    envvar="ETC_TARGET",
+    expose_value=False,
+    callback=lambda context, _parameter, value: context.meta.update({_TARGET_KEY: value}),
+    help="The target of the profile in etc_project.yml; ETC_TARGET says the same.  [default: the profile's]",
+)
+
+
+def project_dir_option(function: Function) -> Function:
+    """Adds `project_dir` (a path) and `--target`, which `target_name` tells to whoever reads the project."""
+    return _project_dir_option(_target_option(function))
+
+
+def target_name() -> str | None:
+    """What `--target` or ETC_TARGET says to the command that runs, None where neither does."""
+    context = click.get_current_context(silent=True)
+    name = context.meta.get(_TARGET_KEY) if context else None
+    return name or None
+
+
 target_dir_option = click.option(
     "--target-dir",
     type=click.Path(file_okay=False, path_type=Path),

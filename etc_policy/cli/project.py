@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.options import WRITE_CODE
+from etc_policy.cli.options import WRITE_CODE, target_name
 from etc_policy.compile.manifest import Manifest
 from etc_policy.compile.resolve import check_project, compile_project
 from etc_policy.declare.project import ProjectFiles
@@ -21,9 +21,10 @@ def check_files(project_dir: Path) -> tuple[ProjectFiles, tuple[Issue, ...]]:
 
     Raises:
         PolicyError: there is no `policies` folder, or nothing in it.
+        UsageError: there is no target of the name that `--target` gives.
 
     """
-    files = read_project(str(project_dir), os.environ)
+    files = read_project(str(project_dir), os.environ, target=target_name())
     return files, check_project(files, suite_names(project_dir))
 
 
@@ -32,6 +33,7 @@ def load_manifest(project_dir: Path) -> Manifest:
 
     Raises:
         PolicyError: the project has errors; carries all of them.
+        UsageError: there is no target of the name that `--target` gives.
 
     """
     files, issues = check_files(project_dir)

@@ -28,11 +28,15 @@ def location_fault(table: str) -> tuple[str, str] | None:
     return None
 
 
-def resolve_location(table: str, project_dir: str) -> str:
-    """The table with a relative path made absolute against the project; URIs and catalog names stay as written."""
+def resolve_location(table: str, root: str) -> str:
+    """The table with a relative path taken from `root`, an absolute path or a URI; URIs and catalog names stay."""
     if _URI.match(table) or is_catalog_name(table):
         return table
-    return posixpath.normpath(posixpath.join(project_dir, table))
+    if _URI.match(root) and not table.startswith("/"):
+        scheme, _, path = root.partition(":")
+        slashes = "//" if path.startswith("//") else ""
+        return f"{scheme}:{slashes}{posixpath.normpath(posixpath.join(path.removeprefix(slashes), table))}"
+    return posixpath.normpath(posixpath.join(root, table))
 
 
 def location_identity(location: str) -> str:

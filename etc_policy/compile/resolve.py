@@ -8,13 +8,13 @@ from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Verify, Writer
 from etc_policy.compile.rules import RULES, Project
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
-from etc_policy.declare.schema import OptionValue
+from etc_policy.declare.targets import option_texts
 from etc_policy.errors import Issue, PolicyError
 
 
 def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places."""
-    project = Project(files.project_dir, files.policies, frozenset(known_suites))
+    project = Project(table_root(files), files.policies, frozenset(known_suites))
     found = [*files.issues, *(issue for rule in RULES for issue in rule(project))]
     return tuple(sorted(found, key=_place))
 
@@ -29,18 +29,24 @@ def compile_project(files: ProjectFiles, known_suites: Iterable[str]) -> Manifes
     errors = [issue for issue in check_project(files, known_suites) if issue.level == "error"]
     if errors:
         raise PolicyError(errors)
-    policies = (resolve_policy(policy, files.project_dir) for policy in files.policies)
+    root, lock = table_root(files), files.target.lock
+    policies = (resolve_policy(policy, root, lock) for policy in files.policies)
     return Manifest(policies=tuple(sorted(policies, key=lambda policy: policy.name)))
 
 
-def resolve_policy(policy: DeclaredPolicy, project_dir: str) -> Policy:
-    """The policy in plain units; a relative table path is taken from `project_dir`."""
+def table_root(files: ProjectFiles) -> str:
+    """What relative paths of tables start from: the target's `table_root`, else the project's folder."""
+    return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir)
+
+
+def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | None = None) -> Policy:
+    """The policy in plain units; a relative table path is taken from `root`, `lock` serves where it has none itself."""
     declared = policy.declaration
     limits = declared.freshness
     return Policy(
         name=declared.name,
         description=declared.description,
-        table=resolve_location(declared.table, project_dir),
+        table=resolve_location(declared.table, root),
         event_time=EventTime(**declared.event_time_column.model_dump()),
         data_latency_ms=declared.data_latency,
         log_file_max_bytes=declared.log_file_max_size,
@@ -51,18 +57,15 @@ def resolve_policy(policy: DeclaredPolicy, project_dir: str) -> Policy:
         ),
         verify=Verify(**declared.verify.model_dump()),
         writer=Writer(
-            index=declared.writer.index, lock=_texts(declared.writer.lock), compaction=declared.writer.compaction
+            index=declared.writer.index,
+            lock=option_texts(declared.writer.lock) or dict(lock or {}),
+            compaction=declared.writer.compaction,
         ),
-        hudi_options=_texts(declared.hudi_options),
+        hudi_options=option_texts(declared.hudi_options),
         tags=declared.tags,
         enabled=declared.enabled,
         source=policy.source,
     )
-
-
-def _texts(options: Mapping[str, OptionValue]) -> dict[str, str]:
-    """Options as Hudi reads them: text, booleans in lower case."""
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
 
 
 def _place(issue: Issue) -> tuple[str, int, int]:

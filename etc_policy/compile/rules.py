@@ -19,7 +19,7 @@ from etc_policy.errors import Issue
 class Project:
     """What a rule looks at: every policy that is right by itself, and the suites that exist."""
 
-    project_dir: str
+    table_root: str
     policies: tuple[DeclaredPolicy, ...]
     suites: frozenset[str]
 
@@ -44,7 +44,7 @@ def tables_have_one_policy(project: Project) -> Iterator[Issue]:
     for policy in project.policies:
         if not policy.declaration.enabled:
             continue
-        location = resolve_location(policy.declaration.table, project.project_dir)
+        location = resolve_location(policy.declaration.table, project.table_root)
         owner = first.setdefault(location_identity(location), policy)
         if owner is not policy:
             message = f"the table `{policy.declaration.table}` already has the policy `{owner.declaration.name}`"

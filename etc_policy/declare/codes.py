@@ -39,6 +39,9 @@ class Code(StrEnum):
     TEMPLATE_FORBIDDEN = "ETC121", "Something a template may not do"
     UNKNOWN_VARIABLE = "ETC122", "A variable that has no value"
 
+    UNKNOWN_TARGET = "ETC125", "A target or profile that does not exist"
+    WRONG_VERSION = "ETC126", "The project is for another version of etc"
+
     DUPLICATE_POLICY = "ETC130", "Two policies have one name"
     SHARED_TABLE = "ETC131", "Two policies govern one table"
     BAD_TABLE = "ETC132", "A table that cannot be found this way"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -38,6 +38,8 @@ def schema_issues(
         path, found = fault["loc"], dict(fault)
         if fault["type"] in _BRANCH_KINDS and len(path) > 1 and path[-1] in _BRANCHES:
             path, found["type"] = path[:-1], "union"
+        found["at_key"] = path[-1:] == ("[key]",)
+        path = path[:-1] if found["at_key"] else path
         if path not in seen:
             seen.add(path)
             yield path, _Finding(found, path, value, model, file).issue()
@@ -67,7 +69,8 @@ class _Finding:
             return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
         if kind == "string_pattern_mismatch":
             hint = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
-            return self._issue(Code.BAD_NAME, f"{self._seen()} is no usable `{self.key}`", hint)
+            wanted = "name" if self.fault["at_key"] else f"`{self.key}`"
+            return self._issue(Code.BAD_NAME, f"{self._seen()} is no usable {wanted}", hint)
         if kind == "string_too_short":
             return self._issue(Code.EMPTY, f"`{self.key}` is empty")
         return self._wrong_type(_KINDS.get(kind, "another value"))
@@ -119,7 +122,8 @@ class _Finding:
         return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)
 
     def _issue(self, code: Code, message: str, hint: str | None = None, *, at_key: bool = False) -> Issue:
-        return Issue(code, message, self.file.where(self.path, self._policy_name(), at_key=at_key), hint)
+        where = self.file.where(self.path, self._policy_name(), at_key=at_key or self.fault["at_key"])
+        return Issue(code, message, where, hint)
 
     def _input(self) -> object:
         return self.fault["input"]
@@ -160,24 +164,32 @@ def _value_at(value: object, path: YamlPath) -> object:
 
 
 def _keys_at(model: type[BaseModel], path: YamlPath) -> Sequence[str]:
-    """The keys of the model that stands at `path` below `model`."""
+    """The keys of the model that stands at `path` below `model`; none where keys are free."""
+    inner: Any = model
     for part in path:
-        if isinstance(part, int):
-            continue
-        fields = model.model_fields
-        inner = _models_in(fields[part].annotation)
-        if inner is None:
-            break
-        model = inner
-    return list(model.model_fields)
+        if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(part, str):
+            inner = inner.model_fields[part].annotation if part in inner.model_fields else None
+        else:
+            inner = get_args(_collection(inner))[-1:] if isinstance(part, str) else get_args(_collection(inner))[:1]
+            inner = inner[0] if inner else None
+        inner = _model_in(inner) or inner
+    return list(inner.model_fields) if isinstance(inner, type) and issubclass(inner, BaseModel) else []
 
 
-def _models_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - a type annotation
-    """The model that an annotation holds, directly or as an item."""
+def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - a type annotation
+    """The model that an annotation stands for; None for a collection or a plain value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    parts = (_models_in(part) for part in getattr(annotation, "__args__", ()))
-    return next((part for part in parts if part is not None), None)
+    if get_origin(annotation) in (dict, tuple, list):
+        return None
+    return next((model for part in get_args(annotation) if (model := _model_in(part)) is not None), None)
+
+
+def _collection(annotation: Any) -> Any:  # noqa: ANN401 - a type annotation
+    """The list or mapping in an annotation, without what is wrapped round it."""
+    if get_origin(annotation) in (dict, tuple, list):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _collection(part)) is not None), None)
 
 
 def _shown(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from etc_policy.declare.schema import PolicyDeclaration
+from etc_policy.declare.targets import Target
 from etc_policy.declare.yaml_marks import Mark, YamlPath
 from etc_policy.errors import Issue, Where
 
@@ -50,8 +51,13 @@ class DeclaredPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
-    """A project as read: `project_dir` is absolute, `issues` are those of files and single values."""
+    """A project as read: `project_dir` is absolute, `issues` are those of files and single values.
+
+    `name` is that of etc_project.yml; `target` is where this run takes place.
+    """
 
     project_dir: str
     policies: tuple[DeclaredPolicy, ...]
     issues: tuple[Issue, ...]
+    name: str | None = None
+    target: Target = field(default_factory=Target)

@@ -140,15 +140,6 @@ class PolicyFile(Declared):
     policies: tuple[PolicyDeclaration, ...] = Field(description="The policies of this file.")
 
 
-class ProjectFile(Declared):
-    """The optional file `etc_project.yml`."""
-
-    version: Literal[1] = Field(1, description="Version of this file format.")
-    vars: dict[StrictStr, OptionValue] = Field(
-        default_factory=dict, description="Values for `{{ var('name') }}` in every policy file."
-    )
-
-
 def _column(value: Any) -> Any:  # noqa: ANN401 - any YAML value
     """A bare column name as the mapping it stands for."""
     return {"column": value} if isinstance(value, str) else value

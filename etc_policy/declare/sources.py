@@ -56,9 +56,15 @@ def read_sources(project_dir: str) -> Sources:
         hint = "policy files end in `.yml` or `.yaml`"
         raise PolicyError([Issue(Code.NO_POLICIES, "there is no policy file in the folder", Where(str(folder)), hint)])
     texts = [source for file in found if (source := _read(file, root, issues)) is not None]
-    project_path = root / PROJECT_FILE
-    project_file = _read(project_path, root, issues) if os.path.lexists(project_path) else None
+    project_file = read_project_file(project_dir, issues)
     return Sources(str(root.resolve()), project_file, tuple(texts), tuple(issues))
+
+
+def read_project_file(project_dir: str, issues: list[Issue]) -> SourceFile | None:
+    """The project's `etc_project.yml`, None where there is none; what is wrong with the file goes to `issues`."""
+    root = Path(project_dir)
+    path = root / PROJECT_FILE
+    return _read(path, root, issues) if os.path.lexists(path) else None
 
 
 def _find(folder: Path, issues: list[Issue], depth: int) -> Iterator[Path]:

@@ -1,0 +1,72 @@
+"""The file `etc_project.yml` as models: the project's name, folders and variables, and where its jobs run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, StrictStr
+
+from etc_policy.declare.schema import NAME_PATTERN, Declared, OptionValue, Text
+
+Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
+
+
+class SparkSettings(Declared):
+    """Where Spark runs, and with which settings."""
+
+    master: Text | None = Field(None, description="Spark master.", examples=["local[2]", "yarn"])
+    confs: dict[StrictStr, OptionValue] = Field(
+        default_factory=dict, description="Spark settings (`spark.*`); `--conf` on the command line wins over them."
+    )
+
+
+class CatalogSettings(Declared):
+    """The catalog that `db.table` names are looked up in."""
+
+    type: Literal["hive", "in_memory"] = Field(
+        "hive", description="`hive` is a Hive metastore; `in_memory` is Spark's own, which ends with the run."
+    )
+    uri: Text | None = Field(None, description="The metastore's address.", examples=["thrift://metastore:9083"])
+    database: Text | None = Field(None, description="Database for tools that ask for one.", examples=["lake"])
+
+
+class TargetDeclaration(Declared):
+    """One place to run: what differs between a laptop and production."""
+
+    spark: SparkSettings = Field(SparkSettings(), description="Where Spark runs, and with which settings.")
+    bundle: Text | None = Field(
+        None,
+        description="Hudi's Spark bundle: path of a jar, or Maven coordinates. `ETC_HUDI_BUNDLE` wins over it.",
+        examples=["org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"],
+    )
+    catalog: CatalogSettings | None = Field(None, description="The catalog that `db.table` names are looked up in.")
+    lock: dict[StrictStr, OptionValue] = Field(
+        default_factory=dict, description="`writer.lock` of every policy that has none of its own."
+    )
+    table_root: Text | None = Field(
+        None, description="Folder or URI that relative paths of tables start from; the project's folder if not given."
+    )
+
+
+class Profile(Declared):
+    """Targets by name, one of them the default."""
+
+    target: Name = Field(description="Target that is used without `--target` and `ETC_TARGET`.")
+    targets: dict[Name, TargetDeclaration] = Field(description="The targets by name.", min_length=1)
+
+
+class ProjectFile(Declared):
+    """The optional file `etc_project.yml`."""
+
+    version: Literal[1] = Field(1, description="Version of this file format.")
+    name: Name | None = Field(None, description="Name of the project.")
+    require_etc: Text | None = Field(
+        None, description="Versions of etc that the project works with.", examples=[">=0.1,<1"]
+    )
+    vars: dict[StrictStr, OptionValue] = Field(
+        default_factory=dict, description="Values for `{{ var('name') }}` in every policy file."
+    )
+    profile: Name | None = Field(None, description="Profile that is used; not needed where there is only one.")
+    profiles: dict[Name, Profile] = Field(
+        default_factory=dict, description="Profiles by name: each has targets such as `dev` and `prod`."
+    )

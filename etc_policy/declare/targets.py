@@ -1,0 +1,97 @@
+"""The target that a run is for: where Spark runs and where tables lie, from `profiles:` in etc_project.yml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from etc_policy.declare.project_schema import CatalogSettings, Profile, ProjectFile, TargetDeclaration
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import UsageError
+
+UNKNOWN_TARGET = "ETC005"
+DEFAULT_TARGET = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
+
+    `spark_confs` hold the values of environment variables and are never written anywhere; `lock` holds references to
+    them instead. `bundle` is a jar's path or Maven coordinates; `table_root` is as declared, perhaps relative to the
+    project.
+    """
+
+    name: str = DEFAULT_TARGET
+    profile: str | None = None
+    spark_confs: Mapping[str, str] = field(default_factory=dict, repr=False)
+    bundle: str | None = None
+    catalog: CatalogSettings | None = None
+    lock: Mapping[str, str] = field(default_factory=dict)
+    table_root: str | None = None
+
+
+def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
+    """The profile and target that are meant; `name` is what `--target` says. None for a project without profiles.
+
+    Raises:
+        UsageError: there is no such profile or target, or the project does not say which of several profiles it uses.
+
+    """
+    if not project.profiles:
+        if name is not None and name != DEFAULT_TARGET:
+            hint = "declare targets under `profiles:` in etc_project.yml, or leave `--target` and ETC_TARGET away"
+            raise UsageError(
+                UNKNOWN_TARGET, f"there is no target `{name[:60]}`: the project has no profiles", hint=hint
+            )
+        return None
+    profile = _profile_name(project)
+    known = project.profiles[profile].targets
+    wanted = name or project.profiles[profile].target
+    if wanted not in known:
+        asked = "" if name else f", which the profile `{profile}` names as its default"
+        hint = did_you_mean(wanted, known) or f"the targets are {', '.join(known)}"
+        raise UsageError(UNKNOWN_TARGET, f"there is no target `{wanted[:60]}`{asked}", hint=hint)
+    return profile, wanted
+
+
+def _profile_name(project: ProjectFile) -> str:
+    names = list(project.profiles)
+    wanted = project.profile or (names[0] if len(names) == 1 else project.name)
+    if wanted in project.profiles:
+        return wanted
+    hint = f"set `profile:` in etc_project.yml to one of {', '.join(names)}"
+    message = "the project does not say which profile it uses" if wanted is None else f"there is no profile `{wanted}`"
+    raise UsageError(UNKNOWN_TARGET, message, hint=hint)
+
+
+def declared_target(project: ProjectFile, chosen: tuple[str, str]) -> TargetDeclaration:
+    """The declaration of a chosen profile and target."""
+    profile: Profile = project.profiles[chosen[0]]
+    return profile.targets[chosen[1]]
+
+
+def target_of(chosen: tuple[str, str], declared: TargetDeclaration, lock: Mapping[str, str]) -> Target:
+    """The target of a rendered declaration; `lock` has references where the declaration read the environment."""
+    master = {"spark.master": declared.spark.master} if declared.spark.master else {}
+    return Target(
+        name=chosen[1],
+        profile=chosen[0],
+        spark_confs={**_catalog_confs(declared.catalog), **master, **option_texts(declared.spark.confs)},
+        bundle=declared.bundle,
+        catalog=declared.catalog,
+        lock=dict(lock),
+        table_root=declared.table_root,
+    )
+
+
+def option_texts(options: Mapping[str, object]) -> dict[str, str]:
+    """Options as Hudi and Spark read them: text, booleans in lower case."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
+
+
+def _catalog_confs(catalog: CatalogSettings | None) -> dict[str, str]:
+    if catalog is None:
+        return {}
+    confs = {"spark.sql.catalogImplementation": catalog.type.replace("_", "-")}
+    return confs | ({"spark.hadoop.hive.metastore.uris": catalog.uri} if catalog.uri else {})

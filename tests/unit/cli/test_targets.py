@@ -1,0 +1,139 @@
+"""`--target` and ETC_TARGET: where tables lie and Spark runs; what the environment tells in secret stays secret."""
+
+import json
+
+import pytest
+
+from etc_policy.adapters.hudi_options import client_options
+from etc_policy.cli import plan
+from etc_policy.compile.manifest import Policy
+from etc_policy.declare.settings import read_target
+from etc_policy.errors import EngineError
+from etc_policy.execute.ports import Job
+
+PROJECT = """
+name: warehouse
+vars: {zone: eu}
+profiles:
+  warehouse:
+    target: dev
+    targets:
+      dev:
+        table_root: scratch
+        spark: {master: "local[1]"}
+      prod:
+        table_root: "s3a://lake-{{ var('zone') }}/tables"
+        bundle: "{{ env_var('BUNDLE', '/opt/hudi.jar') }}"
+        spark:
+          master: yarn
+          confs:
+            spark.executor.memory: 4g
+            spark.ui.enabled: true
+            spark.hadoop.fs.s3a.secret.key: "{{ env_var('S3_SECRET') }}"
+        catalog: {type: hive, uri: "thrift://metastore:9083"}
+        lock:
+          hoodie.write.lock.provider: org.example.Lock
+          hoodie.write.lock.password: "{{ env_var('LOCK_SECRET') }}"
+"""
+SECRETS = {"S3_SECRET": "hunter2-s3", "LOCK_SECRET": "hunter2-lock"}
+
+
+@pytest.fixture
+def targets(project, monkeypatch):
+    """The project of conftest with two targets, and the secrets of one in the environment."""
+    (project / "etc_project.yml").write_text(PROJECT)
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    return project
+
+
+def _tables(out):
+    return [policy["table"] for policy in json.loads(out)["policies"]]
+
+
+def test_tables_start_from_the_root_of_the_target(etc, targets, monkeypatch):
+    def orders(*arguments):
+        return _tables(etc("compile", "--output", "json", *arguments)[1])[0]
+
+    assert orders() == f"{targets}/scratch/lake/orders"
+    assert orders("--target", "prod") == "s3a://lake-eu/tables/lake/orders"
+    monkeypatch.setenv("ETC_TARGET", "prod")
+    assert orders() == "s3a://lake-eu/tables/lake/orders"
+    assert orders("--target", "dev") == f"{targets}/scratch/lake/orders"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("prdo", "did you mean `prod`?"), ("x", "the targets are dev, prod"), ("default", "dev, prod")]
+)
+def test_an_unknown_target_is_a_usage_error(etc, targets, name, hint):
+    code, out, err = etc("parse", "--target", name)
+    assert (code, out) == (64, "")
+    assert err.startswith(f"error[ETC005]: there is no target `{name}`")
+    assert hint in err
+
+
+def test_a_project_without_profiles_has_no_targets(etc, project):
+    assert etc("parse", "--target", "prod")[0] == 64
+    assert etc("parse", "--target", "default")[0] == 0
+
+
+def test_the_environment_of_other_targets_is_not_asked_for(etc, targets, monkeypatch):
+    monkeypatch.delenv("S3_SECRET")
+    assert etc("parse")[0] == 0
+    code, _, err = etc("parse", "--target", "prod")
+    assert code == 1
+    assert "the environment variable `S3_SECRET` has no value" in err
+    assert "etc_project.yml:19:" in err
+
+
+def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
+    opened, real = [], plan.open_environment
+    monkeypatch.setattr(plan, "open_environment", lambda *a, **o: opened.append(real(*a, **o)) or opened[-1])
+    started = []
+    monkeypatch.setattr("etc_policy.adapters.spark_session.start_spark", lambda *told: started.append(told))
+    etc("plan", "--target", "prod", "--conf", "spark.executor.memory=8g")
+    opened[0].spark  # noqa: B018 - starts it
+    assert started == [
+        (
+            {
+                "spark.master": "yarn",
+                "spark.executor.memory": "8g",
+                "spark.ui.enabled": "true",
+                "spark.hadoop.fs.s3a.secret.key": SECRETS["S3_SECRET"],
+                "spark.sql.catalogImplementation": "hive",
+                "spark.hadoop.hive.metastore.uris": "thrift://metastore:9083",
+            },
+            opened[0].spark_log,
+            "/opt/hudi.jar",
+        )
+    ]
+
+
+@pytest.mark.parametrize("command", ["parse", "compile", "plan", "freshness", "verify"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_secret_reaches_a_file_or_the_terminal(etc, targets, command, form):
+    _, out, err = etc(command, "--target", "prod", "--output", form)
+    written = "".join(file.read_text() for file in (targets / "target").rglob("*") if file.is_file())
+    assert "hunter2" not in out + err + written
+    assert "hunter2" not in repr(read_target(str(targets), SECRETS, "prod"))
+    if command == "compile":
+        assert "{{ env_var('LOCK_SECRET') }}" in written
+
+
+def test_the_engine_gets_the_secret(etc, targets, monkeypatch):
+    _, out, _ = etc("compile", "--target", "prod", "--output", "json")
+    job = Job(Policy.model_validate(json.loads(out)["policies"][0]), "/t", 9, (), "20260101000000000")
+    assert client_options(job)["hoodie.write.lock.password"] == SECRETS["LOCK_SECRET"]
+    monkeypatch.delenv("LOCK_SECRET")
+    with pytest.raises(EngineError, match="LOCK_SECRET"):
+        client_options(job)
+
+
+def test_a_policy_with_a_lock_of_its_own_keeps_it(etc, targets):
+    text = (targets / "policies" / "a.yml").read_text()
+    own = "data_latency: 30m, writer: {lock: {hoodie.write.lock.provider: mine}},"
+    (targets / "policies" / "a.yml").write_text(text.replace("data_latency: 30m,", own, 1))
+    _, out, _ = etc("compile", "--target", "prod", "--output", "json")
+    locks = [policy["writer"]["lock"] for policy in json.loads(out)["policies"]]
+    assert locks[0] == {"hoodie.write.lock.provider": "mine"}
+    assert locks[1]["hoodie.write.lock.provider"] == "org.example.Lock"
