@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import click
 
 from etc_policy.cli.options import common_options, examples, select_policies
+from etc_policy.cli.printing import say
 from etc_policy.cli.project import counted, load_manifest, write_text
 from etc_policy.compile.manifest import Policy
-from etc_policy.compile.writer_options import render_options, render_properties, render_spark_conf
-
-_FORMS = (
-    (".properties", render_properties, "Hudi Streamer: --props FILE"),
-    (".spark-conf.txt", render_spark_conf, "Spark SQL: spark-sql and spark-submit"),
-    (".options.json", render_options, "DataFrame writer: .options(**...)"),
-)
-
+from etc_policy.compile.writer_forms import FORMS, FormName
 
 @click.command(
     "compile",
@@ -25,33 +21,43 @@ _FORMS = (
         "etc compile",
         "etc compile --output json | jq '.policies[].table'",
         'etc compile --select "orders_ro payments_ro" --target-dir build',
+        "etc compile --select orders_ro --form tblproperties | spark-sql",
     ),
 )
 @common_options
-def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str) -> None:
+@click.option(
+    "--form",
+    type=click.Choice(get_args(FormName)),
+    help="Print the writers' options in this form to stdout, and nothing else.",
+)
+def command(
+    project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, form: FormName | None
+) -> None:
     """Write the manifest and the writers' options.
 
     The manifest (target/manifest.json) is every policy with its defaults filled in. For each table the options that its
-    writers need go to target/writers/: as a properties file, as --conf arguments, and as JSON.
+    writers need go to target/writers/, one file for each kind of writer.
     """
     manifest = load_manifest(project_dir)
     policies = select_policies(manifest, select)
     text = manifest.model_dump_json(indent=2) + "\n"
     manifest_path = target_dir / "manifest.json"
     write_text(manifest_path, text)
-    lines = [line for policy in policies for line in _write_options(policy, target_dir / "writers")]
-    if output == "json":
+    for policy in policies:
+        for kind in FORMS.values():
+            write_text(target_dir / "writers" / f"{policy.name}{kind.suffix}", kind.render(policy))
+    if form is not None:
+        click.echo("\n".join(FORMS[form].render(policy) for policy in policies), nl=False)
+    elif output == "json":
         click.echo(text, nl=False)
-        return
-    click.echo(f"{manifest_path}  {counted(len(manifest.policies), 'policy')}")
-    for line in lines:
-        click.echo(line)
+    else:
+        say("\n".join(_summary(manifest_path, target_dir / "writers", len(manifest.policies), policies)))
 
 
-def _write_options(policy: Policy, folder: Path) -> list[str]:
-    lines = []
-    for suffix, render, use in _FORMS:
-        path = folder / f"{policy.name}{suffix}"
-        write_text(path, render(policy))
-        lines.append(f"{path}  {use}")
-    return lines
+def _summary(manifest: Path, writers: Path, total: int, policies: tuple[Policy, ...]) -> Iterator[str]:
+    yield f"{manifest}  {counted(total, 'policy')}"
+    yield f"{writers}/  options for the writers of {counted(len(policies), 'table')}:"
+    name = policies[0].name if len(policies) == 1 else "NAME"
+    width = len(name) + max(len(kind.suffix) for kind in FORMS.values())
+    for kind in FORMS.values():
+        yield f"  {name + kind.suffix:<{width}}  {kind.use}"

@@ -1,13 +1,7 @@
-"""The options that a policy asks of its table's writers, in the forms in which writers take options.
-
-Spark SQL takes them from the session as `spark.hoodie.*`; the DataFrame writer does not (measured with Hudi 1.2.0) and
-needs them as `.options`; Hudi Streamer takes a properties file.
-"""
+"""The options that a policy asks of its table's writers, and the properties file with the reason for each."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping
 
 from etc_policy.compile.manifest import Policy
@@ -52,17 +46,6 @@ def render_properties(policy: Policy) -> str:
             lines += ["", *(f"# {line}" for line in _COMMENTS[key].splitlines())]
         lines.append(f"{_escape(key, _KEY_ESCAPES)}={_escape_value(value)}")
     return "\n".join(lines) + "\n"
-
-
-def render_spark_conf(policy: Policy) -> str:
-    """A `--conf` for each option, one a line and quoted for a shell: for sessions that write this table by Spark SQL."""
-    confs = (f"--conf {shlex.quote(f'spark.{key}={value}')}" for key, value in writer_options(policy).items())
-    return "\n".join(confs) + "\n"
-
-
-def render_options(policy: Policy) -> str:
-    """A JSON mapping, for the DataFrame writer: `.options(**json.load(file))`."""
-    return json.dumps(writer_options(policy), indent=2, ensure_ascii=True) + "\n"
 
 
 def _escape_value(value: str) -> str:

@@ -7,7 +7,7 @@ import fastavro
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.compile.writer_options import render_options, render_spark_conf
+from etc_policy.compile.writer_forms import render_options, render_spark_conf, render_tblproperties
 
 pytestmark = pytest.mark.spark
 
@@ -66,3 +66,19 @@ def test_spark_sql_takes_the_confs_and_the_dataframe_writer_does_not(spark, tmp_
             spark.conf.unset(key)
     assert _event_times(tmp_path / "sql") == [(MS, MS + 5), (MS + 9, MS + 9)]
     assert _event_times(tmp_path / "frame") == [(None, None), (None, None)]
+
+
+def test_spark_sql_takes_the_table_s_properties(spark, tmp_path):
+    policy = POLICY.model_copy(update={"table": "default.props_table"})
+    spark.sql(
+        "create table props_table (id int, v string, ts bigint) using hudi "
+        f"tblproperties (type='mor', primaryKey='id', orderingFields='ts') location '{tmp_path / 'props'}'"
+    )
+    try:
+        spark.sql(render_tblproperties(policy).rstrip().rstrip(";"))
+        spark.sql(f"insert into props_table values (1, 'a', {MS}), (2, 'b', {MS + 5})")
+        spark.sql(f"update props_table set v = 'c', ts = {MS + 9} where id = 1")
+        assert spark.sql("select v from props_table order by id").collect()[0].v == "c"
+    finally:
+        spark.sql("drop table if exists props_table")
+    assert _event_times(tmp_path / "props") == [(MS, MS + 5), (MS + 9, MS + 9)]

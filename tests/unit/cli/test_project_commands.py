@@ -4,6 +4,7 @@ import os
 import pytest
 
 from etc_policy.compile.manifest import Manifest
+from etc_policy.compile.writer_forms import FORMS
 
 
 def test_parse_counts_policies(etc, project):
@@ -63,17 +64,21 @@ def test_compile_writes_the_manifest_and_the_options(etc, project):
     manifest = Manifest.model_validate_json((project / "target" / "manifest.json").read_text())
     assert [policy.name for policy in manifest.policies] == ["orders_ro", "parked", "payments_ro"]
     written = sorted(path.name for path in (project / "target" / "writers").iterdir())
-    assert written == [
-        f"{name}{suffix}"
-        for name in ("orders_ro", "payments_ro")
-        for suffix in (".options.json", ".properties", ".spark-conf.txt")
-    ]
-    assert [line.split()[0] for line in out.splitlines()[1:]] == [
-        f"target/writers/{name}{suffix}"
-        for name in ("orders_ro", "payments_ro")
-        for suffix in (".properties", ".spark-conf.txt", ".options.json")
+    assert written == sorted(
+        f"{name}{form.suffix}" for name in ("orders_ro", "payments_ro") for form in FORMS.values()
+    )
+    assert [line.split()[0] for line in out.splitlines()] == [
+        "target/manifest.json",
+        "target/writers/",
+        *(f"NAME{form.suffix}" for form in FORMS.values()),
     ]
     assert "hoodie.logfile.max.size=1048576" in (project / "target/writers/orders_ro.properties").read_text()
+
+
+def test_compile_prints_one_form(etc, project):
+    code, out, err = etc("compile", "--form", "streamer", "--select", "orders_ro")
+    assert (code, err) == (0, "")
+    assert out == "--table-type MERGE_ON_READ\n--disable-compaction\n--props orders_ro.properties\n"
 
 
 def test_compile_as_json_prints_the_manifest(etc, project):

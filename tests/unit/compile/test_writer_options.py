@@ -5,7 +5,8 @@ import shlex
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Policy, Writer
-from etc_policy.compile.writer_options import render_options, render_properties, render_spark_conf, writer_options
+from etc_policy.compile.writer_forms import FORMS, flink_options, render_flink, render_options, render_spark_conf, render_streamer, render_tblproperties
+from etc_policy.compile.writer_options import render_properties, writer_options
 
 POLICY = Policy(
     name="orders_ro",
@@ -69,6 +70,49 @@ def test_options_are_json():
     assert json.loads(render_options(POLICY)) == EXPECTED
 
 
-@pytest.mark.parametrize("render", [render_properties, render_spark_conf, render_options])
-def test_texts_end_in_a_newline(render):
-    assert render(POLICY).endswith("\n")
+SQL = POLICY.model_copy(update={"table": "lake.orders", "event_time": EventTime(column="it's \\n")})
+
+
+def _read_literals(text, unescape):
+    """The pairs of quoted literals of a statement."""
+    literals = [unescape(found[1:-1]) for found in re.findall(r"'(?:[^'\\]|\\.|'')*'", text, re.DOTALL)]
+    return dict(zip(literals[::2], literals[1::2], strict=True))
+
+
+def test_spark_s_table_properties():
+    text = render_tblproperties(SQL)
+    assert text.startswith("ALTER TABLE lake.orders SET TBLPROPERTIES (\n")
+
+    def unescape(literal):
+        return re.sub(r"\\(.)", lambda found: {"n": "\n"}.get(found[1], found[1]), literal)
+
+    assert _read_literals(text, unescape) == writer_options(SQL)
+
+
+def test_a_path_has_no_name_in_the_catalog():
+    assert render_tblproperties(POLICY).splitlines()[:2] == [
+        "-- Put the catalog's name of /lake/orders for db.table.",
+        "ALTER TABLE db.table SET TBLPROPERTIES (",
+    ]
+
+
+def test_flink_compacts_unless_its_own_options_say_no():
+    options = flink_options(POLICY)
+    assert options["compaction.schedule.enabled"] == options["compaction.async.enabled"] == "false"
+    assert not [key for key in options if key.startswith(("hoodie.compact.", "hoodie.datasource."))]
+    assert options["hoodie.logfile.max.size"] == "134217728"
+    plain = SQL.model_copy(update={"event_time": EventTime(column="it's \\")})
+    body = render_flink(plain).partition("WITH")[2].replace("\\", "/")
+    found = _read_literals(body, lambda literal: literal.replace("''", "'"))
+    assert found == {key: value.replace("\\", "/") for key, value in flink_options(plain).items()}
+
+
+def test_the_streamer_compacts_unless_told_not_to():
+    assert shlex.split(render_streamer(POLICY)) == [
+        *("--table-type", "MERGE_ON_READ", "--disable-compaction", "--props", "orders_ro.properties"),
+    ]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_end_in_a_newline(form):
+    assert FORMS[form].render(POLICY).endswith("\n")

@@ -1,0 +1,95 @@
+"""A policy's writer options in every form in which writers take options.
+
+Spark SQL takes them from the session as `spark.hoodie.*` or from the table's properties; the DataFrame writer takes
+neither (measured with Hudi 1.2.0) and needs them as `.options`. Hudi Streamer takes a properties file, and compacts all
+the same without `--disable-compaction`. Flink has options of its own for compaction and takes the rest as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+from etc_policy.compile.locations import is_catalog_name
+from etc_policy.compile.manifest import Policy
+from etc_policy.compile.writer_options import render_properties, writer_options
+
+FormName = Literal["options", "properties", "spark-conf", "tblproperties", "flink", "streamer"]
+
+#: Flink's own names: it schedules and runs compactions by default, whatever `hoodie.compact.*` says.
+_FLINK_COMPACTION = {"compaction.schedule.enabled": "false", "compaction.async.enabled": "false"}
+_NOT_OF_FLINK = ("hoodie.compact.inline", "hoodie.compact.schedule.inline", "hoodie.datasource.compaction.async.enable")
+
+
+class Form(NamedTuple):
+    """One form: the suffix of its file, its text for a policy, and who takes it."""
+
+    suffix: str
+    render: Callable[[Policy], str]
+    use: str
+
+
+def flink_options(policy: Policy) -> dict[str, str]:
+    """The options of a Flink sink: its own for compaction, the others by their Hudi names."""
+    rest = {key: value for key, value in writer_options(policy).items() if key not in _NOT_OF_FLINK}
+    return {**_FLINK_COMPACTION, **rest}
+
+
+def render_options(policy: Policy) -> str:
+    """A JSON mapping, for the DataFrame writer: `.options(**json.load(file))`."""
+    return json.dumps(writer_options(policy), indent=2, ensure_ascii=True) + "\n"
+
+
+def render_spark_conf(policy: Policy) -> str:
+    """A `--conf` for each option, one a line and quoted for a shell: for sessions that write this table by Spark SQL."""
+    confs = (f"--conf {shlex.quote(f'spark.{key}={value}')}" for key, value in writer_options(policy).items())
+    return "\n".join(confs) + "\n"
+
+
+def render_tblproperties(policy: Policy) -> str:
+    """A statement that sets the options as properties of the table in Spark's catalog, for all who write it by SQL."""
+    table = policy.table if is_catalog_name(policy.table) else "db.table"
+    note = "" if is_catalog_name(policy.table) else f"-- Put the catalog's name of {_comment(policy.table)} for db.table.\n"
+    return f"{note}ALTER TABLE {table} SET TBLPROPERTIES (\n{_pairs(writer_options(policy), _spark_text)}\n);\n"
+
+
+def render_flink(policy: Policy) -> str:
+    """The part of a Flink table's `WITH (...)` that the policy decides."""
+    note = "-- Add these to the WITH clause of the sink; connector, path, table.type and keys are yours."
+    return f"{note}\nWITH (\n{_pairs(flink_options(policy), _standard_text)}\n);\n"
+
+
+def render_streamer(policy: Policy) -> str:
+    """Arguments of Hudi Streamer, one a line: the properties file alone would not stop it from compacting."""
+    return f"--table-type MERGE_ON_READ\n--disable-compaction\n--props {shlex.quote(f'{policy.name}.properties')}\n"
+
+
+FORMS: Mapping[FormName, Form] = {
+    "options": Form(".options.json", render_options, "Spark DataFrame writer: .options(**json.load(file))"),
+    "spark-conf": Form(".spark-conf.txt", render_spark_conf, "Spark SQL, for a session: spark-sql, spark-submit"),
+    "tblproperties": Form(".tblproperties.sql", render_tblproperties, "Spark SQL, for the table: ALTER TABLE"),
+    "properties": Form(".properties", render_properties, "properties file, for Hudi's tools"),
+    "streamer": Form(".streamer-args.txt", render_streamer, "Hudi Streamer, with the properties file"),
+    "flink": Form(".flink.sql", render_flink, "Flink SQL: part of WITH (...)"),
+}
+
+
+def _pairs(options: Mapping[str, str], quote: Callable[[str], str]) -> str:
+    return ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options.items())
+
+
+def _spark_text(text: str) -> str:
+    r"""A literal of Spark SQL, which knows escapes by `\`."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"
+
+
+def _standard_text(text: str) -> str:
+    """A literal of standard SQL: only the quote is doubled."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _comment(text: str) -> str:
+    return " ".join(text.split())
