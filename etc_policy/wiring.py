@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.compile.locations import is_catalog_name
-from etc_policy.compile.manifest import Policy
+from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.compile.writer_options import writer_options
 from etc_policy.declare.secrets import with_values
 from etc_policy.declare.targets import Target
+from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.publish.views import ViewRows
@@ -127,10 +128,15 @@ class Environment:
         return Demo(self, policy)
 
     def git_sha(self) -> str | None:
-        """The commit of the project's folder, or None outside git."""
-        from etc_policy.adapters.git import head_commit
+        """The commit of the project's folder, with `-dirty` where its files were changed since; None outside git."""
+        state = self.git_state()
+        return f"{state.sha}{DIRTY_SUFFIX if state.dirty else ''}" if state else None
 
-        return head_commit(self.project_dir)
+    def git_state(self) -> GitState | None:
+        """The commit of the project's folder and whether its files were changed since; None outside git."""
+        from etc_policy.adapters.git import git_state
+
+        return git_state(self.project_dir)
 
     def close(self) -> None:
         """Stop Spark if it was started."""

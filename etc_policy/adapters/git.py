@@ -1,17 +1,30 @@
-"""The git commit of a project's folder."""
+"""The git commit of a project's folder, and whether its files were changed since."""
 
 from __future__ import annotations
 
 import subprocess
 from pathlib import Path
 
+from etc_policy.compile.manifest import GitState
 
-def head_commit(folder: Path) -> str | None:
-    """The commit that is checked out, or None where there is no git or no commit."""
+#: What a project is made of; a changed file elsewhere in the repository does not make it dirty.
+_INPUTS = ("etc_project.yml", "policies", "suites", "templates")
+
+
+def git_state(folder: Path) -> GitState | None:
+    """The commit that is checked out and whether the project's files differ from it; None without git or a commit."""
+    sha = _git(folder, "rev-parse", "HEAD")
+    if not sha:
+        return None
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=all", "--", *_INPUTS)
+    return GitState(sha=sha, dirty=changed != "")
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git prints; None where it fails."""
+    command = ["git", *arguments]
     try:
-        found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=10, check=True
-        )
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
+    return found.stdout.strip()

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.formats import iso_time
@@ -130,7 +131,9 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path) -> dict[s
                 where=Where(str(path)),
             )
         if policy.fingerprint != table.policy_fingerprint:
-            message = f"policy `{table.policy}` was changed since the plan was made"
+            changes = changed_values(table.policy_values, policy_values(policy)) if table.policy_values else ()
+            what = f": {'; '.join(changes)}" if changes else ""
+            message = f"policy `{table.policy}` was changed since the plan was made{what}"
             raise StalePlanError("ETC407", message, where=Where(str(path)), hint="plan again")
     return {table.policy: known[table.policy] for table in plan.tables}
 

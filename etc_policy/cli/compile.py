@@ -10,9 +10,11 @@ import click
 
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import say
+from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import counted, load_manifest, write_text
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.writer_forms import FORMS, FormName
+
 
 @click.command(
     "compile",
@@ -30,9 +32,7 @@ from etc_policy.compile.writer_forms import FORMS, FormName
     type=click.Choice(get_args(FormName)),
     help="Print the writers' options in this form to stdout, and nothing else.",
 )
-def command(
-    project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, form: FormName | None
-) -> None:
+def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, form: FormName | None) -> None:
     """Write the manifest and the writers' options.
 
     The manifest (target/manifest.json) is every policy with its defaults filled in. For each table the options that its
@@ -40,6 +40,7 @@ def command(
     """
     manifest = load_manifest(project_dir)
     policies = select_policies(manifest, select)
+    manifest = manifest.model_copy(update={"git": open_environment(project_dir, target_dir).git_state()})
     text = manifest.model_dump_json(indent=2) + "\n"
     manifest_path = target_dir / "manifest.json"
     write_text(manifest_path, text)

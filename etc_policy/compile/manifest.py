@@ -6,13 +6,18 @@ import hashlib
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
+
+from etc_policy import __version__
 
 MANIFEST_SCHEMA_VERSION = 1
 
 EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
 VerifyLevel = Literal["metadata", "data"]
+
+#: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
+NOT_PRINTED = frozenset({"source", "description", "tags", "enabled", "fingerprint"})
 
 
 class Frozen(BaseModel):
@@ -74,16 +79,36 @@ class Policy(Frozen):
     enabled: bool = True
     source: str | None = None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def fingerprint(self) -> str:
         """Hash of everything that decides what is done; texts, tags and places do not count."""
-        return digest(self.model_dump(mode="json", exclude={"source", "description", "tags", "enabled"}))
+        return digest(self.model_dump(mode="json", exclude=set(NOT_PRINTED)))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_fingerprint(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is validated
+        """A manifest that is read back: the fingerprint is computed again, not believed."""
+        return (
+            {key: value for key, value in values.items() if key != "fingerprint"}
+            if isinstance(values, dict)
+            else values
+        )
+
+
+class GitState(Frozen):
+    """The project's commit, and whether its files differ from that commit."""
+
+    sha: str
+    dirty: bool
 
 
 class Manifest(Frozen):
-    """All policies of a project, sorted by name."""
+    """All policies of a project, sorted by name; `git` is None outside git."""
 
     schema_version: int = MANIFEST_SCHEMA_VERSION
+    etc_version: str = __version__
+    git: GitState | None = None
     policies: tuple[Policy, ...]
 
 

@@ -51,7 +51,11 @@ def render_spark_conf(policy: Policy) -> str:
 def render_tblproperties(policy: Policy) -> str:
     """A statement that sets the options as properties of the table in Spark's catalog, for all who write it by SQL."""
     table = policy.table if is_catalog_name(policy.table) else "db.table"
-    note = "" if is_catalog_name(policy.table) else f"-- Put the catalog's name of {_comment(policy.table)} for db.table.\n"
+    note = (
+        ""
+        if is_catalog_name(policy.table)
+        else f"-- Put the catalog's name of {_comment(policy.table)} for db.table.\n"
+    )
     return f"{note}ALTER TABLE {table} SET TBLPROPERTIES (\n{_pairs(writer_options(policy), _spark_text)}\n);\n"
 
 

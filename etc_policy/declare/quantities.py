@@ -108,6 +108,22 @@ def parse_size_bytes(value: object) -> int:
     return int(size)
 
 
+def duration_text(milliseconds: int) -> str:
+    """A duration as `parse_duration_ms` reads it, exact: `1h30m`."""
+    parts, rest = [], milliseconds
+    for unit, scale in _MS.items():
+        count, rest = divmod(rest, scale) if unit != "w" else (0, rest)
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0ms"
+
+
+def size_text(size_bytes: int) -> str:
+    """A size as `parse_size_bytes` reads it, exact: `128 MiB`, `128 MB`."""
+    units = sorted(_BYTES.items(), key=lambda unit: (-unit[1], unit[0]))
+    count, unit = next((size_bytes // scale, unit) for unit, scale in units if size_bytes % scale == 0)
+    return f"{count} {unit}"
+
+
 def _size_unit(unit: str, value: object) -> int:
     if unit in _BYTES:
         return _BYTES[unit]

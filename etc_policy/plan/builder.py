@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, clock_behind, find_refusal, overlapping_writer
@@ -143,12 +144,15 @@ def _merge_order(log_files: tuple[LogFile, ...]) -> tuple[str, ...]:
 def _idle(context: _Context, action: Action, refusal: Refusal | None, notes: tuple[str, ...] = ()) -> TablePlan:
     """A plan that changes nothing; `_compact` fills in the rest."""
     policy, state = context.policy, context.state
+    values, last = policy_values(policy), state.last_compaction
     files = [log_file for _, log_file in state.log_files]
     before = context.watermark(files)
     unknown = sum(f.min_event_time_ms is None for f in files)
     return TablePlan(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
+        policy_values=values,
+        policy_changes=changed_values(last.policy_values, values) if last and last.policy_values else (),
         base_path=state.base_path,
         table_version=state.table_version,
         granularity=policy.granularity,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+from etc_policy import __version__
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord
 
@@ -14,10 +16,20 @@ PLAN_ID = "etc.plan_id"
 SEEN_UNTIL = "etc.seen_until"
 GRANULARITY = "etc.granularity"
 GIT_SHA = "etc.git_sha"
+GIT_DIRTY = "etc.git_dirty"
+POLICY_VALUES = "etc.policy_values"
+VERSION = "etc.version"
+
+#: What `git describe --dirty` adds to a commit whose files were changed since.
+DIRTY_SUFFIX = "-dirty"
 
 
 def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[str, str]:
-    """The pairs committed with the compaction; the threshold is in epoch milliseconds."""
+    """The pairs committed with the compaction, which join its plan, its policy and the project's git commit.
+
+    The threshold is in epoch milliseconds; `git_sha` may end in `-dirty`. The policy's values are a JSON mapping, so that
+    the next run can say what changed in the policy, on any machine.
+    """
     pairs = {
         THRESHOLD: str(table.threshold_ms),
         POLICY: table.policy,
@@ -25,8 +37,13 @@ def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[
         PLAN_ID: plan_id,
         SEEN_UNTIL: table.seen.last_completed or "",
         GRANULARITY: table.granularity,
+        POLICY_VALUES: json.dumps(table.policy_values, sort_keys=True, separators=(",", ":")),
+        VERSION: __version__,
     }
-    return {**pairs, GIT_SHA: git_sha} if git_sha else pairs
+    if not git_sha:
+        return pairs
+    dirty = {GIT_DIRTY: "true"} if git_sha.endswith(DIRTY_SUFFIX) else {}
+    return {**pairs, GIT_SHA: git_sha.removesuffix(DIRTY_SUFFIX), **dirty}
 
 
 def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) -> CompactionRecord | None:
@@ -41,4 +58,14 @@ def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) ->
         policy=extra.get(POLICY, ""),
         plan_id=extra.get(PLAN_ID, ""),
         seen_until=extra.get(SEEN_UNTIL, ""),
+        policy_values=_values(extra.get(POLICY_VALUES, "")),
     )
+
+
+def _values(text: str) -> dict[str, str]:
+    """The policy's values as committed; empty where an older version of etc, or another hand, wrote none."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

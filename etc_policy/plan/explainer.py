@@ -18,6 +18,8 @@ def explain_plan(plan: Plan, *, explain: bool = False) -> str:
 def _table(table: TablePlan, *, explain: bool) -> Iterator[str]:
     yield f"{table.policy}  {table.base_path}"
     yield labelled("threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here")
+    for change in table.policy_changes:
+        yield labelled("policy change", f"{change}  since the last compaction")
     if table.action == "compact":
         yield from _compaction(table)
     else:

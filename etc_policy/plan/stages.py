@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from etc_policy.compile.manifest import Frozen, Granularity, digest
 
 PLAN_SCHEMA_VERSION = 1
@@ -41,11 +43,14 @@ class TablePlan(Frozen):
 
     `threshold_ms` is T, `instant` is C (FACTS 1). `watermark_*_ms` are None when no log file would hold RO back, and
     `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times.
+    `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.
     `reason` says why nothing is done; `reason_code` names it for machines; `notes` say how C came about.
     """
 
     policy: str
     policy_fingerprint: str
+    policy_values: dict[str, str] = Field(default_factory=dict)
+    policy_changes: tuple[str, ...] = ()
     base_path: str
     table_version: int
     granularity: Granularity

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from etc_policy.compile.manifest import EventTime
@@ -60,6 +60,7 @@ class CompactionRecord:
     """A compaction of ours as its commit or its plan file tells it: what was promised when.
 
     `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
+    `policy_values` are the policy's values then, by dotted key; empty where they were not committed.
     """
 
     instant: str
@@ -68,6 +69,7 @@ class CompactionRecord:
     policy: str
     plan_id: str
     seen_until: str = ""
+    policy_values: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

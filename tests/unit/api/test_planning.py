@@ -194,11 +194,19 @@ class TestMatchPolicies:
             match_policies(SAVED, [policy("b")], tmp_path)
         assert (error.value.code, error.value.exit_code) == ("ETC406", 4)
 
-    @pytest.mark.parametrize("change", [{"data_latency_ms": 1}, {"table": "/other"}, {"granularity": "file_slice"}])
-    def test_one_that_was_changed(self, tmp_path, change):
+    @pytest.mark.parametrize(
+        ("change", "told"),
+        [
+            ({"data_latency_ms": 1}, "data_latency: 1h -> 1ms"),
+            ({"table": "/other"}, "table: /t -> /other"),
+            ({"granularity": "file_slice"}, "strategy.granularity: log_file -> file_slice"),
+        ],
+    )
+    def test_one_that_was_changed(self, tmp_path, change, told):
         with pytest.raises(StalePlanError, match="was changed") as error:
             match_policies(SAVED, [POLICY.model_copy(update=change)], tmp_path)
         assert error.value.code == "ETC407"
+        assert told in error.value.message
 
     @pytest.mark.parametrize("change", [{"description": "x"}, {"tags": ("a",)}, {"source": "b.yml:1:1"}])
     def test_texts_are_no_change(self, tmp_path, change):

@@ -64,9 +64,7 @@ def test_compile_writes_the_manifest_and_the_options(etc, project):
     manifest = Manifest.model_validate_json((project / "target" / "manifest.json").read_text())
     assert [policy.name for policy in manifest.policies] == ["orders_ro", "parked", "payments_ro"]
     written = sorted(path.name for path in (project / "target" / "writers").iterdir())
-    assert written == sorted(
-        f"{name}{form.suffix}" for name in ("orders_ro", "payments_ro") for form in FORMS.values()
-    )
+    assert written == sorted(f"{name}{form.suffix}" for name in ("orders_ro", "payments_ro") for form in FORMS.values())
     assert [line.split()[0] for line in out.splitlines()] == [
         "target/manifest.json",
         "target/writers/",

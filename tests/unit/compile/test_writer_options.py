@@ -5,7 +5,15 @@ import shlex
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Policy, Writer
-from etc_policy.compile.writer_forms import FORMS, flink_options, render_flink, render_options, render_spark_conf, render_streamer, render_tblproperties
+from etc_policy.compile.writer_forms import (
+    FORMS,
+    flink_options,
+    render_flink,
+    render_options,
+    render_spark_conf,
+    render_streamer,
+    render_tblproperties,
+)
 from etc_policy.compile.writer_options import render_properties, writer_options
 
 POLICY = Policy(

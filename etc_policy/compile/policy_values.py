@@ -1,0 +1,44 @@
+"""A policy's values as a policy file writes them, key by key: what a change of a policy is told in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etc_policy.compile.manifest import NOT_PRINTED, Policy
+from etc_policy.declare.quantities import duration_text, size_text
+
+#: The manifest's key -> the policy file's.
+_KEYS = {
+    "event_time": "event_time_column",
+    "strategy": "strategy.type",
+    "granularity": "strategy.granularity",
+    "log_file_max_bytes": "log_file_max_size_bytes",
+}
+
+
+def policy_values(policy: Policy) -> dict[str, str]:
+    """Every value that the fingerprint covers, by its dotted key (`freshness.target`: `6h`); what is not set is left out."""
+    values = policy.model_dump(mode="json", exclude=set(NOT_PRINTED))
+    return dict(sorted(_flat({_KEYS.get(key, key): value for key, value in values.items()}, "")))
+
+
+def changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """One `key: old -> new` for each key that differs, sorted; `not set` stands for a key that is not there."""
+    keys = sorted(before.keys() | after.keys())
+    pairs = ((key, before.get(key, "not set"), after.get(key, "not set")) for key in keys)
+    return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
+
+
+def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - any JSON value
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _flat(item, f"{key}.{name}" if key else name)
+    elif isinstance(value, list):
+        yield key, ", ".join(str(item) for item in value)
+    elif key.endswith("_ms") and isinstance(value, int):
+        yield key.removesuffix("_ms"), duration_text(value)
+    elif key.endswith("_bytes") and isinstance(value, int):
+        yield key.removesuffix("_bytes"), size_text(value)
+    elif value is not None:
+        yield key, str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,31 @@
+import subprocess
+
+from etc_policy.adapters.git import git_state
+
+
+def git(folder, *arguments):
+    who = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def test_the_commit_and_whether_the_project_s_files_differ(tmp_path):
+    assert git_state(tmp_path) is None
+    project = tmp_path / "warehouse"
+    (project / "policies").mkdir(parents=True)
+    policy = project / "policies" / "a.yml"
+    policy.write_text("version: 1\n")
+    git(tmp_path, "init", "-q")
+    assert git_state(project) is None
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "one")
+    clean = git_state(project)
+    assert (len(clean.sha), clean.dirty) == (40, False)
+    (tmp_path / "elsewhere.txt").write_text("")
+    (project / "target").mkdir()
+    (project / "target" / "plan.json").write_text("{}")
+    assert git_state(project) == clean
+    policy.write_text("version: 1 # changed\n")
+    assert git_state(project) == clean.model_copy(update={"dirty": True})
+    policy.write_text("version: 1\n")
+    (project / "policies" / "b.yml").write_text("")
+    assert git_state(project).dirty
