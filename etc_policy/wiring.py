@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from etc_policy.publish.views import ViewRows
 
 if TYPE_CHECKING:
     from etc_policy.execute.runner import Runner
+    from etc_policy.publish.metrics import TableObservation
     from etc_policy.verify.ports import DataVerifier
 
 
@@ -186,3 +187,19 @@ def resolve_table(environment: Environment, policy: Policy) -> Policy:
     """The policy with its table as a base path."""
     location = environment.locate(policy)
     return policy if location == policy.table else policy.model_copy(update={"table": location})
+
+
+def serve_metrics(
+    observe: Callable[[], Iterable[TableObservation]], address: str, port: int, max_age_seconds: float
+) -> tuple[Any, Any]:
+    """Begin to answer `/metrics` for Prometheus; returns the HTTP server and its thread."""
+    from etc_policy.adapters.prometheus import serve
+
+    return serve(observe, address, port, max_age_seconds)
+
+
+def write_metrics(observe: Callable[[], Iterable[TableObservation]], path: Path) -> None:
+    """Write the metrics as a textfile."""
+    from etc_policy.adapters.prometheus import write_textfile
+
+    write_textfile(observe, path)

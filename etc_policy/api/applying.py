@@ -109,12 +109,16 @@ class Applier:
     def _book(
         self, outcome: Outcome, started_ms: int, done_ms: int, measured: int | None, verification: Verification | None
     ) -> None:
+        ended_ms = clock_ms()
+        steps = {"compact": (done_ms - started_ms) / 1000}
+        if verification is not None:
+            steps["verify"] = (ended_ms - done_ms) / 1000
         self.results.append(
             table_result(
                 outcome,
                 started_at=iso_time(started_ms),
-                completed_at=iso_time(clock_ms()),
-                seconds=(done_ms - started_ms) / 1000,
+                completed_at=iso_time(ended_ms),
+                step_seconds=steps,
                 watermark_measured_ms=measured,
                 verification=verification,
             )

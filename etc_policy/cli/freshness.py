@@ -7,18 +7,17 @@ from pathlib import Path
 
 import click
 
-from etc_policy.api.planning import place
+from etc_policy.api.observing import observe_freshness
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.spark_confs import conf_option
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors
+from etc_policy.errors import ExitCode, SeveralErrors
 from etc_policy.plan.formats import iso_time
-from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.report import render_freshness
-from etc_policy.publish.results import FreshnessReport, TableFreshness
+from etc_policy.publish.results import FreshnessReport
 from etc_policy.wiring import clock_ms
 
 
@@ -54,20 +53,11 @@ def command(
     policies = select_policies(load_manifest(project_dir), select)
     environment = open_environment(project_dir, target_dir, confs, metadata_only=metadata_only)
     now_ms = clock_ms() if at_ms is None else at_ms
-    tables: list[TableFreshness] = []
-    errors: list[EtcError] = []
     try:
-        for policy in policies:
-            try:
-                state, history = environment.read_table(policy, archived=archived)
-                tables.append(table_freshness(policy, state, now_ms, clock_ms(), history))
-            except EtcError as error:
-                error.where = error.where or place(policy.source, policy.name)
-                errors.append(error)
-                tables.append(unreadable(policy, error.message))
+        tables, errors = observe_freshness(environment, policies, now_ms, archived=archived)
     finally:
         environment.close()
-    report = FreshnessReport(observed_at=iso_time(now_ms), tables=tuple(tables))
+    report = FreshnessReport(observed_at=iso_time(now_ms), tables=tables)
     text = report.model_dump_json(indent=2)
     write_text(target_dir / "freshness.json", text + "\n")
     if output == "json":

@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),
     "freshness": ("etc_policy.cli.freshness:command", "How far each table is complete, without Spark"),
     "wait": ("etc_policy.cli.wait:command", "Return when RO is complete up to a time"),
+    "metrics": ("etc_policy.cli.metrics:command", "Figures for Prometheus, with rules and a dashboard"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }

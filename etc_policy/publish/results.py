@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pydantic import Field
+
 from etc_policy.compile.manifest import Frozen
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.verify.freshness import FreshnessStatus
@@ -13,7 +17,10 @@ RESULTS_SCHEMA_VERSION = 1
 
 
 class TableResult(Frozen):
-    """What happened to one table, and what its verification says; times are epoch ms or ISO 8601."""
+    """What happened to one table, and what its verification says; times are epoch ms or ISO 8601.
+
+    `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`).
+    """
 
     policy: str
     base_path: str
@@ -25,6 +32,7 @@ class TableResult(Frozen):
     started_at: str
     completed_at: str
     seconds: float
+    step_seconds: dict[str, float] = Field(default_factory=dict)
     file_slices: int = 0
     log_files: int = 0
     bytes_read: int = 0
@@ -97,7 +105,7 @@ def table_result(
     *,
     started_at: str,
     completed_at: str,
-    seconds: float,
+    step_seconds: Mapping[str, float],
     watermark_measured_ms: int | None,
     verification: Verification | None,
 ) -> TableResult:
@@ -112,7 +120,8 @@ def table_result(
         threshold_ms=outcome.threshold_ms,
         started_at=started_at,
         completed_at=completed_at,
-        seconds=round(seconds, 3),
+        seconds=round(step_seconds["compact"], 3),
+        step_seconds={step: round(seconds, 3) for step, seconds in step_seconds.items()},
         file_slices=outcome.file_slices,
         log_files=outcome.log_files,
         bytes_read=outcome.bytes_read,

@@ -59,7 +59,7 @@ def result(measured=T + 1, **changes):
         outcome,
         started_at="2026-01-01T12:00:00.000Z",
         completed_at="2026-01-01T12:00:09.000Z",
-        seconds=8.76543,
+        step_seconds={"compact": 8.76543},
         watermark_measured_ms=measured if outcome.status in VERDICTS else None,
         verification=VERDICTS.get(outcome.status),
     )

@@ -1,0 +1,53 @@
+"""Looks at tables without changing them: how fresh each is, and what its last run did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from etc_policy.api.planning import place
+from etc_policy.api.run_results import last_results
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import EtcError, Issue
+from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.metrics import TableObservation
+from etc_policy.publish.results import TableFreshness, TableResult
+from etc_policy.wiring import Environment, clock_ms
+
+
+def observe_freshness(
+    environment: Environment, policies: Iterable[Policy], now_ms: int, *, archived: bool = False
+) -> tuple[tuple[TableFreshness, ...], tuple[EtcError, ...]]:
+    """Each table's freshness at `now_ms`, and the errors of those that could not be read; these are unknown, not fresh.
+
+    With `archived` late data and latencies are told from as far back as the table's archive goes.
+    """
+    tables: list[TableFreshness] = []
+    errors: list[EtcError] = []
+    for policy in policies:
+        try:
+            state, history = environment.read_table(policy, archived=archived)
+            tables.append(table_freshness(policy, state, now_ms, clock_ms(), history))
+        except EtcError as error:
+            error.where = error.where or place(policy.source, policy.name)
+            errors.append(error)
+            tables.append(unreadable(policy, error.message))
+    return tuple(tables), tuple(errors)
+
+
+def observe_tables(
+    environment: Environment, policies: Sequence[Policy], target_dir: Path
+) -> tuple[tuple[TableObservation, ...], tuple[Issue, ...]]:
+    """What metrics tell of each table now, and all that could not be read."""
+    now_ms = clock_ms()
+    tables, errors = observe_freshness(environment, policies, now_ms)
+    results: dict[str, TableResult] = {}
+    try:
+        results = last_results(target_dir)
+    except EtcError as error:
+        errors = (*errors, error)
+    observations = tuple(
+        TableObservation(policy, environment.target.name, now_ms, table, results.get(policy.name))
+        for policy, table in zip(policies, tables, strict=True)
+    )
+    return observations, tuple(issue for error in errors for issue in error.issues)

@@ -1,0 +1,107 @@
+"""`etc metrics` over tables of files: the textfile, what stands in it when something cannot be read, and the templates."""
+
+import json
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from etc_policy.publish.results import RunResults
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+from tests.unit.publish.test_metrics import RUN
+
+POLICIES = """version: 1
+policies:
+  - {name: orders_ro, table: lake/orders, event_time_column: ts, data_latency: 1h, freshness: {target: 2h}}
+  - {name: payments_ro, table: "lake/pay\\"ments\\\\", event_time_column: ts, data_latency: 1h}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    orders = TableFolder(tmp_path / "lake" / "orders")
+    orders.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    orders.commit(at("11:00:00"), at("11:00:05"), log("f1", min_event=epoch_ms("10:30:00")))
+    return tmp_path
+
+
+def values(path, name):
+    families = text_string_to_metric_families(path.read_text())
+    return {
+        (sample.labels["policy"], sample.labels.get("status")): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name
+    }
+
+
+def put_results(project, text):
+    (project / "target").mkdir(exist_ok=True)
+    (project / "target" / "run_results.json").write_text(text)
+
+
+def test_textfile_of_one_table_that_is_there_and_one_that_is_not(etc, project):
+    put_results(project, RunResults(plan_id="x", tables=(RUN,)).model_dump_json())
+    code, out, err = etc("metrics", "write", "out/etc.prom")
+    assert (code, out) == (0, "")
+    assert "error[ETC20" in err
+    path = project / "out" / "etc.prom"
+    assert [p.name for p in path.parent.iterdir()] == ["etc.prom"]
+    assert values(path, "etc_table_readable") == {("orders_ro", None): 1, ("payments_ro", None): 0}
+    assert values(path, "etc_log_files") == {("orders_ro", None): 1}
+    assert values(path, "etc_log_files_min_event_timestamp_seconds") == {
+        ("orders_ro", None): epoch_ms("10:30:00") / 1000
+    }
+    assert values(path, "etc_last_run_read_bytes") == {("orders_ro", None): 500}
+    labels = {s.labels["table"] for f in text_string_to_metric_families(path.read_text()) for s in f.samples}
+    assert labels == {str(project / "lake" / "orders"), str(project / 'lake/pay"ments\\')}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"schema_version": 99, "tables": [], "new": 1}', "of version 99"),
+        ("{", "cannot read the results"),
+        ("[]", "not the results of a run"),
+    ],
+)
+def test_results_that_cannot_be_read_are_told_and_the_rest_stands(etc, project, text, told):
+    put_results(project, text)
+    code, _, err = etc("metrics", "write", "etc.prom", "--select", "orders_ro")
+    assert code == 0
+    assert "error[ETC343]" in err
+    assert told in err
+    assert values(project / "etc.prom", "etc_table_readable") == {("orders_ro", None): 1}
+    assert values(project / "etc.prom", "etc_last_run_read_bytes") == {}
+
+
+def test_a_place_that_cannot_be_written(etc, project):
+    (project / "file").write_text("")
+    code, _, err = etc("metrics", "write", "file/etc.prom", "--select", "orders_ro")
+    assert code == 3
+    assert "error[ETC342]" in err
+
+
+def test_a_port_that_is_taken(etc, project, unused_socket):
+    code, _, err = etc("metrics", "serve", "--port", str(unused_socket))
+    assert code == 3
+    assert "error[ETC341]: cannot listen on 127.0.0.1" in err
+
+
+@pytest.fixture
+def unused_socket():
+    """A port that another holds."""
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_templates_are_printed(etc):
+    assert json.loads(etc("metrics", "dashboard")[1])["title"] == "Event-time compaction"
+    assert etc("metrics", "rules")[1].startswith("# Alert rules")
