@@ -73,14 +73,18 @@ class Timeline:
         touched = self._touched(file) if file.state == "completed" else None
         return Instant(
             file.requested,
-            file.action,
+            "logcompaction" if self._is_log_compaction(file) else file.action,
             _STATES[_STATES.index(file.state)],
             self.completions.get(file.requested),
             touched,
         )
 
+    def _is_log_compaction(self, file: InstantFile) -> bool:
+        """A log compaction completes as a delta commit; what it was requested as tells them apart."""
+        return any(one.action == "logcompaction" for one in self.files[file.requested])
+
     def _touched(self, file: InstantFile) -> frozenset[str] | None:
-        if file.action in ("commit", "replacecommit"):
+        if file.action in ("commit", "replacecommit") or self._is_log_compaction(file):
             metadata = self.metadata(file)
             return frozenset(written_files(metadata)) | frozenset(file_id for _, file_id in replaced_groups(metadata))
         if file.action == "rollback":

@@ -15,9 +15,9 @@ from etc_policy.plan.table_state import FileSlice, Instant, LogFile
 #: Instants that write data; the first active one is where the timeline's archive begins.
 WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering"})
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
-SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "rollback", "restore"})
+SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})
 #: Of these the ones that take effect when they complete; a base file counts from its instant on.
-_UNDOING_ACTIONS = frozenset({"rollback", "restore"})
+_AT_COMPLETION = frozenset({"logcompaction", "rollback", "restore"})
 
 #: Hudi's defaults: archiving starts above `hoodie.keep.max.commits` and leaves `hoodie.keep.min.commits`.
 KEEP_MIN_COMMITS, KEEP_MAX_COMMITS = 20, 30
@@ -98,12 +98,12 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
     """Guard 2: C is later than every completed compaction, replace and rollback that touched a chosen slice.
 
     A compaction or replace counts with its instant, which is where its slices begin, so that a cut may follow another
-    one closely; a rollback counts with its completion.
+    one closely; a rollback or log compaction counts with its completion.
     """
     chosen = {file_slice.file_id for file_slice in cut.slices}
     latest = max(
         (
-            (done.completed if done.action in _UNDOING_ACTIONS else None) or done.requested
+            (done.completed if done.action in _AT_COMPLETION else None) or done.requested
             for done in cut.instants
             if done.state == "completed" and done.action in SERVICE_ACTIONS
             if done.file_ids is None or not chosen.isdisjoint(done.file_ids)

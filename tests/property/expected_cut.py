@@ -10,7 +10,7 @@ from tests.property.history import CLOCK_SKEW_MS, SERVICES
 from tests.property.model import instant_time
 
 COMMIT_ACTIONS = ("deltacommit", "commit", "compaction", "replacecommit")
-TOUCHING_ACTIONS = ("commit", "compaction", "replacecommit", "rollback")
+TOUCHING_ACTIONS = ("commit", "compaction", "replacecommit", "rollback", "logcompaction")
 
 
 def is_due(log: LogFile, threshold: int) -> bool:
@@ -45,8 +45,9 @@ def broken_rules(
     file_ids = {one.file_id for one in chosen}
     for other in state.instants:
         touched = other.action in TOUCHING_ACTIONS and other.state == "completed" and _touches(other, file_ids)
-        # A slice begins at the instant of its compaction or replace; a rollback takes effect when it completes.
-        since = (other.completed if other.action == "rollback" else None) or other.requested
+        # A slice begins at the instant of its compaction or replace; the others take effect when they complete.
+        ends = other.action in ("rollback", "logcompaction")
+        since = (other.completed if ends else None) or other.requested
         if touched and instant <= instant_time(since):
             yield f"not later than {other.action} {other.requested}, which touched the slices"
     for one in chosen:

@@ -189,7 +189,7 @@ class History:
         elif kind == 28 and choice == 7:
             self._pending_service()
         elif kind == 29:
-            self._foreign(("savepoint", "clean", "rollback")[choice % 3], 1)
+            self._foreign(("savepoint", "clean", "rollback", "logcompaction")[choice % 4], 1 + choice // 4)
         elif kind >= 30:
             # Where the cut will want to stand: right after the last completion.
             self.metadata |= {self.now + offset for offset in (1, 2) if choice & offset}
@@ -199,6 +199,8 @@ class History:
         requested, completed = self.tick(), self.tick() + wait
         self.now = completed
         touched = frozenset({"nobody"}) if action == "rollback" else None
+        if action == "logcompaction":  # what it merged reads the same; only when it ended counts
+            touched = frozenset(sorted(self.table.groups)[: 1 + self.choices.below(2)])
         self.table.timeline[requested] = Commit(requested, action, completed, "completed", touched)
         self._say(f"{action} {requested - START_MS} done at {completed - START_MS}")
 

@@ -103,6 +103,12 @@ MUTATIONS: dict[str, Broken] = {
     "delete rule": without_guard("no_tombstone_alone"),
     "closure in both orders": without_guard("closed_in_both_orders"),
     "C after services that touched the slices": without_guard("after_services"),
+    "C after log compactions that touched the slices": replaced(
+        cut, "SERVICE_ACTIONS", cut.SERVICE_ACTIONS - {"logcompaction"}
+    ),
+    "C after the end of a log compaction, not only its instant": replaced(
+        cut, "_AT_COMPLETION", cut._AT_COMPLETION - {"logcompaction"}
+    ),
     "C after the first active commit": without_guard("after_archive"),
     "C after what archiving is about to take": with_facts(keep_commits=(1, 10**6)),
     "C at no other instant's time": without_guard("at_a_free_time"),

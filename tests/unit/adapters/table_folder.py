@@ -205,6 +205,15 @@ class TableFolder:
         record = commit_metadata(instant, written, extra, "COMPACT")
         return self.complete(instant, completed, "commit", COMMIT_SCHEMA, record)
 
+    def log_compaction(self, instant: str, completed: str | None, *written: Written) -> None:
+        """A log compaction, pending where it has no completion time: it ends as a delta commit."""
+        self.file(instant, ".logcompaction.requested")
+        self.file(instant, ".logcompaction.inflight")
+        if completed is not None:
+            self.data(instant, *written)
+            record = commit_metadata(instant, written, kind="LOG_COMPACT")
+            self.complete(instant, completed, "deltacommit", COMMIT_SCHEMA, record)
+
     def plan(self, instant: str, extra: Mapping[str, str], *operations: Operation) -> Path:
         """A requested compaction."""
         return self.file(instant, ".compaction.requested", encode_plan(operations, extra))

@@ -126,6 +126,17 @@ def test_files_that_are_not_instants_are_passed_over(table):
     assert set(all_times(timeline)) == {at("10:00:00"), at("10:00:01")}
 
 
+def test_a_log_compaction_is_one_also_when_it_ended_as_a_delta_commit(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 5), log("f2", 5))
+    table.log_compaction(at("10:00:02"), at("10:00:03"), log("f1"))
+    table.log_compaction(at("10:00:04"), None)
+    writes, done, pending = read_timeline(table.timeline, 2).instants()
+    assert (writes.action, writes.file_ids) == ("deltacommit", None)
+    assert (done.action, done.state, done.completed) == ("logcompaction", "completed", at("10:00:03"))
+    assert done.file_ids == frozenset({"f1"})
+    assert (pending.action, pending.state) == ("logcompaction", "inflight")
+
+
 def test_the_archive_ends_at_the_first_write_and_not_at_a_clean(table):
     table.clean(at("09:00:00"), at("09:00:01"), at("08:00:00"))
     table.start(at("10:00:00"))

@@ -41,6 +41,7 @@ def test_an_unchanged_table_fits():
         with_instant(STATE, "10:00:00", "indexing", completed="10:00:05"),
         with_instant(STATE, "11:59:00", "commit", completed="11:59:30", touched=["f2"]),
         with_instant(STATE, "11:59:00", "rollback", completed="11:59:30", touched=["f9"]),
+        with_instant(STATE, "11:59:00", "logcompaction", completed="11:59:30", touched=["f2"]),
         with_log_file(STATE, "f1", "11:59:00", "11:59:05", deletes=True),
         with_log_file(STATE, "f2", "10:10:01", "11:59:05"),
         replace(STATE, metadata_instants=frozenset({instant("11:59:00")})),
@@ -69,6 +70,10 @@ def test_what_does_not_touch_the_plan(state):
         (with_instant(STATE, "11:59:00", "commit", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
         (with_instant(STATE, "11:59:00", "replacecommit", completed="11:59:30", touched=["f1", "f8"]), "completed on"),
         (with_instant(STATE, "11:59:00", "rollback", completed="11:59:30", touched=["f1"]), "completed on the chosen"),
+        (
+            with_instant(STATE, "11:59:00", "logcompaction", completed="11:59:30", touched=["f1"]),
+            "a logcompaction at 20260101115900000 completed on the chosen file groups",
+        ),
         (
             with_instant(STATE, "11:59:00", "restore", completed="11:59:30"),
             "a restore at 20260101115900000 completed on",
