@@ -10,7 +10,7 @@ import click
 from etc_policy.api.planning import plan_tables, raise_all, refusal_errors
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.spark_confs import conf_option
@@ -37,7 +37,7 @@ from etc_policy.wiring import clock_ms
 )
 @metadata_only_option
 @click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
-@click.option("--explain", is_flag=True, help="Say for each slice what is merged, and how the instant was found.")
+@click.option("--explain", is_flag=True, help="Say in words why: each slice, each guard, what holds RO back.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
 def command(
     project_dir: Path,
@@ -71,7 +71,7 @@ def command(
     if output == "json":
         click.echo(text, nl=False)
     else:
-        say(explain_plan(plan, explain=explain))
+        say(explain_plan(plan, explain=explain, width=text_width()))
     if out is not None:
         click.echo(f"Saved: etc apply {out}", err=True)
     raise_all(refusal_errors(plan, policies))

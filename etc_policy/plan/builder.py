@@ -9,13 +9,23 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
 from etc_policy.plan.instants import add_ms, instant_from_ms
+from etc_policy.plan.left_out import group_left_out
 from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, clock_behind, find_refusal, overlapping_writer
-from etc_policy.plan.stages import Action, Operation, SeenState, TablePlan
+from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.watermark import Watermark, watermark
 
 #: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
 MAX_CLOCK_SKEW_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where C is put: where it began, and how guards raised it from there."""
+
+    start: str
+    instant: str
+    moves: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +66,11 @@ def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms
         return _idle(
             context, "nothing_due", Refusal("nothing_due", "no log file can hold an event at or below the threshold")
         )
-    instant, notes = _instant(context, chosen)
+    place = _instant(context, chosen)
+    instant = place.instant
     overlapping = sorted(writer for writer in state.living_writers if writer < instant)
     if overlapping and state.table_version in CUT_VERSIONS:
-        return _idle(context, "refused", overlapping_writer(overlapping[0], instant), notes)
+        return _idle(context, "refused", overlapping_writer(overlapping[0], instant), place)
     latest = instant_from_ms(
         clock_ms - context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS), context.zone
     )
@@ -67,8 +78,8 @@ def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms
         reason = (
             f"the compaction would have to stand at {instant}, which is not yet past the clock-skew bound ({latest})"
         )
-        return _idle(context, "refused", Refusal("too_young", reason, "plan again in a second"), notes)
-    return _compact(context, chosen, instant, notes)
+        return _idle(context, "refused", Refusal("too_young", reason, "plan again in a second"), place)
+    return _compact(context, chosen, place)
 
 
 def _due(file_slice: FileSlice, threshold_ms: int) -> bool:
@@ -79,11 +90,12 @@ def _is_due(log_file: LogFile, threshold_ms: int) -> bool:
     return log_file.min_event_time_ms is None or log_file.min_event_time_ms <= threshold_ms
 
 
-def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> tuple[str, tuple[str, ...]]:
+def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> _Place:
     """C: past the last due log file (`log_file`) or past every log file (`file_slice`) of the chosen slices."""
     state, whole = context.state, context.policy.granularity == "file_slice"
     if state.table_version not in CUT_VERSIONS:
-        return instant_from_ms(context.clock_ms, context.zone), ()
+        now = instant_from_ms(context.clock_ms, context.zone)
+        return _Place(now, now)
     last = max(
         log_file.completed
         for file_slice in chosen
@@ -96,10 +108,12 @@ def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> tuple[str, tup
         metadata_instants=state.metadata_instants,
         keep_commits=archive_limits(context.policy.hudi_options),
     )
-    return find_cut(cut, add_ms(last, 1))
+    start = add_ms(last, 1)
+    return _Place(start, *find_cut(cut, start))
 
 
-def _compact(context: _Context, chosen: tuple[FileSlice, ...], instant: str, notes: tuple[str, ...]) -> TablePlan:
+def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) -> TablePlan:
+    instant = place.instant
     chosen_ids = {(file_slice.partition, file_slice.file_id) for file_slice in chosen}
     left = [
         log_file
@@ -107,8 +121,8 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], instant: str, not
         if (file_slice.partition, file_slice.file_id) not in chosen_ids or log_file.completed >= instant
     ]
     after = context.watermark(left)
-    operations = tuple(_operation(file_slice, instant) for file_slice in chosen)
-    base = _idle(context, "compact", None, notes)
+    operations = tuple(_operation(file_slice, instant, context.threshold_ms) for file_slice in chosen)
+    base = _idle(context, "compact", None, place)
     return base.model_copy(
         update={
             "instant": instant,
@@ -121,7 +135,7 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], instant: str, not
     )
 
 
-def _operation(file_slice: FileSlice, instant: str) -> Operation:
+def _operation(file_slice: FileSlice, instant: str, threshold_ms: int) -> Operation:
     merged, left = compacted(file_slice, instant), remaining(file_slice, instant)
     log_bytes = sum(log_file.size_bytes for log_file in merged)
     return Operation(
@@ -134,20 +148,30 @@ def _operation(file_slice: FileSlice, instant: str) -> Operation:
         bytes_read=file_slice.base_file_bytes + log_bytes,
         bytes_written_estimate=file_slice.base_file_bytes or log_bytes,
         log_bytes_compacted=log_bytes,
+        due_log_files=sum(_is_due(log_file, threshold_ms) for log_file in merged),
+        unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in merged),
+        oldest_event_ms=_earliest(merged),
+        remaining_from_ms=_earliest(left),
     )
+
+
+def _earliest(log_files: tuple[LogFile, ...]) -> int | None:
+    """The smallest known event time."""
+    return min((f.min_event_time_ms for f in log_files if f.min_event_time_ms is not None), default=None)
 
 
 def _merge_order(log_files: tuple[LogFile, ...]) -> tuple[str, ...]:
     return tuple(f.name for f in sorted(log_files, key=lambda f: (f.requested, f.completed, f.name)))
 
 
-def _idle(context: _Context, action: Action, refusal: Refusal | None, notes: tuple[str, ...] = ()) -> TablePlan:
+def _idle(context: _Context, action: Action, refusal: Refusal | None, place: _Place | None = None) -> TablePlan:
     """A plan that changes nothing; `_compact` fills in the rest."""
     policy, state = context.policy, context.state
     values, last = policy_values(policy), state.last_compaction
     files = [log_file for _, log_file in state.log_files]
     before = context.watermark(files)
     unknown = sum(f.min_event_time_ms is None for f in files)
+    moves = place.moves if place else ()
     return TablePlan(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
@@ -166,7 +190,12 @@ def _idle(context: _Context, action: Action, refusal: Refusal | None, notes: tup
         held_back_by=before.held_back_by,
         unknown_log_files=unknown,
         seen=_seen(state),
-        notes=notes,
+        now_ms=context.now_ms,
+        data_latency_ms=policy.data_latency_ms,
+        instant_start=place.start if place else None,
+        moves=moves,
+        left_out=group_left_out(state.slices, lambda s: _due(s, context.threshold_ms), refused=action == "refused"),
+        notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
         warnings=_unknown_warning(unknown, len(files)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from etc_policy.plan.instants import add_ms
+from etc_policy.plan.stages import Move
 from etc_policy.plan.table_state import FileSlice, Instant, LogFile
 
 #: Instants that write data; the first active one is where the timeline's archive begins.
@@ -43,10 +44,11 @@ def archive_limits(hudi_options: Mapping[str, str]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """C had to move up to `instant`, and why."""
+    """C had to move up to `instant`: the rule that asks for it, and the file or instant that it met."""
 
     instant: str
     why: str
+    witness: str | None = None
 
 
 Guard = Callable[[Cut, str], Raised | None]
@@ -69,13 +71,13 @@ def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:
     what is compacted, and between its request and C time travel would miss it.
     """
     late = [
-        log_file.completed
+        log_file
         for file_slice in cut.slices
         for log_file in remaining(file_slice, instant)
         if log_file.requested < instant
     ]
     why = "a commit that was requested before it completed after it, on a chosen slice (writers overlapped)"
-    return Raised(add_ms(max(late), 1), why) if late else None
+    return _past_the_last(late, why) if late else None
 
 
 def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
@@ -85,13 +87,19 @@ def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
     an event time hides later upserts of an earlier time only while it is in the log.
     """
     late = [
-        log_file.completed
+        log_file
         for file_slice in cut.slices
         if any(log_file.has_deletes for log_file in compacted(file_slice, instant))
         for log_file in remaining(file_slice, instant)
     ]
     why = "delete rule: a compacted log file holds deletes, which must not be parted from what was written after them"
-    return Raised(add_ms(max(late), 1), why) if late else None
+    return _past_the_last(late, why) if late else None
+
+
+def _past_the_last(late: list[LogFile], why: str) -> Raised:
+    last = max(late, key=lambda log_file: (log_file.completed, log_file.name))
+    witness = f"{last.name}, requested at {last.requested}, completed at {last.completed}"
+    return Raised(add_ms(last.completed, 1), why, witness)
 
 
 def after_services(cut: Cut, instant: str) -> Raised | None:
@@ -101,17 +109,20 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
     one closely; a rollback or log compaction counts with its completion.
     """
     chosen = {file_slice.file_id for file_slice in cut.slices}
-    latest = max(
+    latest, last = max(
         (
-            (done.completed if done.action in _AT_COMPLETION else None) or done.requested
+            ((done.completed if done.action in _AT_COMPLETION else None) or done.requested, done)
             for done in cut.instants
             if done.state == "completed" and done.action in SERVICE_ACTIONS
             if done.file_ids is None or not chosen.isdisjoint(done.file_ids)
         ),
-        default="",
+        key=lambda found: found[0],
+        default=("", None),
     )
+    if last is None or latest < instant:
+        return None
     why = "a compaction, replace or rollback touched a chosen slice after that"
-    return Raised(add_ms(latest, 1), why) if latest >= instant else None
+    return Raised(add_ms(latest, 1), why, f"the {last.action} at {last.requested}, completed at {last.completed}")
 
 
 def after_archive(cut: Cut, instant: str) -> Raised | None:
@@ -125,8 +136,11 @@ def after_archive(cut: Cut, instant: str) -> Raised | None:
     keep_min, keep_max = cut.keep_commits
     if len(completed) > keep_max - ARCHIVE_MARGIN_COMMITS and len(completed) >= keep_min:
         floor = max(floor, completed[-keep_min])
+    if instant > floor:
+        return None
     why = "archiving has reached, or is about to reach, the commits before that"
-    return Raised(add_ms(floor, 1), why) if instant <= floor else None
+    limits = f"above {keep_max} commits it leaves {keep_min}"
+    return Raised(add_ms(floor, 1), why, f"{len(completed)} commits are active from {active[0]} on; {limits}")
 
 
 def archive_passed(instants: tuple[Instant, ...], instant: str) -> bool:
@@ -149,10 +163,13 @@ def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
 GUARDS: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_services, after_archive, at_a_free_time)
 
 
-def find_cut(cut: Cut, start: str, guards: Iterable[Guard] = GUARDS) -> tuple[str, tuple[str, ...]]:
-    """The smallest C at or above `start` that every guard accepts, and one note per time it was raised."""
-    instant, notes, order = start, [], tuple(guards)
-    while raised := next(filter(None, (guard(cut, instant) for guard in order)), None):
-        notes.append(f"C moved from {instant} to {raised.instant}: {raised.why}")
+def find_cut(cut: Cut, start: str, guards: Iterable[Guard] = GUARDS) -> tuple[str, tuple[Move, ...]]:
+    """The smallest C at or above `start` that every guard accepts, and each move on the way there."""
+    instant, moves, order = start, [], tuple(guards)
+    while found := next(((guard, raised) for guard in order if (raised := guard(cut, instant))), None):
+        guard, raised = found
+        moves.append(
+            Move(guard=guard.__name__, before=instant, after=raised.instant, why=raised.why, witness=raised.witness)
+        )
         instant = raised.instant
-    return instant, tuple(notes)
+    return instant, tuple(moves)

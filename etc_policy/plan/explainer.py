@@ -4,79 +4,72 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.plan.formats import count_of, format_bytes, format_time, labelled
+from etc_policy.plan.explanation import PREFACE, Row, explain_table
+from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold, format_bytes, format_time, labelled
 from etc_policy.plan.refusals import CUT_VERSIONS
-from etc_policy.plan.stages import UNREAD_VERSION, Operation, Plan, TablePlan
+from etc_policy.plan.stages import UNREAD_VERSION, Plan, TablePlan
 
 
-def explain_plan(plan: Plan, *, explain: bool = False) -> str:
-    """The whole plan; with `explain` every slice and every step by which C was found."""
-    blocks = ["\n".join(_table(table, explain=explain)) for table in plan.tables]
-    return "\n\n".join([*blocks, _summary(plan)])
+def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) -> str:
+    """The whole plan, its lines folded at `width` columns; `explain` adds why it is as it is."""
+    blocks = [_block(table, explain=explain, width=width) for table in plan.tables]
+    preface = [fold(PREFACE, width)] if explain else []
+    return "\n\n".join([*preface, *blocks, fold(_summary(plan), width)])
 
 
-def _table(table: TablePlan, *, explain: bool) -> Iterator[str]:
-    yield f"{table.policy}  {table.base_path}"
-    yield labelled("threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here")
+def _block(table: TablePlan, *, explain: bool, width: int) -> str:
+    lines = [f"{table.policy}  {table.base_path}", *(labelled(*row, width) for row in _table(table))]
+    if explain:
+        lines += ["", *(labelled(*row, width) for row in explain_table(table))]
+    return "\n".join(lines)
+
+
+def _table(table: TablePlan) -> Iterator[Row]:
+    yield "threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here"
     for change in table.policy_changes:
-        yield labelled("policy change", f"{change}  since the last compaction")
+        yield "policy change", f"{change}  since the last compaction"
     if table.action == "compact":
         yield from _compaction(table)
     else:
-        yield labelled("nothing due" if table.action == "nothing_due" else "refused", table.reason or "")
+        yield "nothing due" if table.action == "nothing_due" else "refused", table.reason or ""
     if table.table_version != UNREAD_VERSION:
         yield from _watermark(table)
     for warning in table.warnings:
-        yield labelled("warning", warning)
+        yield "warning", warning
     for hint in table.hints:
-        yield labelled("hint", hint)
-    if explain:
-        yield from _explanation(table)
+        yield "hint", hint
 
 
-def _compaction(table: TablePlan) -> Iterator[str]:
+def _compaction(table: TablePlan) -> Iterator[Row]:
     merged = sum(len(operation.log_files_compacted) for operation in table.operations)
     left = sum(len(operation.log_files_remaining) for operation in table.operations)
     log_bytes = sum(operation.log_bytes_compacted for operation in table.operations)
     what = (
         f"{count_of(merged, 'log file')} ({format_bytes(log_bytes)}) of {count_of(len(table.operations), 'file slice')}"
     )
-    yield labelled("compact", f"{what}; {left} of theirs stay behind")
+    yield ("compact", f"{what}; {left} of theirs stay behind")
     cut = "  between two commits: what completed before it is compacted" if table.table_version in CUT_VERSIONS else ""
-    yield labelled("instant C", f"{table.instant}{cut}")
+    yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
-    yield labelled("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}")
+    yield ("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}")
 
 
-def _watermark(table: TablePlan) -> Iterator[str]:
+def _watermark(table: TablePlan) -> Iterator[Row]:
     """RO is complete up to the watermark, but no further than T: later events may still be on their way (FACTS 6)."""
     before, after = (_until(table, value) for value in (table.watermark_before_ms, table.watermark_after_ms))
     if table.action == "compact":
-        yield labelled("RO complete", f"until {before}  now")
-        yield labelled("", f"until {after}  after")
+        yield ("RO complete", f"until {before}  now")
+        yield ("", f"until {after}  after")
     else:
-        yield labelled("RO complete", f"until {before}")
+        yield ("RO complete", f"until {before}")
     if table.held_back_by and table.watermark_after_ms is not None:
         assumed = " (assumed from when it was written)" if table.watermark_assumed else ""
-        yield labelled("next", f"{format_time(table.watermark_after_ms + 1)}{assumed}, in {table.held_back_by}")
+        yield ("next", f"{format_time(table.watermark_after_ms + 1)}{assumed}, in {table.held_back_by}")
 
 
 def _until(table: TablePlan, watermark_ms: int | None) -> str:
     return format_time(table.threshold_ms if watermark_ms is None else min(watermark_ms, table.threshold_ms))
-
-
-def _explanation(table: TablePlan) -> Iterator[str]:
-    for note in table.notes:
-        yield labelled("because", note)
-    for operation in table.operations:
-        yield labelled("slice", _slice(operation))
-
-
-def _slice(operation: Operation) -> str:
-    place = f"{operation.partition}/{operation.file_id}" if operation.partition else operation.file_id
-    merged, left = len(operation.log_files_compacted), len(operation.log_files_remaining)
-    return f"{place}: merges {count_of(merged, 'log file')}, leaves {left}"
 
 
 def _summary(plan: Plan) -> str:

@@ -10,7 +10,9 @@ _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 _SPANS_SHOWN = 2
-_LABEL_WIDTH, _TEXT_WIDTH = 13, 100
+_LABEL_WIDTH, _INDENT = 13, 16
+#: Lines are folded here where nobody says how wide the terminal is.
+TEXT_WIDTH = 116
 
 
 def format_time(epoch_ms: int | None) -> str:
@@ -54,8 +56,21 @@ def count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def labelled(label: str, text: str) -> str:
-    """`  label         text`, long texts folded under their beginning."""
-    lines = textwrap.wrap(text, _TEXT_WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+def fold(text: str, width: int = TEXT_WIDTH) -> str:
+    """A paragraph, folded at `width` columns."""
+    return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
+
+
+def labelled(label: str, text: str, width: int = TEXT_WIDTH) -> str:
+    """`  label         text`, long texts folded under their beginning at `width` columns."""
+    hanging = "  " if text.startswith(("- ", "  ")) else ""
+    folded = textwrap.wrap(
+        text,
+        max(width - _INDENT, _INDENT),
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    lines = folded or [""]
     rows = [f"  {name:<{_LABEL_WIDTH}} {line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
     return "\n".join(row.rstrip() for row in rows)

@@ -14,10 +14,17 @@ PLAN_SCHEMA_VERSION = 1
 UNREAD_VERSION = 0
 
 Action = Literal["compact", "nothing_due", "refused"]
+#: `due_but_refused`: would be compacted if the table could be; the others have nothing at or below T in log files.
+LeftOutReason = Literal["due_but_refused", "newer_than_threshold", "no_log_files"]
 
 
 class Operation(Frozen):
-    """One file slice: the log files merged into its new base file and those that stay behind; names in merge order."""
+    """One file slice: the log files merged into its new base file and those that stay behind; names in merge order.
+
+    Of the merged ones `due_log_files` must be (an event at or below T, or `unknown_log_files` of them whose event times
+    nobody knows); the others come along because a slice is compacted up to its last due log file and up to C.
+    `oldest_event_ms` is the smallest known event time that is merged, `remaining_from_ms` the smallest that stays.
+    """
 
     partition: str
     file_id: str
@@ -28,6 +35,40 @@ class Operation(Frozen):
     bytes_read: int
     bytes_written_estimate: int
     log_bytes_compacted: int
+    due_log_files: int = 0
+    unknown_log_files: int = 0
+    oldest_event_ms: int | None = None
+    remaining_from_ms: int | None = None
+
+
+class Move(Frozen):
+    """One step by which a guard raised C: by which rule, and the file or instant that it met."""
+
+    guard: str
+    before: str
+    after: str
+    why: str
+    witness: str | None = None
+
+
+class LeftOutSlice(Frozen):
+    """A file slice that is not compacted; `earliest_event_ms` is None where no event time of it is known."""
+
+    partition: str
+    file_id: str
+    log_files: int
+    log_bytes: int
+    earliest_event_ms: int | None
+
+
+class LeftOut(Frozen):
+    """All file slices that are not compacted for one reason, with the ones named whose events come first."""
+
+    reason: LeftOutReason
+    file_slices: int
+    log_files: int
+    log_bytes: int
+    nearest: tuple[LeftOutSlice, ...] = ()
 
 
 class SeenState(Frozen):
@@ -44,7 +85,8 @@ class TablePlan(Frozen):
     `threshold_ms` is T, `instant` is C (FACTS 1). `watermark_*_ms` are None when no log file would hold RO back, and
     `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times.
     `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.
-    `reason` says why nothing is done; `reason_code` names it for machines; `notes` say how C came about.
+    `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`. C began at
+    `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file slice.
     """
 
     policy: str
@@ -66,6 +108,11 @@ class TablePlan(Frozen):
     held_back_by: str | None = None
     operations: tuple[Operation, ...] = ()
     seen: SeenState
+    now_ms: int | None = None
+    data_latency_ms: int | None = None
+    instant_start: str | None = None
+    moves: tuple[Move, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()

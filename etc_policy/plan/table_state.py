@@ -45,7 +45,8 @@ class FileSlice:
 class Instant:
     """An instant of the active timeline; `action` is `deltacommit`, `commit`, `compaction`, `clean`, ...
 
-    A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's. `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
+    A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's.
+    `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
     """
 
     requested: str

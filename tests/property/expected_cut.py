@@ -9,7 +9,7 @@ from etc_policy.plan.table_state import FileSlice, Instant, LogFile, TableState
 from tests.property.history import CLOCK_SKEW_MS, SERVICES
 from tests.property.model import instant_time
 
-COMMIT_ACTIONS = ("deltacommit", "commit", "compaction", "replacecommit")
+COMMIT_ACTIONS = ("deltacommit", "commit", "compaction", "replacecommit", "logcompaction")
 TOUCHING_ACTIONS = ("commit", "compaction", "replacecommit", "rollback", "logcompaction")
 
 

@@ -58,9 +58,9 @@ def picked_not_prefix() -> Iterator[None]:
     real_operation, real_plan = builder._operation, builder._compact
 
     def compact(context: Any, *rest: Any) -> Any:
-        def operation(file_slice: Any, instant: str) -> Any:
-            due = [log.name for log in file_slice.log_files if builder._is_due(log, context.threshold_ms)]
-            whole = real_operation(file_slice, instant)
+        def operation(file_slice: Any, instant: str, threshold_ms: int) -> Any:
+            due = [log.name for log in file_slice.log_files if builder._is_due(log, threshold_ms)]
+            whole = real_operation(file_slice, instant, threshold_ms)
             names = whole.log_files_compacted + whole.log_files_remaining
             picked = tuple(name for name in names if name in due)
             left = tuple(name for name in names if name not in due)
@@ -90,9 +90,9 @@ def numbers_not_times() -> Iterator[None]:
         yield
 
 
-def first_not_last(context: Any, chosen: Any) -> tuple[str, tuple[str, ...]]:
+def first_not_last(context: Any, chosen: Any) -> Any:
     first = min(f.completed for one in chosen for f in one.log_files if builder._is_due(f, context.threshold_ms))
-    return instants.add_ms(first, 1), ()
+    return builder._Place(instants.add_ms(first, 1), instants.add_ms(first, 1))
 
 
 real_zone = instants.instant_from_ms

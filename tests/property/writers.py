@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.property.model import Base, Commit, Group, Log, Record, Row, Table, base_file_name, log_file_name
 
-COMMIT_ACTIONS = ("deltacommit", "commit", "replacecommit")
+COMMIT_ACTIONS = ("deltacommit", "commit", "replacecommit", "logcompaction")
 LOG_INDEXES = ("bucket", "record_index")
 
 

@@ -84,6 +84,9 @@ def test_guards_are_asked_again_until_none_moves():
     def not_below_ten(_, found):
         return None if int(found[12:14]) >= 10 else Raised(instant("10:00:10"), "small")
 
-    found, notes = find_cut(cut_of(), instant("10:00:01"), (no_even_second, not_below_ten))
+    found, moves = find_cut(cut_of(), instant("10:00:01"), (no_even_second, not_below_ten))
     assert found == instant("10:00:11")
-    assert [note.rsplit(": ", 1)[1] for note in notes] == ["small", "even"]
+    assert [(move.guard, move.before, move.after, move.why) for move in moves] == [
+        ("not_below_ten", instant("10:00:01"), instant("10:00:10"), "small"),
+        ("no_even_second", instant("10:00:10"), instant("10:00:11"), "even"),
+    ]

@@ -1,0 +1,210 @@
+"""Why a plan is as it is, in sentences: how T and C came about, each file slice in or out, what holds RO back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.plan.refusals import CUT_VERSIONS
+from etc_policy.plan.stages import UNREAD_VERSION, LeftOut, LeftOutSlice, Move, Operation, TablePlan
+
+#: (label, text); an empty label goes on with the one before it.
+Row = tuple[str, str]
+
+#: So many compacted slices are told one by one; the rest is counted.
+TOLD_SLICES = 10
+
+#: What a reader must know first; said once, whatever the number of tables.
+PREFACE = (
+    "The read-optimized view (RO) reads base files alone. What writers append to log files shows there once it has been "
+    "compacted into a new base file. A file slice is a base file with the log files that lie on it."
+)
+
+#: Guard -> what it is called, and what would go wrong without it.
+_GUARDS = {
+    "closed_in_both_orders": (
+        "overlapping writers",
+        "Log files merge in the order in which their commits were requested. A commit requested before C that completes "
+        "after C would be parted from its place in that order, and queries of the past would change.",
+    ),
+    "no_tombstone_alone": (
+        "delete rule",
+        "A log file that is merged holds deletes, or may hold some. Parted from what was written to the same slice later, "
+        "a deleted key can come back, or come to stand twice.",
+    ),
+    "after_services": (
+        "table services",
+        "A compaction, log compaction, replace or rollback has changed a chosen slice since. C must come after it.",
+    ),
+    "after_archive": (
+        "archiving",
+        "Hudi has archived the commits up to there, or is about to. Over a pending compaction that is older than the first "
+        "active commit its readers lose rows.",
+    ),
+    "at_a_free_time": ("free instant", "Another instant of the table or of its metadata table has that very time."),
+}
+
+
+def explain_table(table: TablePlan) -> Iterator[Row]:
+    """The rows of `--explain` for one table."""
+    if table.table_version == UNREAD_VERSION:
+        yield "", "The table could not be read, so there is nothing to explain."
+        return
+    yield from _why_t(table)
+    yield from _why_c(table)
+    yield from _slices_in(table.operations)
+    for left_out in table.left_out:
+        yield from _slices_out(table, left_out)
+    yield from _what_holds_back(table)
+
+
+def _why_t(table: TablePlan) -> Iterator[Row]:
+    if table.now_ms is not None:
+        yield (
+            "why T",
+            f"T is {_latency(table)} (`data_latency`) before now, {format_time(table.now_ms)}. What happened up to T has "
+            "arrived by now, says the policy; of what happened later, some may still be on its way.",
+        )
+
+
+def _why_c(table: TablePlan) -> Iterator[Row]:
+    if table.instant_start is None:
+        return
+    if table.table_version not in CUT_VERSIONS:
+        yield (
+            "why C",
+            f"C is the time of planning: tables of version {table.table_version} are compacted by whole slices.",
+        )
+        return
+    must = "every one (`granularity: file_slice`)" if table.granularity == "file_slice" else "all that are due"
+    moved = "From there guards moved it:" if table.moves else "No guard moved it."
+    yield (
+        "why C",
+        "A compaction at C merges the log files whose commits completed before C, and leaves the others. Of the slices "
+        f"below it must merge {must}. The last of those completed 1 ms before {table.instant_start}, so C begins there. "
+        f"{moved}",
+    )
+    for _, same in groupby(table.moves, key=lambda move: move.guard):
+        yield from _moves(list(same))
+
+
+def _moves(moves: list[Move]) -> Iterator[Row]:
+    """A guard that moved C several times in a row is told once."""
+    first, last = moves[0], moves[-1]
+    name, why = _GUARDS.get(first.guard, (first.guard, f"{first.why}."))
+    steps = f" in {len(moves)} steps" if len(moves) > 1 else ""
+    yield "moved", f"from {first.before} to {last.after}{steps} by the guard `{name}`. {why}"
+    if last.witness:
+        yield "", f"Here: {last.witness}."
+
+
+def _slices_in(operations: tuple[Operation, ...]) -> Iterator[Row]:
+    if not operations:
+        return
+    hold = "holds" if len(operations) == 1 else "hold"
+    yield (
+        "compacted",
+        f"{count_of(len(operations), 'file slice')} {hold} log files that are due: with events at or before T.",
+    )
+    order = sorted(operations, key=lambda o: (o.unknown_log_files == 0, o.oldest_event_ms or 0, o.partition, o.file_id))
+    for operation in order[:TOLD_SLICES]:
+        yield "", f"- {_place(operation.partition, operation.file_id)}"
+        yield "", f"  {_merged(operation)}"
+    if rest := order[TOLD_SLICES:]:
+        files = sum(len(operation.log_files_compacted) for operation in rest)
+        yield "", f"- and {count_of(len(rest), 'more file slice')} with {count_of(files, 'log file')} to merge."
+
+
+def _merged(operation: Operation) -> str:
+    merged, left = len(operation.log_files_compacted), len(operation.log_files_remaining)
+    known, unknown = operation.due_log_files - operation.unknown_log_files, operation.unknown_log_files
+    parts = []
+    if known:
+        parts.append(f"{known:,} due, the first event at {format_time(operation.oldest_event_ms)}")
+    if unknown:
+        parts.append(f"{unknown:,} of unknown event time, which counts as due")
+    if along := merged - operation.due_log_files:
+        parts.append(f"{along:,} newer, merged as {'it' if along == 1 else 'they'} completed before C too")
+    size = format_bytes(operation.log_bytes_compacted)
+    text = f"merges {merged:,} of {count_of(merged + left, 'log file')} ({size}): {'; '.join(parts)}."
+    if left:
+        first = operation.remaining_from_ms
+        since = "" if first is None else f", and their first event is at {format_time(first)}"
+        text += f" {left:,} {'stays' if left == 1 else 'stay'}: completed after C{since}."
+    return text
+
+
+def _slices_out(table: TablePlan, left_out: LeftOut) -> Iterator[Row]:
+    count, slices = left_out.file_slices, count_of(left_out.file_slices, "file slice")
+    files = f"{count_of(left_out.log_files, 'log file')}, {format_bytes(left_out.log_bytes)}"
+    match left_out.reason:
+        case "no_log_files":
+            yield "left alone", f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows."
+        case "newer_than_threshold":
+            yield "left alone", f"{slices} with log files ({files}) that hold nothing at or before T."
+        case "due_but_refused":
+            yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
+    for one in left_out.nearest:
+        yield "", f"- {_place(one.partition, one.file_id)}"
+        yield "", f"  {count_of(one.log_files, 'log file')}, {_first_event(table, one)}."
+    if left_out.nearest and (rest := count - len(left_out.nearest)):
+        yield "", f"- and {count_of(rest, 'more file slice')} with later events."
+
+
+def _first_event(table: TablePlan, one: LeftOutSlice) -> str:
+    if one.earliest_event_ms is None:
+        return "no event time is known"
+    due = f"; due from {_due_at(table, one.earliest_event_ms)} on" if one.earliest_event_ms > table.threshold_ms else ""
+    return f"the first event at {format_time(one.earliest_event_ms)}{due}"
+
+
+def _what_holds_back(table: TablePlan) -> Iterator[Row]:
+    """What RO's completeness stops at once the plan has run, and what would move it."""
+    stop = table.watermark_after_ms
+    if stop is not None and stop < table.threshold_ms:
+        yield from _held_by_a_file(table, stop + 1)
+        return
+    after = (
+        "After this plan T alone limits what RO promises"
+        if table.action == "compact"
+        else "T alone limits what RO promises"
+    )
+    rest = "no log file is left" if stop is None else "every event that is only in a log file is later"
+    yield "held back", f"{after}: {rest}."
+    text = f"with time: T stays {_latency(table)} behind now."
+    if stop is not None:
+        text += f" At {_due_at(table, stop + 1)} it reaches the log file under `next`, and plans made from then on compact that."
+    yield (
+        "moves",
+        f"{text} A shorter `data_latency` keeps T closer to now; events that arrive later than that move it back.",
+    )
+
+
+def _held_by_a_file(table: TablePlan, event_ms: int) -> Iterator[Row]:
+    if table.watermark_assumed:
+        how = f"nobody knows its event times, and written {_latency(table)} later it may hold one of"
+    else:
+        how = "it holds an event of"
+    yield "held back", f"The log file under `next` limits what RO promises: {how} {format_time(event_ms)}."
+    known = " Event times that the writer records are not assumed (`etc compile` prints the options for that)."
+    yield (
+        "moves",
+        (
+            "to T, as soon as nothing refuses the table and a new plan compacts that log file."
+            f"{known if table.watermark_assumed else ''}"
+        ),
+    )
+
+
+def _latency(table: TablePlan) -> str:
+    return format_duration(table.data_latency_ms or 0)
+
+
+def _due_at(table: TablePlan, event_ms: int) -> str:
+    """When T reaches the event."""
+    return format_time(event_ms + (table.data_latency_ms or 0))
+
+
+def _place(partition: str, file_id: str) -> str:
+    return f"{partition}/{file_id}" if partition else file_id

@@ -1,0 +1,55 @@
+"""Which file slices a plan leaves alone, and why: counted by reason, the nearest to being due named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from etc_policy.plan.stages import LeftOut, LeftOutReason, LeftOutSlice
+from etc_policy.plan.table_state import FileSlice
+
+#: So many file slices are named for each reason; a large table has more than anybody reads.
+NAMED_SLICES = 10
+
+_REASONS: tuple[LeftOutReason, ...] = ("due_but_refused", "newer_than_threshold", "no_log_files")
+
+
+def group_left_out(
+    slices: Iterable[FileSlice], is_due: Callable[[FileSlice], bool], *, refused: bool
+) -> tuple[LeftOut, ...]:
+    """The slices that are not compacted, by reason; on a `refused` table those that are due are left out too."""
+    found: dict[LeftOutReason, list[FileSlice]] = {reason: [] for reason in _REASONS}
+    for file_slice in slices:
+        if not file_slice.log_files:
+            found["no_log_files"].append(file_slice)
+        elif not is_due(file_slice):
+            found["newer_than_threshold"].append(file_slice)
+        elif refused:
+            found["due_but_refused"].append(file_slice)
+    return tuple(_left_out(reason, of_reason) for reason, of_reason in found.items() if of_reason)
+
+
+def _left_out(reason: LeftOutReason, slices: list[FileSlice]) -> LeftOut:
+    named = sorted(map(_slice, slices), key=_nearest)[:NAMED_SLICES] if reason != "no_log_files" else ()
+    return LeftOut(
+        reason=reason,
+        file_slices=len(slices),
+        log_files=sum(len(one.log_files) for one in slices),
+        log_bytes=sum(log_file.size_bytes for one in slices for log_file in one.log_files),
+        nearest=tuple(named),
+    )
+
+
+def _slice(file_slice: FileSlice) -> LeftOutSlice:
+    known = (f.min_event_time_ms for f in file_slice.log_files if f.min_event_time_ms is not None)
+    return LeftOutSlice(
+        partition=file_slice.partition,
+        file_id=file_slice.file_id,
+        log_files=len(file_slice.log_files),
+        log_bytes=sum(log_file.size_bytes for log_file in file_slice.log_files),
+        earliest_event_ms=min(known, default=None),
+    )
+
+
+def _nearest(one: LeftOutSlice) -> tuple[bool, int, str, str]:
+    """Unknown event times first, then the earliest."""
+    return one.earliest_event_ms is not None, one.earliest_event_ms or 0, one.partition, one.file_id

@@ -1,0 +1,117 @@
+"""What golden plans do not show: many slices, widths, names of guards, plans of tables that could not be read."""
+
+import pytest
+
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.plan import explanation
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.cut import GUARDS
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.left_out import NAMED_SLICES
+from etc_policy.plan.stages import UNREAD_VERSION, Move, make_plan
+from tests.unit.plan.plan_cases import epoch_ms, state_of
+
+NOW = epoch_ms("12:00:00")
+POLICY = Policy(name="orders_ro", table="/t", event_time=EventTime(column="ts"), data_latency_ms=3_600_000)
+
+
+def due(number):
+    return {
+        "base": "08:00:00",
+        "logs": {f"L{number}": f"11:30:{number:02} > 11:30:{number:02}, event 10:00:{number:02}"},
+    }
+
+
+def newer(number):
+    return {
+        "base": "08:00:00",
+        "logs": {f"N{number}": f"11:31:{number:02} > 11:31:{number:02}, event 11:10:{number:02}"},
+    }
+
+
+def plan_of(**state):
+    table = build_table_plan(POLICY, state_of("/t", state), now_ms=NOW, clock_ms=NOW)
+    return make_plan("2026-01-01T12:00:00Z", (table,))
+
+
+def many():
+    slices = {f"p/due{number:02}": due(number) for number in range(30)}
+    slices |= {f"p/new{number:02}": newer(number) for number in range(30)}
+    return plan_of(slices={**slices, "p/only_base": {"base": "08:00:00"}})
+
+
+def test_of_many_slices_the_first_are_told_and_the_rest_is_counted():
+    text = explain_plan(many(), explain=True)
+    assert [f"due{number:02}" in text for number in range(30)] == [True] * 10 + [False] * 20
+    assert "and 20 more file slices with 20 log files to merge." in text
+    assert [f"new{number:02}" in text for number in range(30)] == [True] * NAMED_SLICES + [False] * 20
+    assert "30 file slices with log files (30 log files, 293.0 KiB) that hold nothing at or before T." in text
+    assert "and 20 more file slices with later events." in text
+    assert "1 file slice without log files: RO has all of its rows." in text
+
+
+def test_every_slice_is_counted_once():
+    (table,) = many().tables
+    assert len(table.operations) + sum(group.file_slices for group in table.left_out) == 61
+    assert {group.reason: (group.file_slices, group.log_files) for group in table.left_out} == {
+        "newer_than_threshold": (30, 30),
+        "no_log_files": (1, 0),
+    }
+
+
+@pytest.mark.parametrize("width", [60, 80, 116])
+def test_lines_fit_the_width(width):
+    lines = explain_plan(many(), explain=True, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert explain_plan(many(), explain=True, width=width).split() == explain_plan(many(), explain=True).split()
+
+
+def test_every_guard_has_a_name_and_a_reason():
+    assert set(explanation._GUARDS) == {guard.__name__ for guard in GUARDS}
+
+
+def test_a_guard_that_is_not_known_speaks_for_itself():
+    (table,) = many().tables
+    move = Move(guard="of_later", before="1", after="2", why="what it says")
+    table = table.model_copy(update={"moves": (move,)})
+    assert "from 1 to 2 by the guard `of_later`. what it says." in explain_plan(make_plan("", (table,)), explain=True)
+
+
+def test_an_unread_table_has_no_explanation():
+    (table,) = many().tables
+    unread = table.model_copy(update={"table_version": UNREAD_VERSION, "action": "refused", "reason": "no table"})
+    text = explain_plan(make_plan("", (unread,)), explain=True)
+    assert "The table could not be read" in text
+    assert "why T" not in text
+
+
+def test_without_explain_nothing_of_it_is_said():
+    text = explain_plan(many())
+    assert "why T" not in text
+    assert "read-optimized view" not in text
+
+
+def test_a_refused_table_says_what_it_would_compact():
+    plan = plan_of(slices={"p/f1": due(1), "p/f2": newer(2)}, instants=["11:40:00, clustering, requested"])
+    (table,) = plan.tables
+    assert [(group.reason, group.file_slices) for group in table.left_out] == [
+        ("due_but_refused", 1),
+        ("newer_than_threshold", 1),
+    ]
+    assert "because the table is refused" in explain_plan(plan, explain=True)
+
+
+def test_slices_of_unknown_event_time_are_told_first():
+    unknown = {"base": "08:00:00", "logs": {"U": "11:31:00 > 11:31:00"}}
+    plan = plan_of(slices={"p/f1": due(1), "p/f2": unknown}, instants=["11:40:00, clustering, requested"])
+    (group,) = plan.tables[0].left_out
+    assert [one.file_id for one in group.nearest] == ["f2", "f1"]
+    text = explain_plan(plan_of(slices={"p/f1": due(1), "p/f2": unknown}), explain=True)
+    assert text.index("- p/f2") < text.index("- p/f1")
+
+
+def test_a_watermark_that_is_assumed_says_how():
+    unknown = {"base": "08:00:00", "logs": {"U": "11:31:00 > 11:31:00"}}
+    text = explain_plan(plan_of(slices={"p/f1": unknown}, instants=["11:40:00, clustering, requested"]), explain=True)
+    assert "nobody knows its event times" in " ".join(text.split())
+    assert "2026-01-01 10:31:00 UTC" in text
