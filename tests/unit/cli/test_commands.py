@@ -130,9 +130,9 @@ class TestPlan:
         orders.metadata_table((at("10:35:05.001"), at("10:35:06")))
         _, plain, _ = at_noon(etc, "plan", "--select", "orders_ro")
         _, explained, _ = at_noon(etc, "plan", "--select", "orders_ro", "--explain")
-        assert "because" not in plain
-        assert "because       C moved from 20260101103505001 to 20260101103505002: another instant" in explained
-        assert "slice         p/f1: merges 1 log file, leaves 1" in explained
+        assert "why C" not in plain
+        assert "moved         from 20260101103505001 to 20260101103505002 by the guard `free instant`." in explained
+        assert "- p/f1\n                  merges 1 of 2 log files" in explained
 
     def test_the_time_may_be_epoch_milliseconds(self, etc, orders):
         _, by_name, _ = at_noon(etc, "plan", "--select", "orders_ro", "--output", "json")
