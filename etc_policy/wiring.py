@@ -15,6 +15,7 @@ from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.compile.writer_options import writer_options
 from etc_policy.declare.secrets import with_values
 from etc_policy.declare.targets import Target
+from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
@@ -93,6 +94,13 @@ class Environment:
         from etc_policy.adapters.log_times import fill_from_logs
 
         return fill_from_logs(state, policy, self.cache_dir, self.progress)
+
+    def read_commit_log(self, policy: Policy, *, compactions_only: bool = False) -> CommitLog:
+        """The writes to a policy's table as far back as its archive goes, or its compactions alone; without Spark."""
+        from etc_policy.adapters.hudi_commit_log import FileCommitLogReader
+
+        location = self.locate(policy)
+        return FileCommitLogReader().read_commit_log(location, policy.event_time, compactions_only=compactions_only)
 
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,17 @@ from etc_policy.adapters.hudi_timeline import decode_metadata
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedWrite:
+    """An archived instant with its metadata and, for a compaction, its plan; both as dicts, empty where not kept."""
+
+    requested: str
+    completed: str | None
+    action: str
+    metadata: Mapping[str, Any]
+    plan: Mapping[str, Any]
 
 
 class Archive:
@@ -53,6 +65,17 @@ class Archive:
                 merged = {**metadata, "extraMetadata": extra}
                 yield Commit(row["instantTime"], row["completionTime"], merged, is_compaction)
 
+    def writes(self, actions: Sequence[str], limit: int) -> tuple[list[ArchivedWrite], bool]:
+        """The newest `limit` archived instants of the given actions, and whether there are older ones."""
+        found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", "in", list(actions)))})
+        newest = found[max(0, len(found) - limit) :]
+        if not newest:
+            return [], bool(found)
+        columns = ("instantTime", "completionTime", "action", "metadata", "plan")
+        rows = self._rows(columns, ("instantTime", "in", newest))
+        writes = {row["instantTime"]: _write(row, str(self._folder)) for row in rows if row["action"] in actions}
+        return [writes[instant] for instant in newest], len(found) > len(newest)
+
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
         rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", "==", "commit"))
@@ -82,6 +105,11 @@ class Archive:
             return [entry["fileName"] for entry in json.loads(content)["files"]]
         except (ValueError, KeyError, TypeError) as error:
             raise _corrupt(manifest, error) from error
+
+
+def _write(row: Mapping[str, Any], place: str) -> ArchivedWrite:
+    metadata, plan = (decode_metadata(row[part] or b"", place) for part in ("metadata", "plan"))
+    return ArchivedWrite(row["instantTime"], row["completionTime"], row["action"], metadata, plan)
 
 
 def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str, Any] | None) -> list[dict[str, Any]]:

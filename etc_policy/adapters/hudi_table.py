@@ -55,7 +55,7 @@ class FileTableReader:
         """
         base = local_path(base_path)
         properties = read_properties(base)
-        return _attempt(base, lambda: _state(_read_commits(base, properties, event_time)))
+        return attempt(base, lambda: _state(_read_commits(base, properties, event_time)))
 
     def read_with_history(
         self, base_path: str, event_time: EventTime, *, archived: bool = False
@@ -74,10 +74,17 @@ class FileTableReader:
             commits = _read_commits(base, properties, event_time)
             return _state(commits), _history(commits, archived=archived)
 
-        return _attempt(base, read)
+        return attempt(base, read)
 
 
-def _attempt(base: Path, read: Callable[[], Result]) -> Result:
+def attempt(base: Path, read: Callable[[], Result]) -> Result:
+    """What `read` returns; it is asked again when a timeline file was archived under it.
+
+    Raises:
+        RetryableError: the timeline kept changing.
+        TableError: the table cannot be read.
+
+    """
     for _ in range(ATTEMPTS):
         try:
             return read()
@@ -125,7 +132,7 @@ class _Commits:
 def _read_commits(base: Path, properties: Mapping[str, str], event_time: EventTime) -> _Commits:
     timeline = read_timeline(*timeline_folder(base, dict(properties)))
     metadata = {f.requested: timeline.metadata(f) for f in map(timeline.latest, timeline.files) if _is_write(f)}
-    column_type = _column_type(event_time.column, metadata, base)
+    column_type = column_type_of(event_time.column, metadata, base)
     return _Commits(base, properties, event_time, timeline, Archive(base, properties), metadata, column_type)
 
 
@@ -137,7 +144,7 @@ def _state(commits: _Commits) -> TableState:
         archived = frozenset(file.name.instant for file in files if file.name.is_log) - timeline.files.keys()
         facts = commit_facts(
             {**archive.commit_metadata(archived), **metadata},
-            trusted=_tracked(commits.event_time, column_type),
+            trusted=tracked(commits.event_time, column_type),
             hides_deletes=hides_deletes_of(properties),
         )
     else:
@@ -172,11 +179,11 @@ def _history(commits: _Commits, *, archived: bool) -> TableHistory:
         known.append(Commit(requested, completed, {**metadata, "extraMetadata": extra}, is_compaction))
     if archived and timeline.layout >= 2:
         known += [c for c in commits.archive.commits() if c.requested not in timeline.files]
-    trusted = timeline.layout >= 2 and _tracked(commits.event_time, commits.column_type)
+    trusted = timeline.layout >= 2 and tracked(commits.event_time, commits.column_type)
     return build_history(known, table_zone(commits.properties), trusted=trusted)
 
 
-def _tracked(event_time: EventTime, column_type: str | None) -> bool:
+def tracked(event_time: EventTime, column_type: str | None) -> bool:
     """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1)."""
     if event_time.format is not None or event_time.unit == "us":
         return False
@@ -200,7 +207,8 @@ def _is_write(file: InstantFile) -> bool:
     return file.state == "completed" and file.action in _WRITES
 
 
-def _column_type(column: str, metadata: Mapping[str, Mapping[str, Any]], base: Path) -> str | None:
+def column_type_of(column: str, metadata: Mapping[str, Mapping[str, Any]], base: Path) -> str | None:
+    """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
     for requested in sorted(metadata, reverse=True):
         schema = (metadata[requested].get("extraMetadata") or {}).get("schema")
         if not schema:

@@ -13,7 +13,7 @@ from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.formats import iso_time
-from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import watermark
 from etc_policy.publish.results import TableResult, table_result
@@ -32,6 +32,7 @@ class Applier:
     environment: Environment
     now_ms: int
     git_sha: str | None = None
+    plan: Plan | None = None
     results: list[TableResult] = field(default_factory=list)
     errors: list[EtcError] = field(default_factory=list)
 

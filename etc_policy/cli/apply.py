@@ -15,6 +15,7 @@ from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.cli.recording import record_apply
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import UsageError
@@ -67,6 +68,7 @@ def command(
     results = RunResults(plan_id=plan_id, tables=tuple(applier.results))
     text = results.model_dump_json(indent=2) + "\n"
     write_text(target_dir / "run_results.json", text)
+    record_apply(target_dir, applier, results)
     if output == "json":
         click.echo(text, nl=False)
     else:
@@ -100,6 +102,7 @@ def _apply(
     require_suites(environment, policies)
     ready = [policy for policy in applier.locate(policies) if applier.finish_pending(policy)]
     plan = saved or plan_tables(environment, ready, applier.now_ms, read_stats=True)
+    applier.plan = plan
     if saved is None and not _confirmed(plan, yes=yes, quiet=quiet):
         return plan.plan_id
     by_name = {policy.name: policy for policy in ready}

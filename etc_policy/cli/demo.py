@@ -12,6 +12,7 @@ from etc_policy.cli.options import debug_option, examples, project_dir_option, s
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.cli.recording import record_apply
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
@@ -62,10 +63,11 @@ def command(project_dir: Path, target_dir: Path) -> int:
         say(explain_plan(plan))
         before = demo.views(plan.tables[0].threshold_ms)
         heading("3. Apply and verify", f"etc apply {target_dir / 'plan.json'} --at {iso_time(demo.now_ms)}")
-        applier = Applier(environment, demo.now_ms, environment.git_sha())
+        applier = Applier(environment, demo.now_ms, environment.git_sha(), plan=plan)
         applier.apply(policy, plan.tables[0], plan.plan_id)
         results = RunResults(plan_id=plan.plan_id, tables=tuple(applier.results))
         write_text(target_dir / "run_results.json", results.model_dump_json(indent=2) + "\n")
+        record_apply(target_dir, applier, results)
         say(render_results(results))
         raise_all(applier.errors, applier.exit_codes())
         heading("4. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")

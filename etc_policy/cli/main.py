@@ -32,6 +32,7 @@ COMMANDS = {
     "freshness": ("etc_policy.cli.freshness:command", "How far each table is complete, without Spark"),
     "wait": ("etc_policy.cli.wait:command", "Return when RO is complete up to a time"),
     "metrics": ("etc_policy.cli.metrics:command", "Figures for Prometheus, with rules and a dashboard"),
+    "history": ("etc_policy.cli.history:command", "What was done to a table: commit, policy, plan, instant, checks"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }

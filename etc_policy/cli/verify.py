@@ -15,6 +15,7 @@ from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
+from etc_policy.cli.recording import record_verify
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.errors import EtcError, ExitCode
@@ -70,6 +71,7 @@ def command(
     finally:
         environment.close()
     report = VerificationReport(observed_at=iso_time(now_ms), tables=tuple(verified))
+    record_verify(target_dir, environment, report)
     if output == "json":
         click.echo(report.model_dump_json(indent=2))
     else:

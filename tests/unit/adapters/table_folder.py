@@ -26,6 +26,9 @@ _STAT = {
         {"name": "numDeletes", "type": ["null", "long"]},
         {"name": "fileSizeInBytes", "type": ["null", "long"]},
         {"name": "minEventTime", "type": ["null", "long"]},
+        {"name": "prevCommit", "type": ["null", _STRING], "default": None},
+        {"name": "totalLogFilesCompacted", "type": ["null", "long"], "default": None},
+        {"name": "totalLogSizeCompacted", "type": ["null", "long"], "default": None},
     ],
 }
 _STATS = {"name": "partitionToWriteStats", "type": {"type": "map", "values": {"type": "array", "items": _STAT}}}
@@ -65,7 +68,10 @@ def avro(schema: Mapping[str, Any], record: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True)
 class Written:
-    """A data file of a commit and what its write stats say; `base_instant` names a log file before version 8."""
+    """A data file of a commit and what its write stats say; `base_instant` names a log file before version 8.
+
+    `merged` counts the log files that a compaction read, `previous` is the instant of the slice before.
+    """
 
     file_id: str
     log: bool = True
@@ -76,6 +82,8 @@ class Written:
     version: int = 1
     base_instant: str | None = None
     on_disk: bool = True
+    merged: int = 0
+    previous: str | None = None
 
     def name(self, instant: str) -> str:
         if self.log:
@@ -85,7 +93,9 @@ class Written:
     def stat(self, instant: str) -> dict[str, Any]:
         return {
             "fileId": self.file_id,
-            **({"prevCommit": self.base_instant} if self.base_instant else {}),
+            "prevCommit": self.base_instant or self.previous,
+            "totalLogFilesCompacted": self.merged,
+            "totalLogSizeCompacted": self.merged * 10,
             "path": f"{self.partition}/{self.name(instant)}".lstrip("/"),
             "numDeletes": self.deletes,
             "fileSizeInBytes": self.size,

@@ -1,0 +1,167 @@
+"""How far RO was complete at each moment of a table's past, replayed from its history (FACTS 1, 6)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from zoneinfo import ZoneInfo
+
+from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.table_state import CompactionRecord
+
+Group = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CompletenessPoint:
+    """What held from the completion of one commit until the next; times are epoch milliseconds.
+
+    `watermark_ms` is None where no log file held RO back, or where it is not known (`known` is false): there log files
+    may have been open that were written before the history begins. `assumed` says that it is bounded by when a log file
+    was written, not by known event times. `threshold_ms` is that of the last completed compaction of ours.
+    `late_groups` counts the file groups in which this commit wrote events at or below the threshold of the last plan
+    that had not seen it, `late_by_ms` how far below the smallest of them lies.
+    """
+
+    at_ms: int
+    instant: str
+    compaction: bool
+    watermark_ms: int | None
+    known: bool
+    assumed: bool
+    threshold_ms: int | None
+    open_log_files: int
+    late_groups: int = 0
+    late_by_ms: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A log write that no compaction has taken yet."""
+
+    completed: str
+    bound_ms: int
+    assumed: bool
+    log_files: int
+    merged: bool = False
+
+
+def replay_completeness(
+    history: CommitLog, data_latency_ms: int, known_event_times: Mapping[tuple[str, str, str], int] | None = None
+) -> tuple[CompletenessPoint, ...]:
+    """One point per commit, in order of completion.
+
+    `known_event_times` are smallest event times by (instant, partition, file id) that the commits do not tell but that
+    reading the table found. What nobody knows counts as `data_latency_ms` before its completion.
+    """
+    return tuple(_Replay(history, data_latency_ms, known_event_times or {}).points())
+
+
+class CompactionRecords:
+    """The compactions of ours in a history."""
+
+    def __init__(self, history: CommitLog) -> None:
+        found = (compaction_record(c.requested, c.completed, c.extra) for c in history.commits if c.is_compaction)
+        self.by_instant = {record.instant: record for record in found if record is not None}
+        self._by_seen = sorted(self.by_instant.values(), key=lambda record: record.seen_until or record.instant)
+
+    def not_seeing(self, commit: Commit) -> CompactionRecord | None:
+        """The latest compaction whose plan had not seen a write of rows: to it, what the write brought may be late."""
+        if commit.is_compaction:
+            return None
+        index = bisect_left(self._by_seen, commit.completed, key=lambda record: record.seen_until or record.instant)
+        return self._by_seen[index - 1] if index else None
+
+
+class _Replay:
+    def __init__(self, history: CommitLog, latency_ms: int, known: Mapping[tuple[str, str, str], int]) -> None:
+        self._history, self._latency_ms, self._event_times = history, latency_ms, known
+        self._zone = ZoneInfo(history.timezone)
+        self._open: dict[Group, list[_Open]] = {}
+        self._lowest: list[tuple[int, int, _Open]] = []  # a heap; what was merged leaves it late
+        self._order = count()
+        self._log_files = 0
+        self._unseen: set[Group] = set() if history.complete else _groups_from_before(history)
+        self._records = CompactionRecords(history)
+        self._record: CompactionRecord | None = None
+
+    def points(self) -> Iterator[CompletenessPoint]:
+        for commit in self._history.commits:
+            late = self._late(commit)
+            for group in commit.groups:
+                self._write(commit, group)
+            for key in commit.replaced:
+                self._merge(key, None)
+            self._record = self._records.by_instant.get(commit.requested, self._record)
+            yield self._point(commit, late)
+
+    def _write(self, commit: Commit, group: GroupChange) -> None:
+        """Log files wait for compaction; a base file at C takes in what completed before C (FACTS 1)."""
+        key = (group.partition, group.file_id)
+        if group.log_files:
+            bound_ms, assumed = self._bound(commit, group)
+            one = _Open(commit.completed, bound_ms, assumed, group.log_files)
+            self._open.setdefault(key, []).append(one)
+            heappush(self._lowest, (bound_ms, next(self._order), one))
+            self._log_files += group.log_files
+        else:
+            self._merge(key, commit.requested)
+
+    def _merge(self, key: Group, before: str | None) -> None:
+        """Take away what completed before an instant, or all of a file group."""
+        waiting = self._open.pop(key, [])
+        for one in waiting:
+            one.merged = before is None or one.completed < before
+            self._log_files -= one.log_files if one.merged else 0
+        if left := [one for one in waiting if not one.merged]:
+            self._open[key] = left
+        self._unseen.discard(key)
+
+    def _bound(self, commit: Commit, group: GroupChange) -> tuple[int, bool]:
+        found = self._event_times.get((commit.requested, group.partition, group.file_id), group.min_event_time_ms)
+        if found is not None:
+            return found, False
+        return instant_to_ms(commit.completed, self._zone) - self._latency_ms, True
+
+    def _late(self, commit: Commit) -> list[int]:
+        """How far below its threshold each group's smallest event lies, where that is known."""
+        record = self._records.not_seeing(commit)
+        if record is None:
+            return []
+        bounds = (self._bound(commit, group) for group in commit.groups if group.log_files)
+        return [
+            record.threshold_ms - bound for bound, assumed in bounds if not assumed and bound <= record.threshold_ms
+        ]
+
+    def _point(self, commit: Commit, late: list[int]) -> CompletenessPoint:
+        while self._lowest and self._lowest[0][2].merged:
+            heappop(self._lowest)
+        lowest = self._lowest[0][2] if self._lowest else None
+        return CompletenessPoint(
+            at_ms=instant_to_ms(commit.completed, self._zone),
+            instant=commit.requested,
+            compaction=commit.is_compaction,
+            watermark_ms=None if lowest is None or self._unseen else lowest.bound_ms - 1,
+            known=not self._unseen,
+            assumed=lowest is not None and lowest.assumed,
+            threshold_ms=self._record.threshold_ms if self._record else None,
+            open_log_files=self._log_files,
+            late_groups=len(late),
+            late_by_ms=max(late, default=0),
+        )
+
+
+def _groups_from_before(history: CommitLog) -> set[Group]:
+    """File groups whose slice is older than the history, so that it may have had log files that nobody lists here."""
+    first = min((commit.requested for commit in history.commits), default="")
+    return {
+        (group.partition, group.file_id)
+        for commit in history.commits
+        for group in commit.groups
+        if group.previous is not None and group.previous < first
+    }

@@ -1,0 +1,194 @@
+"""One record per run: git commit, policy, plan, instant and checks, joined from the table's own commits and run files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from zoneinfo import ZoneInfo
+
+from pydantic import Field
+
+from etc_policy.compile.manifest import Frozen, Policy
+from etc_policy.execute.ports import TableStatus
+from etc_policy.plan.commit_log import Commit, CommitLog
+from etc_policy.plan.commit_metadata import (
+    FINGERPRINT,
+    GIT_SHA,
+    GRANULARITY,
+    PLAN_ID,
+    POLICY,
+    SEEN_UNTIL,
+    THRESHOLD,
+    compaction_record,
+)
+from etc_policy.plan.formats import iso_time
+from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.stages import TablePlan
+from etc_policy.publish.results import TableResult
+from etc_policy.publish.run_files import RunFile, RunKind
+from etc_policy.verify.ports import Verification
+
+HISTORY_SCHEMA_VERSION = 1
+
+_TOLD = frozenset({THRESHOLD, POLICY, FINGERPRINT, PLAN_ID, SEEN_UNTIL, GRANULARITY, GIT_SHA})
+
+
+class Check(Frozen):
+    """A verdict that a run file keeps."""
+
+    recorded_at: str
+    kind: RunKind
+    verification: Verification
+
+
+class Compaction(Frozen):
+    """A completed compaction as its commit tells it; what begins with `etc.` in it is ours, `ours` is false without.
+
+    `policy_changed` says that the policy's fingerprint is another than at our compaction before. `checks` come from run
+    files, newest last: a machine without them has none.
+    """
+
+    instant: str
+    completed_at: str
+    ours: bool
+    policy: str | None = None
+    policy_fingerprint: str | None = None
+    policy_changed: bool = False
+    git_sha: str | None = None
+    plan_id: str | None = None
+    threshold_ms: int | None = None
+    granularity: str | None = None
+    seen_until: str | None = None
+    file_slices: int
+    log_files: int
+    log_bytes: int
+    bytes_written: int
+    archived: bool
+    extra: dict[str, str] = Field(default_factory=dict)
+    result: TableResult | None = None
+    checks: tuple[Check, ...] = ()
+
+
+class Attempt(Frozen):
+    """A run that completed no compaction: nothing was due, or it was refused, stale or failed. Known from run files only."""
+
+    recorded_at: str
+    kind: RunKind
+    status: TableStatus | None
+    reason: str | None = None
+    hints: tuple[str, ...] = ()
+    git_sha: str | None = None
+    plan_id: str | None = None
+    threshold_ms: int | None = None
+    verification: Verification | None = None
+
+
+class PolicyHistory(Frozen):
+    """What happened to one policy's table, oldest first; `complete` is false where the table keeps no older commits."""
+
+    schema_version: int = HISTORY_SCHEMA_VERSION
+    policy: str
+    base_path: str
+    compactions: tuple[Compaction, ...]
+    attempts: tuple[Attempt, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def policy_history(
+    policy: Policy, history: CommitLog, runs: Sequence[RunFile], warnings: Sequence[str] = ()
+) -> PolicyHistory:
+    """The joined history of one policy; runs of other policies are left out."""
+    compactions = list(_compactions(history))
+    attempts: list[Attempt] = []
+    for run in runs:
+        for result in run.results.tables if run.results else ():
+            if result.policy == policy.name:
+                _book_result(compactions, attempts, run, result)
+        for table in run.verifications.tables if run.verifications else ():
+            if table.policy == policy.name:
+                _book_check(compactions, attempts, run, table.verification)
+    return PolicyHistory(
+        policy=policy.name,
+        base_path=history.base_path,
+        compactions=tuple(compactions),
+        attempts=tuple(attempts),
+        warnings=tuple(warnings),
+    )
+
+
+def planned_tables(policy: Policy, runs: Sequence[RunFile]) -> dict[str, TablePlan]:
+    """The plans of a policy's compactions that run files keep, by instant."""
+    plans = ((table, run.plan) for run in runs if run.plan for table in run.plan.tables)
+    return {table.instant: table for table, _ in plans if table.policy == policy.name and table.instant}
+
+
+def _compactions(history: CommitLog) -> Iterator[Compaction]:
+    zone, before = ZoneInfo(history.timezone), None
+    for commit in history.commits:
+        if commit.is_compaction:
+            found = _compaction(commit, iso_time(instant_to_ms(commit.completed, zone)), before)
+            before = found.policy_fingerprint or before
+            yield found
+
+
+def _compaction(commit: Commit, completed_at: str, before: str | None) -> Compaction:
+    record = compaction_record(commit.requested, commit.completed, commit.extra)
+    fingerprint = commit.extra.get(FINGERPRINT)
+    return Compaction(
+        instant=commit.requested,
+        completed_at=completed_at,
+        ours=record is not None,
+        policy=commit.extra.get(POLICY),
+        policy_fingerprint=fingerprint,
+        policy_changed=before is not None and fingerprint is not None and fingerprint != before,
+        git_sha=commit.extra.get(GIT_SHA),
+        plan_id=commit.extra.get(PLAN_ID),
+        threshold_ms=record.threshold_ms if record else None,
+        granularity=commit.extra.get(GRANULARITY),
+        seen_until=commit.extra.get(SEEN_UNTIL),
+        file_slices=len(commit.groups),
+        log_files=sum(group.merged_log_files for group in commit.groups),
+        log_bytes=sum(group.merged_log_bytes for group in commit.groups),
+        bytes_written=commit.bytes_written,
+        archived=commit.archived,
+        extra={key: value for key, value in commit.extra.items() if key not in _TOLD},
+    )
+
+
+def _book_result(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, result: TableResult) -> None:
+    """A result belongs to the compaction at its instant if that completed, else it is an attempt."""
+    done = result.status in ("compacted", "resumed", "already_applied")
+    for index, compaction in enumerate(compactions):
+        if done and compaction.instant == result.instant:
+            update: dict[str, object] = {"result": result}
+            if result.verification is not None:
+                check = Check(recorded_at=run.recorded_at, kind=run.kind, verification=result.verification)
+                update["checks"] = (*compaction.checks, check)
+            compactions[index] = compaction.model_copy(update=update)
+            return
+    attempts.append(
+        Attempt(
+            recorded_at=run.recorded_at,
+            kind=run.kind,
+            status=result.status,
+            reason=result.reason,
+            hints=result.hints,
+            git_sha=run.git_sha,
+            plan_id=run.results.plan_id if run.results else None,
+            threshold_ms=result.threshold_ms,
+            verification=result.verification,
+        )
+    )
+
+
+def _book_check(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, verdict: Verification) -> None:
+    """A later check belongs to the last compaction before it that promised the same threshold."""
+    for index in reversed(range(len(compactions))):
+        compaction = compactions[index]
+        if compaction.completed_at <= run.recorded_at and compaction.threshold_ms == verdict.threshold_ms:
+            check = Check(recorded_at=run.recorded_at, kind=run.kind, verification=verdict)
+            compactions[index] = compaction.model_copy(update={"checks": (*compaction.checks, check)})
+            return
+    threshold = verdict.threshold_ms
+    attempts.append(
+        Attempt(recorded_at=run.recorded_at, kind=run.kind, status=None, threshold_ms=threshold, verification=verdict)
+    )

@@ -1,0 +1,108 @@
+"""The history of a policy in words, newest first."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Iterator
+
+from etc_policy.plan.formats import count_of, format_bytes, format_time, labelled
+from etc_policy.publish.history import Attempt, Check, Compaction, PolicyHistory
+from etc_policy.verify.ports import Verification
+
+_SHA_LENGTH = 12
+
+
+def render_history(history: PolicyHistory, limit: int) -> str:
+    """The newest `limit` entries, one block each; runs with nothing due that passed are only counted."""
+    told: list[Compaction | Attempt] = [
+        *history.compactions,
+        *(attempt for attempt in history.attempts if not is_quiet(attempt)),
+    ]
+    told.sort(key=when, reverse=True)
+    quiet = len(history.compactions) + len(history.attempts) - len(told)
+    blocks = [f"{history.policy}  {history.base_path}"]
+    blocks += ["\n".join(_entry(entry)) for entry in told[:limit]]
+    if not told:
+        blocks.append("  no compaction yet")
+    footer = []
+    if len(told) > limit:
+        footer.append(f"  {len(told) - limit} older: `--limit {len(told)}` shows them")
+    if quiet:
+        footer.append(f"  {count_of(quiet, 'run')} more on this machine with nothing due")
+    return "\n\n".join([*blocks, *(["\n".join(footer)] if footer else [])])
+
+
+def when(entry: Compaction | Attempt) -> str:
+    """The time by which an entry is sorted, ISO 8601."""
+    return entry.completed_at if isinstance(entry, Compaction) else entry.recorded_at
+
+
+def is_quiet(attempt: Attempt) -> bool:
+    """Whether nothing was due and all was well."""
+    verdict = attempt.verification.status if attempt.verification else "pass"
+    return attempt.status in ("nothing_due", None) and verdict == "pass"
+
+
+def short_sha(sha: str | None) -> str:
+    """The first digits of a git commit, `-` for none."""
+    return sha[:_SHA_LENGTH] if sha else "-"
+
+
+def verdict_line(verification: Verification) -> str:
+    """`PASS  5 of 5 checks (level: data)`; what did not pass is counted by status."""
+    counts = Counter(expectation.status for expectation in verification.expectations)
+    rest = "".join(f", {counts[status]} {status}" for status in ("warn", "fail", "error") if counts[status])
+    total = len(verification.expectations)
+    late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
+    return (
+        f"{verification.status.upper()}  {counts['pass']} of {total} checks{rest} (level: {verification.level}{late})"
+    )
+
+
+def _entry(entry: Compaction | Attempt) -> Iterator[str]:
+    if isinstance(entry, Attempt):
+        yield from _attempt(entry)
+    elif entry.ours:
+        yield from _compaction(entry)
+    else:
+        yield f"  {entry.instant}  a compaction that is not ours"
+        yield _labelled("merged", _merged(entry))
+
+
+def _labelled(label: str, text: str) -> str:
+    return textwrap.indent(labelled(label, text), "  ")
+
+
+def _compaction(entry: Compaction) -> Iterator[str]:
+    archived = " (archived)" if entry.archived else ""
+    yield f"  {entry.instant}  compacted, completed {entry.completed_at}{archived}"
+    yield _labelled("threshold T", format_time(entry.threshold_ms))
+    yield _labelled("git commit", short_sha(entry.git_sha))
+    changed = "  changed since the run before" if entry.policy_changed else ""
+    yield _labelled("policy", f"{entry.policy_fingerprint or '-'}{changed}")
+    yield _labelled("plan", entry.plan_id or "-")
+    yield _labelled("merged", _merged(entry))
+    if not entry.checks:
+        yield _labelled("checks", "none on this machine")
+    for check in entry.checks:
+        yield _labelled("checks", _check(check))
+
+
+def _merged(entry: Compaction) -> str:
+    files = f"{count_of(entry.log_files, 'log file')} of {count_of(entry.file_slices, 'file slice')}"
+    return f"{files}, {format_bytes(entry.bytes_written)} written"
+
+
+def _check(check: Check) -> str:
+    later = f", etc verify at {check.recorded_at}" if check.kind == "verify" else ""
+    return f"{verdict_line(check.verification)}{later}"
+
+
+def _attempt(entry: Attempt) -> Iterator[str]:
+    words = {None: "verified", "nothing_due": "nothing due"}
+    yield f"  {entry.recorded_at}  etc {entry.kind}: {words.get(entry.status, entry.status)}"
+    if entry.reason:
+        yield _labelled("reason", entry.reason)
+    if entry.verification is not None:
+        yield _labelled("checks", verdict_line(entry.verification))

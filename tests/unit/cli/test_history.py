@@ -1,0 +1,93 @@
+"""`etc history` over real table folders: the record is in the table, so any machine can read it."""
+
+import json
+import shutil
+
+import pytest
+
+from tests.unit.adapters.table_folder import (
+    COMMIT_SCHEMA,
+    TableFolder,
+    archived,
+    at,
+    avro,
+    base,
+    commit_metadata,
+    log,
+)
+
+OURS = {
+    "etc.event_time.threshold": "1767261600000",
+    "etc.policy": "orders_ro",
+    "etc.policy_fingerprint": "f00d",
+    "etc.plan_id": "p1",
+    "etc.seen_until": at("10:00:05"),
+    "etc.git_sha": "0123456789abcdef",
+}
+
+
+@pytest.fixture
+def table(project):
+    """A table with one archived and one active compaction of ours."""
+    table = TableFolder(project / "lake" / "orders")
+    first = commit_metadata(at("09:00:04"), (base("f1", merged=1),), {**OURS, "etc.plan_id": "p0"}, "COMPACT")
+    table.archive(
+        archived(at("09:00:00"), at("09:00:01"), base("f1")),
+        {
+            "instantTime": at("09:00:04"),
+            "completionTime": at("09:00:10"),
+            "action": "commit",
+            "metadata": avro(COMMIT_SCHEMA, first),
+        },
+    )
+    table.commit(at("10:00:00"), at("10:00:05"), log("f1", 1_767_261_000_000))
+    table.compaction(at("10:00:06"), at("10:00:30"), base("f1", merged=1), extra=OURS)
+    return table
+
+
+def compactions(out):
+    return [
+        (c["instant"], c["plan_id"], c["git_sha"], c["archived"], len(c["checks"]))
+        for c in json.loads(out)["compactions"]
+    ]
+
+
+def test_archive_and_active_timeline_tell_the_record(table, etc):
+    code, out, _ = etc("history", "orders_ro", "--output", "json")
+    assert code == 0
+    assert compactions(out) == [
+        (at("09:00:04"), "p0", "0123456789abcdef", True, 0),
+        (at("10:00:06"), "p1", "0123456789abcdef", False, 0),
+    ]
+
+
+def test_checks_come_from_this_machine_and_the_rest_from_any(project, table, etc, tmp_path_factory):
+    assert etc("verify", "--select", "orders_ro", "--level", "metadata")[0] == 0
+    assert etc("verify", "--select", "orders_ro", "--level", "metadata")[0] == 0
+    here = etc("history", "orders_ro", "--output", "json")[1]
+    assert [entry[-1] for entry in compactions(here)] == [0, 2]
+    assert len(list((project / "target" / "runs").iterdir())) >= 1
+    assert "PASS  1 of 1 checks (level: metadata), etc verify at " in etc("history", "orders_ro")[1]
+
+    elsewhere = tmp_path_factory.mktemp("fresh") / "clone"
+    shutil.copytree(project, elsewhere, ignore=shutil.ignore_patterns("target"))
+    there = etc("history", "orders_ro", "--project-dir", str(elsewhere), "--output", "json")[1]
+    assert [entry[:-1] for entry in compactions(there)] == [entry[:-1] for entry in compactions(here)]
+    assert [entry[-1] for entry in compactions(there)] == [0, 0]
+
+
+def test_a_result_of_a_newer_version_is_named_and_left_out(project, table, etc):
+    runs = project / "target" / "runs"
+    runs.mkdir(parents=True)
+    (runs / "a.json").write_text('{"schema_version": 99, "all": "new"}')
+    (runs / "b.json").write_bytes(b"\xff\xfe")
+    code, out, err = etc("history", "orders_ro")
+    assert code == 0
+    assert "warning[ETC612]: this run file was written by a newer version of etc (schema 99, this one knows 1)" in err
+    assert "warning[ETC611]: this run file cannot be read" in err
+    assert out.count("compacted, completed") == 2
+
+
+def test_an_unknown_policy(project, etc):
+    code, _, err = etc("history", "order_ro")
+    assert (code, "did you mean `orders_ro`?" in err) == (64, True)
