@@ -18,6 +18,7 @@ from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.recording import record_apply
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.selection import Selection
 from etc_policy.errors import UsageError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.formats import count_of
@@ -46,7 +47,7 @@ def command(
     plan_file: Path | None,
     project_dir: Path,
     target_dir: Path,
-    select: tuple[str, ...],
+    select: Selection,
     output: str,
     at_ms: int | None,
     confs: Mapping[str, str],

@@ -13,6 +13,7 @@ from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import counted, load_manifest, write_text
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.selection import Selection
 from etc_policy.compile.writer_forms import FORMS, FormName
 
 
@@ -32,7 +33,7 @@ from etc_policy.compile.writer_forms import FORMS, FormName
     type=click.Choice(get_args(FormName)),
     help="Print the writers' options in this form to stdout, and nothing else.",
 )
-def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, form: FormName | None) -> None:
+def command(project_dir: Path, target_dir: Path, select: Selection, output: str, form: FormName | None) -> None:
     """Write the manifest and the writers' options.
 
     The manifest (target/manifest.json) is every policy with its defaults filled in. For each table the options that its

@@ -14,6 +14,7 @@ from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.spark_confs import conf_option
+from etc_policy.compile.selection import Selection
 from etc_policy.errors import ExitCode, SeveralErrors
 from etc_policy.plan.formats import iso_time
 from etc_policy.publish.report import render_freshness
@@ -37,7 +38,7 @@ from etc_policy.wiring import clock_ms
 def command(
     project_dir: Path,
     target_dir: Path,
-    select: tuple[str, ...],
+    select: Selection,
     output: str,
     at_ms: int | None,
     confs: Mapping[str, str],

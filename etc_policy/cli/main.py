@@ -26,6 +26,7 @@ COMMANDS = {
     "init": ("etc_policy.cli.init:command", "Begin a project with one commented policy"),
     "parse": ("etc_policy.cli.parse:command", "Check the project's files"),
     "compile": ("etc_policy.cli.compile:command", "Write the manifest and the writers' options"),
+    "ls": ("etc_policy.cli.ls:command", "List policies"),
     "plan": ("etc_policy.cli.plan:command", "Show what would be compacted, and save it"),
     "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
     "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from etc_policy.errors import UsageError
+from etc_policy.errors import UsageError, Where
 
 if TYPE_CHECKING:
     from etc_policy.compile.manifest import Manifest, Policy
+    from etc_policy.compile.selection import Selection
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Codes of the command line: ETC001 usage, ETC002 unknown policy, ETC003 cannot write, ETC004 exists,
-#: ETC005 unknown target, ETC009 unexpected.
-UNKNOWN_POLICY = "ETC002"
+#: ETC005 unknown target, ETC006 bad selection, ETC007 no earlier manifest, ETC009 unexpected.
 WRITE_CODE = "ETC003"
+BAD_STATE = "ETC007"
 
 debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error.")
 output_option = click.option(
@@ -30,13 +29,42 @@ output_option = click.option(
     show_default=True,
     help="Form of what is printed to stdout.",
 )
-select_option = click.option(
+_EXCLUDE_KEY, _STATE_KEY = "etc_policy.exclude", "etc_policy.state"
+_select_option = click.option(
     "--select",
+    "-s",
     multiple=True,
-    metavar="NAME...",
-    callback=lambda _context, _parameter, values: split_names(values),
-    help="Only these policies: repeat it, or give several names in one, by space or comma.  [default: all]",
+    metavar="TERM...",
+    callback=lambda context, _parameter, values: _selection(context, values),
+    help="Only these policies: names, globs, tag:, path:, strategy:, state:; spaces unite, commas intersect "
+    "(`etc ls --help`).  [default: all]",
 )
+_exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="TERM...",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _parameter, values: context.meta.update({_EXCLUDE_KEY: values}),
+    help="All but these of the selected policies.",
+)
+_state_option = click.option(
+    "--state",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    envvar="ETC_STATE",
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _parameter, value: context.meta.update({_STATE_KEY: value}),
+    help="Folder of the earlier manifest.json that `state:` compares with; ETC_STATE says the same.",
+)
+
+
+def select_options(function: Function) -> Function:
+    """Adds `select` (a Selection), made of `--select`, `--exclude` and `--state`."""
+    return _select_option(_exclude_option(_state_option(function)))
+
+
 _project_dir_option = click.option(
     "--project-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -84,8 +112,8 @@ metadata_only_option = click.option(
 
 
 def common_options(function: Function) -> Function:
-    """Adds `project_dir`, `target_dir` (paths), `select` (a tuple of names), `output` (`text` or `json`), `--debug`."""
-    options = (project_dir_option, target_dir_option, select_option, output_option, debug_option)
+    """Adds `project_dir`, `target_dir` (paths), `select` (a Selection), `output` (`text` or `json`), `--debug`."""
+    options = (project_dir_option, target_dir_option, select_options, output_option, debug_option)
     for option in reversed(options):
         function = option(function)
     return function
@@ -96,28 +124,46 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def split_names(values: Sequence[str]) -> tuple[str, ...]:
-    """The names in the values of `--select`, each once, in the order given."""
-    names = (name for value in values for name in re.split(r"[,\s]+", value) if name)
-    return tuple(dict.fromkeys(names))
-
-
-def select_policies(manifest: Manifest, names: Sequence[str]) -> tuple[Policy, ...]:
-    """The policies named, in the manifest's order; without names every enabled one.
+def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) -> tuple[Policy, ...]:
+    """The policies that are selected, in the manifest's order; says so on stderr when there are none.
 
     Raises:
-        UsageError: there is no policy of a name, or it is disabled.
+        UsageError: a term that can mean nothing, or a policy that is named but disabled.
 
     """
-    if not names:
-        return tuple(policy for policy in manifest.policies if policy.enabled)
-    known = {policy.name: policy for policy in manifest.policies}
-    for name in names:
-        if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else f"the policies are {', '.join(known) or 'none'}"
-            raise UsageError(UNKNOWN_POLICY, f"there is no policy `{name[:60]}`", hint=hint)
-        if not known[name].enabled:
-            hint = f"set `enabled: true` at {known[name].source}"
-            raise UsageError(UNKNOWN_POLICY, f"the policy `{name}` is disabled", hint=hint)
-    return tuple(policy for policy in manifest.policies if policy.name in names)
+    from etc_policy.compile import selection as selecting
+
+    found = selecting.select_policies(manifest, selection)
+    if not found and manifest.policies:
+        click.echo("no policy is selected", err=True)
+    return found
+
+
+def _selection(context: click.Context, values: Sequence[str]) -> Selection:
+    from etc_policy.compile.selection import Selection, split_terms
+
+    state: Path | None = context.meta.get(_STATE_KEY)
+    earlier = _read_state(state) if state is not None else None
+    return Selection(split_terms(values), split_terms(context.meta.get(_EXCLUDE_KEY) or ()), earlier)
+
+
+def _read_state(path: Path) -> Manifest:
+    """The earlier manifest, read before this run can overwrite it."""
+    from pydantic import ValidationError
+
+    from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
+
+    file = path / "manifest.json" if path.is_dir() else path
+    try:
+        manifest = Manifest.model_validate_json(file.read_bytes())
+        if manifest.schema_version != MANIFEST_SCHEMA_VERSION:
+            raise ValueError(manifest.schema_version)
+    except OSError as error:
+        hint = "make it with `etc compile --target-dir DIR`"
+        message = f"cannot read the earlier manifest: {error.strerror}"
+        raise UsageError(BAD_STATE, message, where=Where(str(file)), hint=hint) from error
+    except (ValueError, ValidationError) as error:
+        hint = "make it again with `etc compile --target-dir DIR`"
+        message = "this is no manifest of this version of etc"
+        raise UsageError(BAD_STATE, message, where=Where(str(file)), hint=hint) from error
+    return manifest

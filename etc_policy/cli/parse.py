@@ -10,6 +10,7 @@ import click
 
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.project import check_files, counted, load_manifest
+from etc_policy.compile.selection import Selection
 from etc_policy.errors import ExitCode, Issue, PolicyError
 
 
@@ -19,7 +20,7 @@ from etc_policy.errors import ExitCode, Issue, PolicyError
     epilog=examples("etc parse", "etc parse --project-dir warehouse", "etc parse --select orders_ro --output json"),
 )
 @common_options
-def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str) -> ExitCode:
+def command(project_dir: Path, target_dir: Path, select: Selection, output: str) -> ExitCode:
     """Check the project's files.
 
     Reads every file under policies/ and prints all that is wrong, each with its place. Nothing is written, no table is
@@ -29,12 +30,13 @@ def command(project_dir: Path, target_dir: Path, select: tuple[str, ...], output
         return _print_json(project_dir, select)
     manifest = load_manifest(project_dir)
     policies = select_policies(manifest, select)
-    disabled = len(manifest.policies) - len(policies) if not select else 0
+    everything = tuple(policy for policy in manifest.policies if policy.enabled)
+    disabled = len(manifest.policies) - len(policies) if policies == everything else 0
     click.echo(f"{counted(len(policies), 'policy')} OK" + (f", {disabled} disabled" if disabled else ""))
     return ExitCode.DONE
 
 
-def _print_json(project_dir: Path, select: tuple[str, ...]) -> ExitCode:
+def _print_json(project_dir: Path, select: Selection) -> ExitCode:
     """Policies and issues to stdout, so that an editor or a CI can read them; the issues alone where there are errors."""
     try:
         _, issues = check_files(project_dir)

@@ -14,6 +14,7 @@ from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.spark_confs import conf_option
+from etc_policy.compile.selection import Selection
 from etc_policy.errors import EtcError
 from etc_policy.wiring import resolve_table
 
@@ -25,9 +26,7 @@ from etc_policy.wiring import resolve_table
 )
 @common_options
 @conf_option
-def command(
-    project_dir: Path, target_dir: Path, select: tuple[str, ...], output: str, confs: Mapping[str, str]
-) -> None:
+def command(project_dir: Path, target_dir: Path, select: Selection, output: str, confs: Mapping[str, str]) -> None:
     """Withdraw a published plan that has not completed.
 
     Only plans of etc are touched. What a killed run had begun is rolled back by Hudi first; the table is then as it was

@@ -18,6 +18,7 @@ from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import record_verify
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.selection import Selection
 from etc_policy.errors import EtcError, ExitCode
 from etc_policy.plan.formats import iso_time
 from etc_policy.publish.report import render_verifications
@@ -44,7 +45,7 @@ _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.E
 def command(
     project_dir: Path,
     target_dir: Path,
-    select: tuple[str, ...],
+    select: Selection,
     output: str,
     at_ms: int | None,
     confs: Mapping[str, str],

@@ -104,11 +104,17 @@ class GitState(Frozen):
 
 
 class Manifest(Frozen):
-    """All policies of a project, sorted by name; `git` is None outside git."""
+    """All policies of a project, sorted by name; `git` is None outside git.
+
+    `project` and `target` are names; `table_root` is what relative paths of tables start from.
+    """
 
     schema_version: int = MANIFEST_SCHEMA_VERSION
     etc_version: str = __version__
     git: GitState | None = None
+    project: str | None = None
+    target: str | None = None
+    table_root: str | None = None
     policies: tuple[Policy, ...]
 
 

@@ -31,7 +31,12 @@ def compile_project(files: ProjectFiles, known_suites: Iterable[str]) -> Manifes
         raise PolicyError(errors)
     root, lock = table_root(files), files.target.lock
     policies = (resolve_policy(policy, root, lock) for policy in files.policies)
-    return Manifest(policies=tuple(sorted(policies, key=lambda policy: policy.name)))
+    return Manifest(
+        project=files.name,
+        target=files.target.name,
+        table_root=root,
+        policies=tuple(sorted(policies, key=lambda policy: policy.name)),
+    )
 
 
 def table_root(files: ProjectFiles) -> str:

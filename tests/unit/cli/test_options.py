@@ -1,7 +1,7 @@
 import pytest
 
 from etc_policy.cli import freshness, plan, verify
-from etc_policy.cli.options import select_policies, split_names
+from etc_policy.cli.options import select_policies
 from etc_policy.compile.manifest import EventTime, Manifest, Policy
 from etc_policy.errors import UsageError
 from etc_policy.wiring import Environment
@@ -19,21 +19,6 @@ def _policy(name, *, enabled=True):
 
 
 MANIFEST = Manifest(policies=(_policy("a_ro"), _policy("b_ro"), _policy("parked", enabled=False)))
-
-
-@pytest.mark.parametrize(
-    ("values", "names"),
-    [
-        ([], ()),
-        (["a"], ("a",)),
-        (["a", "b"], ("a", "b")),
-        (["a b"], ("a", "b")),
-        (["a,b", " c ,, a "], ("a", "b", "c")),
-        ([" "], ()),
-    ],
-)
-def test_names(values, names):
-    assert split_names(values) == names
 
 
 def test_without_names_every_enabled_policy_is_meant():

@@ -1,0 +1,97 @@
+"""`etc ls`: the policies that a selection means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from etc_policy.cli.options import (
+    debug_option,
+    examples,
+    project_dir_option,
+    select_options,
+    select_policies,
+    target_dir_option,
+)
+from etc_policy.cli.printing import say
+from etc_policy.cli.project import load_manifest
+from etc_policy.compile.manifest import Manifest, Policy
+from etc_policy.compile.selection import Selection
+from etc_policy.plan.formats import format_duration
+
+
+@click.command(
+    "ls",
+    short_help="List policies",
+    epilog=examples(
+        "etc ls",
+        'etc ls --select "tag:hourly path:policies/sales" --exclude "*_test"',
+        "etc ls --select tag:hourly,strategy:file_slice --output names",
+        "etc ls --select state:modified --state main/target --output json",
+    ),
+)
+@project_dir_option
+@target_dir_option
+@select_options
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json", "names"]),
+    default="text",
+    show_default=True,
+    help="Form of what is printed to stdout.",
+)
+@debug_option
+def command(project_dir: Path, target_dir: Path, select: Selection, output: str) -> None:
+    """List policies.
+
+    A selection has terms: a name, a glob such as `orders_*`, `tag:hourly`, `path:policies/sales`,
+    `strategy:file_slice`, or `state:modified`, `state:new` against an earlier manifest. Spaces join terms into a union,
+    commas into an intersection. Every command that takes --select takes these.
+    """
+    manifest = load_manifest(project_dir)
+    policies = select_policies(manifest, select)
+    if output == "json":
+        click.echo(json.dumps({"schema_version": 1, "policies": [_fields(policy) for policy in policies]}, indent=2))
+    elif output == "names":
+        for policy in policies:
+            click.echo(policy.name)
+    else:
+        for line in _table(manifest, policies):
+            say(line)
+
+
+def _fields(policy: Policy) -> dict[str, object]:
+    return {
+        "policy": policy.name,
+        "table": policy.table,
+        "strategy": policy.strategy,
+        "granularity": policy.granularity,
+        "data_latency_ms": policy.data_latency_ms,
+        "freshness_target_ms": policy.freshness.target_ms,
+        "tags": list(policy.tags),
+        "source": policy.source,
+        "fingerprint": policy.fingerprint,
+    }
+
+
+def _table(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
+    rows = [("policy", "table", "latency", "target", "granularity", "tags")]
+    root = f"{manifest.table_root}/" if manifest.table_root else ""
+    for policy in policies:
+        target = policy.freshness.target_ms
+        rows.append(
+            (
+                policy.name,
+                policy.table.removeprefix(root),
+                format_duration(policy.data_latency_ms),
+                format_duration(target) if target is not None else "-",
+                policy.granularity,
+                " ".join(policy.tags),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

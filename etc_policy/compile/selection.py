@@ -1,0 +1,160 @@
+"""Which policies a command works on, said as in dbt: `name`, globs, `tag:`, `path:`, `strategy:`, `state:`.
+
+Terms are joined by spaces into a union; parts of a term are joined by commas into an intersection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypeAlias
+
+from etc_policy.compile.manifest import Manifest, Policy
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import UsageError
+
+UNKNOWN_POLICY = "ETC002"
+BAD_SELECTION = "ETC006"
+
+_MAX_TERMS = 10_000
+_STATES = ("modified", "new", "old", "unmodified")
+_Names: TypeAlias = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What `--select`, `--exclude` and `--state` say; `earlier` is the manifest that `state:` compares with."""
+
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    earlier: Manifest | None = None
+
+
+def split_terms(values: Sequence[str]) -> tuple[str, ...]:
+    """The terms of a union, each once, in the order given: `["a b", "c,d"]` has three."""
+    terms = (term.strip(",") for value in values for term in re.split(r"\s+", re.sub(r"\s*,\s*", ",", value)))
+    return tuple(dict.fromkeys(term for term in terms if term))
+
+
+def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) -> tuple[Policy, ...]:
+    """The policies that are selected, in the manifest's order; a selection of nothing is every enabled policy.
+
+    Raises:
+        UsageError: a name, tag, path, strategy or method that does not exist, a policy that is named but disabled, or
+            `state:` without an earlier manifest.
+
+    """
+    if not isinstance(selection, Selection):
+        selection = Selection(tuple(selection))
+    if len(selection.select) + len(selection.exclude) > _MAX_TERMS:
+        raise UsageError(BAD_SELECTION, f"a selection has at most {_MAX_TERMS} terms")
+    chooser = _Chooser(manifest, selection.earlier)
+    chosen = chooser.union(selection.select) if selection.select else chooser.enabled
+    chosen -= chooser.union(selection.exclude, excluding=True)
+    return tuple(policy for policy in manifest.policies if policy.name in chosen)
+
+
+class _Chooser:
+    """Finds the names that terms mean."""
+
+    def __init__(self, manifest: Manifest, earlier: Manifest | None) -> None:
+        self._manifest, self._earlier = manifest, earlier
+        self._policies = [policy for policy in manifest.policies if policy.enabled]
+        self._known = {policy.name: policy for policy in manifest.policies}
+        self.enabled: _Names = frozenset(policy.name for policy in self._policies)
+        self._methods: Mapping[str, Callable[[str], _Names]] = {
+            "name": self._by_name,
+            "tag": self._by_tag,
+            "path": self._by_path,
+            "strategy": self._by_strategy,
+            "state": self._by_state,
+        }
+
+    def union(self, terms: Iterable[str], *, excluding: bool = False) -> _Names:
+        """The names of all terms; what is excluded may be disabled anyway."""
+        found: set[str] = set()
+        for term in terms:
+            found |= frozenset.intersection(*(self._part(part, excluding) for part in term.split(",") if part))
+        return frozenset(found)
+
+    def _part(self, part: str, excluding: bool) -> _Names:
+        method, colon, value = part.partition(":")
+        if not colon:
+            method, value = ("path" if "/" in part or part.endswith((".yml", ".yaml")) else "name"), part
+        if method not in self._methods:
+            hint = did_you_mean(method, self._methods) or f"the methods are {', '.join(self._methods)}"
+            raise UsageError(BAD_SELECTION, f"there is no way to select by `{method[:60]}:`", hint=hint)
+        if excluding and method == "name" and value in self._known:
+            return frozenset({value})
+        return self._methods[method](value)
+
+    def _by_name(self, pattern: str) -> _Names:
+        if pattern in self._known and not self._known[pattern].enabled:
+            hint = f"set `enabled: true` at {self._known[pattern].source}"
+            raise UsageError(UNKNOWN_POLICY, f"the policy `{pattern}` is disabled", hint=hint)
+        found = self._names(lambda policy: fnmatchcase(policy.name, pattern))
+        if not found:
+            known = list(self._known)
+            hint = did_you_mean(pattern, known) or f"the policies are {_some(known)}"
+            raise UsageError(UNKNOWN_POLICY, f"there is no policy `{pattern[:60]}`", hint=hint)
+        return found
+
+    def _by_tag(self, pattern: str) -> _Names:
+        found = self._names(lambda policy: any(fnmatchcase(tag, pattern) for tag in policy.tags))
+        if not found:
+            known = sorted({tag for policy in self._policies for tag in policy.tags})
+            hint = did_you_mean(pattern, known) or f"the tags are {_some(known)}"
+            raise UsageError(BAD_SELECTION, f"no enabled policy has the tag `{pattern[:60]}`", hint=hint)
+        return found
+
+    def _by_path(self, pattern: str) -> _Names:
+        wanted = pattern.removeprefix("./").rstrip("/")
+
+        def matches(policy: Policy) -> bool:
+            path = (policy.source or "").rsplit(":", 2)[0]
+            return path == wanted or path.startswith(f"{wanted}/") or fnmatchcase(path, wanted)
+
+        found = self._names(matches)
+        if not found:
+            files = {(policy.source or "").rsplit(":", 2)[0] for policy in self._policies}
+            known = sorted(files | {file.rpartition("/")[0] for file in files})
+            hint = did_you_mean(wanted, known) or f"the files and folders are {_some(known)}"
+            raise UsageError(BAD_SELECTION, f"no enabled policy is in the path `{pattern[:60]}`", hint=hint)
+        return found
+
+    def _by_strategy(self, pattern: str) -> _Names:
+        kinds = ("event_time", "log_file", "file_slice")
+        if not any(fnmatchcase(kind, pattern) for kind in kinds):
+            hint = did_you_mean(pattern, kinds) or f"the strategies are {', '.join(kinds)}"
+            raise UsageError(BAD_SELECTION, f"there is no strategy `{pattern[:60]}`", hint=hint)
+        return self._names(lambda p: any(fnmatchcase(kind, pattern) for kind in (p.strategy, p.granularity)))
+
+    def _by_state(self, state: str) -> _Names:
+        if state not in _STATES:
+            hint = did_you_mean(state, _STATES) or f"the states are {', '.join(_STATES)}"
+            raise UsageError(BAD_SELECTION, f"there is no state `{state[:60]}`", hint=hint)
+        if self._earlier is None:
+            hint = "name the folder of an earlier manifest: --state DIR"
+            raise UsageError(BAD_SELECTION, f"`state:{state}` needs something to compare with", hint=hint)
+        before = {policy.name: _comparable(policy, self._earlier) for policy in self._earlier.policies}
+        same = self._names(lambda policy: before.get(policy.name) == _comparable(policy, self._manifest))
+        old = self.enabled & frozenset(before)
+        return {"new": self.enabled - old, "old": old, "unmodified": same, "modified": self.enabled - same}[state]
+
+    def _names(self, matches: Callable[[Policy], bool]) -> _Names:
+        return frozenset(policy.name for policy in self._policies if matches(policy))
+
+
+def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:
+    """What decides whether a policy was modified; a table below the manifest's root counts by its relative path."""
+    root = manifest.table_root
+    if root and policy.table.startswith(f"{root}/"):
+        policy = policy.model_copy(update={"table": policy.table.removeprefix(f"{root}/")})
+    return policy.enabled, policy.fingerprint
+
+
+def _some(words: Sequence[str]) -> str:
+    shown = ", ".join(words[:10]) or "none"
+    return shown if len(words) <= 10 else f"{shown} and {len(words) - 10} more"

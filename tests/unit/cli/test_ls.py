@@ -1,0 +1,51 @@
+import json
+
+import pytest
+
+
+def test_the_three_forms(etc, project):
+    code, out, err = etc("ls")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "policy       table          latency  target  granularity  tags",
+        "orders_ro    lake/orders    30m      -       log_file",
+        "payments_ro  lake/payments  30m      -       log_file",
+    ]
+    assert etc("ls", "--output", "names")[1] == "orders_ro\npayments_ro\n"
+    (first, _) = json.loads(etc("ls", "--output", "json")[1])["policies"]
+    assert first["source"] == "policies/a.yml:3:12"
+    assert first["table"] == f"{project}/lake/orders"
+
+
+def test_what_changed_since_an_earlier_manifest(etc, project, monkeypatch):
+    assert etc("compile", "--target-dir", "before")[0] == 0
+    text = (project / "policies" / "a.yml").read_text()
+    (project / "policies" / "a.yml").write_text(text.replace("data_latency: 30m", "data_latency: 31m", 1))
+    assert etc("ls", "-s", "state:modified", "--state", "before", "--output", "names")[1] == "orders_ro\n"
+    monkeypatch.setenv("ETC_STATE", "before")
+    assert etc("ls", "--select", "state:modified", "--output", "names")[1] == "orders_ro\n"
+    assert etc("ls", "--select", "state:new", "--output", "names") == (0, "", "no policy is selected\n")
+    _, out, _ = etc("compile", "--select", "state:modified", "--state", "before")
+    assert "orders_ro.properties" in out
+    assert "payments_ro.properties" not in out
+
+
+def test_the_earlier_manifest_is_read_before_it_is_overwritten(etc, project):
+    etc("compile")
+    text = (project / "policies" / "a.yml").read_text()
+    (project / "policies" / "a.yml").write_text(text.replace("data_latency: 30m", "data_latency: 31m", 1))
+    assert "orders_ro.properties" in etc("compile", "--select", "state:modified", "--state", "target")[1]
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", '{"schema_version": 99, "policies": []}', "\x00"])
+def test_a_state_that_is_none(etc, project, content):
+    if content is not None:
+        (project / "manifest.json").write_text(content)
+    code, out, err = etc("ls", "--select", "state:new", "--state", str(project))
+    assert (code, out) == (64, "")
+    assert err.startswith("error[ETC007]")
+
+
+def test_exclude_reaches_every_command(etc, project):
+    assert etc("parse", "--exclude", "orders_ro")[1] == "1 policy OK\n"
+    assert etc("plan", "--exclude", "orders_*", "payments_ro")[0] == 64
