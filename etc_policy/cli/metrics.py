@@ -13,13 +13,14 @@ from etc_policy.cli.options import (
     examples,
     metadata_only_option,
     project_dir_option,
-    select_option,
+    select_options,
     select_policies,
     target_dir_option,
 )
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.spark_confs import conf_option
+from etc_policy.compile.selection import Selection
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import Issue
 from etc_policy.publish.metrics import TableObservation
@@ -38,7 +39,7 @@ def command() -> None:
 
 
 def _table_options(function: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed((project_dir_option, target_dir_option, select_option, conf_option, metadata_only_option)):
+    for option in reversed((project_dir_option, target_dir_option, select_options, conf_option, metadata_only_option)):
         function = option(function)
     return debug_option(function)
 
@@ -62,7 +63,7 @@ def _table_options(function: Callable[..., None]) -> Callable[..., None]:
 def serve(
     project_dir: Path,
     target_dir: Path,
-    select: tuple[str, ...],
+    select: Selection,
     confs: Mapping[str, str],
     metadata_only: bool,
     address: str,
@@ -97,7 +98,7 @@ def write(
     file: Path,
     project_dir: Path,
     target_dir: Path,
-    select: tuple[str, ...],
+    select: Selection,
     confs: Mapping[str, str],
     metadata_only: bool,
 ) -> None:
@@ -131,7 +132,7 @@ def dashboard() -> None:
 
 
 def _observer(
-    project_dir: Path, target_dir: Path, select: tuple[str, ...], confs: Mapping[str, str], metadata_only: bool
+    project_dir: Path, target_dir: Path, select: Selection, confs: Mapping[str, str], metadata_only: bool
 ) -> tuple[Environment, Callable[[], tuple[TableObservation, ...]]]:
     """A function that looks at the tables now; what it could not read goes to stderr."""
     policies = select_policies(load_manifest(project_dir), select)
