@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.options import WRITE_CODE, debug_option, examples, output_option
+from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EngineError, UsageError
 
@@ -28,7 +29,8 @@ _FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md"
 def command(directory: Path, output: str) -> None:
     """Begin a project with one commented policy.
 
-    Makes DIR with policies/orders.yml, a README and a .gitignore. An existing file is never overwritten.
+    Makes DIR with policies/orders.yml, a README, a .gitignore, and the JSON Schema by which editors complete and check
+    policy files. An existing file is never overwritten.
     """
     present = [name for name in _FILES if (directory / name).exists()]
     if present:
@@ -36,6 +38,7 @@ def command(directory: Path, output: str) -> None:
         raise UsageError(EXISTS_CODE, f"`{directory / present[0]}` is already there", hint=hint)
     try:
         written = [_write(directory / name, source) for name, source in _FILES.items()]
+        written.append(_write_schema(directory / ".etc" / POLICY_SCHEMA))
     except OSError as error:
         raise EngineError(WRITE_CODE, f"cannot write to `{directory}`", cause=str(error)) from error
     if output == "json":
@@ -51,4 +54,11 @@ def _write(path: Path, source: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(read_template(f"project/{source}"))
+    return path
+
+
+def _write_schema(path: Path) -> Path:
+    """The schema that the modeline in policy files names; one of an older version is replaced."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(read_schemas()[path.name], encoding="utf-8")
     return path

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy import __version__
+from etc_policy.cli.options import USAGE_CODE
 from etc_policy.errors import EtcError, ExitCode, Issue, UsageError
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ COMMANDS = {
     "wait": ("etc_policy.cli.wait:command", "Return when RO is complete up to a time"),
     "metrics": ("etc_policy.cli.metrics:command", "Figures for Prometheus, with rules and a dashboard"),
     "history": ("etc_policy.cli.history:command", "What was done to a table: commit, policy, plan, instant, checks"),
+    "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }
 
-USAGE_CODE = "ETC001"
+
 UNEXPECTED_CODE = "ETC009"
 INTERRUPTED = 130
 

@@ -18,6 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Codes of the command line: ETC001 usage, ETC002 unknown policy, ETC003 cannot write, ETC004 exists,
 #: ETC005 unknown target, ETC006 bad selection, ETC007 no earlier manifest, ETC009 unexpected.
+USAGE_CODE = "ETC001"
 WRITE_CODE = "ETC003"
 BAD_STATE = "ETC007"
 

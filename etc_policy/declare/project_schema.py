@@ -16,7 +16,9 @@ class SparkSettings(Declared):
 
     master: Text | None = Field(None, description="Spark master.", examples=["local[2]", "yarn"])
     confs: dict[StrictStr, OptionValue] = Field(
-        default_factory=dict, description="Spark settings (`spark.*`); `--conf` on the command line wins over them."
+        default_factory=dict,
+        description="Spark settings (`spark.*`); `--conf` on the command line wins over them.",
+        examples=[{"spark.executor.memory": "4g"}],
     )
 
 
@@ -24,7 +26,9 @@ class CatalogSettings(Declared):
     """The catalog that `db.table` names are looked up in."""
 
     type: Literal["hive", "in_memory"] = Field(
-        "hive", description="`hive` is a Hive metastore; `in_memory` is Spark's own, which ends with the run."
+        "hive",
+        description="`hive` is a Hive metastore; `in_memory` is Spark's own, which ends with the run.",
+        examples=["hive"],
     )
     uri: Text | None = Field(None, description="The metastore's address.", examples=["thrift://metastore:9083"])
     database: Text | None = Field(None, description="Database for tools that ask for one.", examples=["lake"])
@@ -33,40 +37,58 @@ class CatalogSettings(Declared):
 class TargetDeclaration(Declared):
     """One place to run: what differs between a laptop and production."""
 
-    spark: SparkSettings = Field(SparkSettings(), description="Where Spark runs, and with which settings.")
+    spark: SparkSettings = Field(
+        SparkSettings(), description="Spark of this target: its master and settings.", examples=[{"master": "local[2]"}]
+    )
     bundle: Text | None = Field(
         None,
         description="Hudi's Spark bundle: path of a jar, or Maven coordinates. `ETC_HUDI_BUNDLE` wins over it.",
         examples=["org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"],
     )
-    catalog: CatalogSettings | None = Field(None, description="The catalog that `db.table` names are looked up in.")
+    catalog: CatalogSettings | None = Field(
+        None,
+        description="The catalog that `db.table` names are looked up in.",
+        examples=[{"type": "hive", "uri": "thrift://metastore:9083"}],
+    )
     lock: dict[StrictStr, OptionValue] = Field(
-        default_factory=dict, description="`writer.lock` of every policy that has none of its own."
+        default_factory=dict,
+        description="`writer.lock` of every policy that has none of its own.",
+        examples=[{"hoodie.write.lock.zookeeper.url": "{{ env_var('ZK_URL') }}"}],
     )
     table_root: Text | None = Field(
-        None, description="Folder or URI that relative paths of tables start from; the project's folder if not given."
+        None,
+        description="Folder or URI that relative paths of tables start from; the project's folder if not given.",
+        examples=["/mnt/lake"],
     )
 
 
 class Profile(Declared):
     """Targets by name, one of them the default."""
 
-    target: Name = Field(description="Target that is used without `--target` and `ETC_TARGET`.")
-    targets: dict[Name, TargetDeclaration] = Field(description="The targets by name.", min_length=1)
+    target: Name = Field(description="Target that is used without `--target` and `ETC_TARGET`.", examples=["dev"])
+    targets: dict[Name, TargetDeclaration] = Field(
+        description="The targets by name.", min_length=1, examples=[{"dev": {"spark": {"master": "local[2]"}}}]
+    )
 
 
 class ProjectFile(Declared):
     """The optional file `etc_project.yml`."""
 
-    version: Literal[1] = Field(1, description="Version of this file format.")
-    name: Name | None = Field(None, description="Name of the project.")
+    version: Literal[1] = Field(1, description="Version of this file format.", examples=[1])
+    name: Name | None = Field(None, description="Name of the project.", examples=["warehouse"])
     require_etc: Text | None = Field(
         None, description="Versions of etc that the project works with.", examples=[">=0.1,<1"]
     )
     vars: dict[StrictStr, OptionValue] = Field(
-        default_factory=dict, description="Values for `{{ var('name') }}` in every policy file."
+        default_factory=dict,
+        description="Values for `{{ var('name') }}` in every policy file.",
+        examples=[{"lake": "/mnt/lake"}],
     )
-    profile: Name | None = Field(None, description="Profile that is used; not needed where there is only one.")
+    profile: Name | None = Field(
+        None, description="Profile that is used; not needed where there is only one.", examples=["warehouse"]
+    )
     profiles: dict[Name, Profile] = Field(
-        default_factory=dict, description="Profiles by name: each has targets such as `dev` and `prod`."
+        default_factory=dict,
+        description="Profiles by name: each has targets such as `dev` and `prod`.",
+        examples=[{"warehouse": {"target": "dev", "targets": {"dev": {"spark": {"master": "local[2]"}}}}}],
     )

@@ -48,9 +48,11 @@ class Declared(BaseModel):
 class EventTimeColumn(Declared):
     """The column that carries event time, with what is needed to read it as a time."""
 
-    column: Text = Field(description="Name of the column that holds each row's event time.")
+    column: Text = Field(description="Name of the column that holds each row's event time.", examples=["placed_at"])
     unit: Literal["s", "ms", "us"] | None = Field(
-        None, description="Unit of an integer column: seconds, milliseconds or microseconds since 1970 (UTC)."
+        None,
+        description="Unit of an integer column: seconds, milliseconds or microseconds since 1970 (UTC).",
+        examples=["ms"],
     )
     format: Text | None = Field(
         None, description="Spark pattern of a text column, for example `yyyy-MM-dd HH:mm:ss`.", examples=["yyyy-MM-dd"]
@@ -61,29 +63,44 @@ class Strategy(Declared):
     """How log files are chosen for compaction."""
 
     type: Literal["event_time"] = Field(
-        "event_time", description="Compact what holds events at or before the threshold, now minus `data_latency`."
+        "event_time",
+        description="Compact what holds events at or before the threshold, now minus `data_latency`.",
+        examples=["event_time"],
     )
     granularity: Literal["log_file", "file_slice"] = Field(
         "log_file",
         description="`log_file` merges only the log files up to the threshold (the RFC's way); "
         "`file_slice` merges every log file of each slice that has one due.",
+        examples=["file_slice"],
     )
 
 
 class FreshnessLimits(Declared):
     """How far the read-optimized view's completeness may lag behind now."""
 
-    target: DurationMs | None = Field(None, description="The lag that is promised; at least `data_latency`.")
-    warn_after: DurationMs | None = Field(None, description="`etc freshness` warns from this lag on.")
-    error_after: DurationMs | None = Field(None, description="`etc freshness` fails (exit 1) from this lag on.")
+    target: DurationMs | None = Field(
+        None, description="The lag that is promised; at least `data_latency`.", examples=["1h"]
+    )
+    warn_after: DurationMs | None = Field(
+        None, description="`etc freshness` warns from this lag on.", examples=["1h30m"]
+    )
+    error_after: DurationMs | None = Field(
+        None, description="`etc freshness` fails (exit 1) from this lag on.", examples=["3h"]
+    )
 
 
 class VerifyChoice(Declared):
     """How a compaction is proved after it ran."""
 
-    suite: Text = Field("ro_complete", description="Name of a suite of expectations, a file `suites/<name>.yml`.")
+    suite: Text = Field(
+        "ro_complete",
+        description="Name of a suite of expectations, a file `suites/<name>.yml`.",
+        examples=["ro_complete", "orders"],
+    )
     level: Literal["metadata", "data"] = Field(
-        "data", description="`data` compares the rows of both views; `metadata` proves from the timeline alone."
+        "data",
+        description="`data` compares the rows of both views; `metadata` proves from the timeline alone.",
+        examples=["metadata"],
     )
 
 
@@ -93,12 +110,20 @@ class WriterFacts(Declared):
     index: WriterIndex | None = Field(
         None,
         description="Index by which the writers find keys; a fact for whoever reads the policy, planning trusts no index.",
+        examples=["bloom", "bucket"],
     )
     lock: dict[StrictStr, OptionValue] = Field(
-        default_factory=dict, description="The writers' lock options (`hoodie.write.lock.*`), so that ours is the same."
+        default_factory=dict,
+        description="The writers' lock options (`hoodie.write.lock.*`), so that ours is the same.",
+        examples=[
+            {
+                "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+                "hoodie.write.lock.zookeeper.url": "zk1,zk2,zk3",
+            }
+        ],
     )
     compaction: Literal["none", "inline", "async"] = Field(
-        "none", description="Compaction that the writers do on their own."
+        "none", description="Compaction that the writers do on their own.", examples=["none"]
     )
 
 
@@ -106,38 +131,75 @@ class PolicyDeclaration(Declared):
     """One policy: what is promised for one merge-on-read table."""
 
     name: Annotated[StrictStr, Field(pattern=NAME_PATTERN)] = Field(
-        description="Name of the policy, unique in the project: lower-case letters, digits, `_` and `-`."
+        description="Name of the policy, unique in the project: lower-case letters, digits, `_` and `-`.",
+        examples=["orders_ro"],
     )
-    description: StrictStr = Field("", description="What the table is and who relies on it.")
-    table: Text = Field(description="Base path or URI of the table, or `db.table` of the Spark catalog.")
+    description: StrictStr = Field(
+        "",
+        description="What the table is and who relies on it.",
+        examples=["Orders by the time they were placed; the reports of the morning read them."],
+    )
+    table: Text = Field(
+        description="Base path or URI of the table, or `db.table` of the Spark catalog.",
+        examples=["lake/orders", "/mnt/lake/orders", "sales.orders"],
+    )
     event_time_column: Annotated[
         EventTimeColumn, BeforeValidator(lambda value: _column(value), json_schema_input_type=str | EventTimeColumn)
-    ] = Field(description="The event-time column: its name, or a mapping with `column`, `unit` and `format`.")
+    ] = Field(
+        description="The event-time column: its name, or a mapping with `column`, `unit` and `format`.",
+        examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
+    )
     data_latency: DurationMs = Field(
-        description="How late events may arrive: whatever is older than now minus this is taken to be there."
+        description="How late events may arrive: whatever is older than now minus this is taken to be there.",
+        examples=["30m", "1h30m"],
     )
     log_file_max_size: SizeBytes | None = Field(
-        None, description="Size at which writers begin a new log file; smaller files make finer cuts."
+        None,
+        description="Size at which writers begin a new log file; smaller files make finer cuts.",
+        examples=["128 MiB"],
     )
-    strategy: Strategy = Field(Strategy(), description="Which log files are compacted, and how finely.")
-    freshness: FreshnessLimits = Field(FreshnessLimits(), description="How far completeness may lag behind now.")
-    verify: VerifyChoice = Field(VerifyChoice(), description="How a compaction is proved.")
-    writer: WriterFacts = Field(WriterFacts(), description="Facts about the table's writers.")
+    strategy: Strategy = Field(
+        Strategy(),
+        description="Which log files are compacted, and how finely.",
+        examples=[{"type": "event_time", "granularity": "log_file"}],
+    )
+    freshness: FreshnessLimits = Field(
+        FreshnessLimits(),
+        description="How far completeness may lag behind now.",
+        examples=[{"target": "1h", "warn_after": "1h30m", "error_after": "3h"}],
+    )
+    verify: VerifyChoice = Field(
+        VerifyChoice(), description="How a compaction is proved.", examples=[{"suite": "ro_complete", "level": "data"}]
+    )
+    writer: WriterFacts = Field(
+        WriterFacts(),
+        description="Facts about the table's writers.",
+        examples=[{"index": "bloom", "compaction": "none"}],
+    )
     hudi_options: dict[StrictStr, OptionValue] = Field(
-        default_factory=dict, description="Further Hudi options, passed to the client that compacts."
+        default_factory=dict,
+        description="Further Hudi options, passed to the client that compacts.",
+        examples=[{"hoodie.memory.merge.max.size": "1073741824"}],
     )
-    tags: tuple[Text, ...] = Field((), description="Words to group policies by.")
-    enabled: bool = Field(True, description="`false` keeps the policy in the file but out of every run.")
+    tags: tuple[Text, ...] = Field((), description="Words to group policies by.", examples=[["orders", "hourly"]])
+    enabled: bool = Field(
+        True, description="`false` keeps the policy in the file but out of every run.", examples=[False]
+    )
 
 
 class PolicyFile(Declared):
     """A file under `policies/`."""
 
-    version: Literal[1] = Field(description="Version of this file format.")
+    version: Literal[1] = Field(description="Version of this file format.", examples=[1])
     vars: dict[StrictStr, OptionValue] = Field(
-        default_factory=dict, description="Values for `{{ var('name') }}` in this file; they win over etc_project.yml."
+        default_factory=dict,
+        description="Values for `{{ var('name') }}` in this file; they win over etc_project.yml.",
+        examples=[{"lake": "/mnt/lake"}],
     )
-    policies: tuple[PolicyDeclaration, ...] = Field(description="The policies of this file.")
+    policies: tuple[PolicyDeclaration, ...] = Field(
+        description="The policies of this file.",
+        examples=[[{"name": "orders_ro", "table": "lake/orders", "event_time_column": "ts", "data_latency": "30m"}]],
+    )
 
 
 def _column(value: Any) -> Any:  # noqa: ANN401 - any YAML value

@@ -30,6 +30,7 @@ def test_wheel_outside_the_checkout(tmp_path):
         )
 
     assert etc("init", "project").returncode == 0
+    assert '"$id": "urn:etc-policy:schema:plan:1"' in etc("schema", "plan").stdout
     parsed = etc("parse", "--project-dir", "project")
     assert parsed.returncode == 0, parsed.stderr
     where = subprocess.run(

@@ -4,11 +4,13 @@ import json
 from dataclasses import replace
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from etc_policy.cli import apply
 from etc_policy.errors import EngineError, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.table_state import Instant
+from etc_policy.publish.schemas import json_schema
 from tests.fakes import MemoryCompactor, MemoryTable
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import PLAN, STATE, C
@@ -106,6 +108,12 @@ def run(etc, *arguments):
 
 def touched(outside):
     return {name for name, table in outside.tables.items() if not TOUCHES.isdisjoint(table.calls)}
+
+
+def test_results_fit_their_schema(etc, outside):
+    _, out, _ = etc("apply", "--at", NOON, "--yes", "--output", "json")
+    assert not list(Draft202012Validator(json_schema("run_results")).iter_errors(json.loads(out)))
+    assert (outside.project_dir / "target" / "run_results.json").read_text() == out
 
 
 def test_both_tables(etc, outside):

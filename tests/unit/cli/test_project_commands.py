@@ -106,12 +106,20 @@ def test_compile_to_a_place_that_cannot_be_written(etc, project):
     assert "cause: " in err
 
 
+INIT_FILES = ("policies/orders.yml", "README.md", ".gitignore")
+
+
 def test_init_makes_a_project_that_parses(etc, tmp_path, monkeypatch):
     monkeypatch.delenv("LAKE", raising=False)
     code, out, err = etc("init", str(tmp_path / "new" / "project"))
     assert code == 0
     root = tmp_path / "new" / "project"
-    assert out.splitlines() == [str(root / name) for name in ("policies/orders.yml", "README.md", ".gitignore")]
+    assert out.splitlines() == [str(root / name) for name in (*INIT_FILES, ".etc/policy.v1.json")]
+    policies = root / "policies"
+    modeline = (policies / "orders.yml").read_text().splitlines()[0]
+    assert modeline.startswith("# yaml-language-server: $schema=")
+    named = (policies / modeline.partition("=")[2]).resolve()
+    assert json.loads(named.read_text())["$id"] == "urn:etc-policy:schema:policy:1"
     assert f"etc parse --project-dir {root}" in err
     assert etc("parse", "--project-dir", str(root)) == (0, "1 policy OK\n", "")
     assert etc("compile", "--project-dir", str(root))[0] == 0

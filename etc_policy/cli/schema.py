@@ -1,0 +1,55 @@
+"""`etc schema`: the JSON Schemas that the package ships."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from etc_policy.cli.options import USAGE_CODE, debug_option, examples, output_option
+from etc_policy.cli.project import write_text
+from etc_policy.declare.schema_files import read_schemas
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import UsageError
+
+
+@click.command(
+    "schema",
+    short_help="JSON Schemas of policy files and of what etc writes",
+    epilog=examples(
+        "etc schema",
+        "etc schema policy > .etc/policy.v1.json   # for an editor",
+        "etc schema --out schemas",
+    ),
+)
+@click.argument("name", required=False)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write every schema into this folder.")
+@output_option
+@debug_option
+def command(name: str | None, out: Path | None, output: str) -> None:
+    """JSON Schemas of policy files and of what etc writes.
+
+    Without NAME they are listed. Each has a version of its own, which the files carry as `schema_version` (`version` in
+    files that people write); a change that old readers would not understand gets a new one.
+    """
+    schemas = read_schemas()
+    found = {file.split(".v")[0]: file for file in schemas}
+    if name is not None:
+        if name not in found:
+            hint = did_you_mean(name, found) or f"the schemas are {', '.join(found)}"
+            raise UsageError(USAGE_CODE, f"there is no schema `{name[:60]}`", hint=hint)
+        click.echo(schemas[found[name]], nl=False)
+        return
+    for file, text in schemas.items() if out is not None else ():
+        write_text(Path(str(out)) / file, text)
+    if output == "json":
+        titles = [{"name": key, "file": file, "title": _title(schemas[file])} for key, file in found.items()]
+        click.echo(json.dumps({"schema_version": 1, "schemas": titles}, indent=2))
+        return
+    for key, file in found.items():
+        click.echo(f"{key:<13} {file:<22} {_title(schemas[file])}")
+
+
+def _title(text: str) -> str:
+    return str(json.loads(text)["title"])
