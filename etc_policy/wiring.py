@@ -23,6 +23,7 @@ from etc_policy.publish.views import ViewRows
 
 if TYPE_CHECKING:
     from etc_policy.execute.runner import Runner
+    from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.verify.ports import DataVerifier
 
@@ -204,6 +205,13 @@ def serve_metrics(
     from etc_policy.adapters.prometheus import serve
 
     return serve(observe, address, port, max_age_seconds)
+
+
+def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
+    """Write the checks as JUnit XML."""
+    from etc_policy.adapters.junit import write_junit as write
+
+    write(title, checks, path)
 
 
 def write_metrics(observe: Callable[[], Iterable[TableObservation]], path: Path) -> None:

@@ -10,6 +10,7 @@ import click
 
 from etc_policy.api.applying import Applier, require_suites
 from etc_policy.api.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
+from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import say
@@ -23,6 +24,7 @@ from etc_policy.errors import UsageError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.formats import count_of
 from etc_policy.plan.stages import Plan
+from etc_policy.publish.checks import checks_of_results
 from etc_policy.publish.report import render_results
 from etc_policy.publish.results import RunResults
 from etc_policy.wiring import clock_ms
@@ -30,6 +32,7 @@ from etc_policy.wiring import clock_ms
 
 @click.command(
     "apply",
+    cls=CheckedCommand,
     short_help="Carry out a plan, then verify",
     epilog=examples(
         "etc apply",
@@ -74,6 +77,7 @@ def command(
         click.echo(text, nl=False)
     else:
         say(render_results(results))
+    report_checks(checks_of_results(results, places(manifest.policies)))
     raise_all(applier.errors, applier.exit_codes())
     return worst(applier.exit_codes())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from etc_policy.api.observing import observe_freshness
+from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
 from etc_policy.cli.printing import say
@@ -17,6 +18,7 @@ from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.selection import Selection
 from etc_policy.errors import ExitCode, SeveralErrors
 from etc_policy.plan.formats import iso_time
+from etc_policy.publish.checks import checks_of_freshness
 from etc_policy.publish.report import render_freshness
 from etc_policy.publish.results import FreshnessReport
 from etc_policy.wiring import clock_ms
@@ -24,9 +26,11 @@ from etc_policy.wiring import clock_ms
 
 @click.command(
     "freshness",
+    cls=CheckedCommand,
     short_help="How far each table is complete, without Spark",
     epilog=examples(
         "etc freshness",
+        "etc freshness --fail-on warn --github --junit-xml target/freshness.xml",
         "etc freshness --output json | jq '.tables[] | {policy, status, lag_seconds}'",
     ),
 )
@@ -35,6 +39,13 @@ from etc_policy.wiring import clock_ms
 @conf_option
 @metadata_only_option
 @click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warn", "error"]),
+    default="error",
+    show_default=True,
+    help="Exit with 1 from this status on; `unknown` always does.",
+)
 def command(
     project_dir: Path,
     target_dir: Path,
@@ -44,12 +55,14 @@ def command(
     confs: Mapping[str, str],
     metadata_only: bool,
     archived: bool,
+    fail_on: str,
 ) -> int:
     """How far each table is complete, without Spark.
 
     Each table passes, warns or fails by the lag of its completeness behind now. Beside it stand the late data since the
     last compaction, and how well `data_latency` fits what the table's commits show. Exits with 1 when a table is beyond
-    its limit or nothing is known of it. The report is written to target/freshness.json too.
+    its limit or nothing is known of it, with `--fail-on warn` also when it is beyond its target. The report is written
+    to target/freshness.json too.
     """
     policies = select_policies(load_manifest(project_dir), select)
     environment = open_environment(project_dir, target_dir, confs, metadata_only=metadata_only)
@@ -65,6 +78,8 @@ def command(
         click.echo(text)
     else:
         say(render_freshness(report))
+    report_checks(checks_of_freshness(report, places(policies), fail_on_warn=fail_on == "warn"))
     if errors:  # what is not known is a verdict here, not a failure of the command
         raise SeveralErrors(errors, ExitCode.FAILED)
-    return ExitCode.FAILED if any(table.status in ("error", "unknown") for table in tables) else ExitCode.DONE
+    failing = ("error", "unknown", "warn") if fail_on == "warn" else ("error", "unknown")
+    return ExitCode.FAILED if any(table.status in failing for table in tables) else ExitCode.DONE

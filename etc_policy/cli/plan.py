@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from etc_policy.api.planning import plan_tables, raise_all, refusal_errors
+from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
 from etc_policy.cli.printing import say, text_width
@@ -17,11 +18,13 @@ from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.selection import Selection
 from etc_policy.errors import ExitCode
 from etc_policy.plan.explainer import explain_plan
+from etc_policy.publish.checks import checks_of_plan
 from etc_policy.wiring import clock_ms
 
 
 @click.command(
     "plan",
+    cls=CheckedCommand,
     short_help="Show what would be compacted, and save it",
     epilog=examples(
         "etc plan",
@@ -75,5 +78,6 @@ def command(
         say(explain_plan(plan, explain=explain, width=text_width()))
     if out is not None:
         click.echo(f"Saved: etc apply {out}", err=True)
+    report_checks(checks_of_plan(plan, places(policies)))
     raise_all(refusal_errors(plan, policies))
     return ExitCode.CHANGES if detailed_exitcode and plan.has_changes else ExitCode.DONE

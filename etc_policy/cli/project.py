@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.options import WRITE_CODE, target_name
 from etc_policy.compile.manifest import Manifest
 from etc_policy.compile.resolve import check_project, compile_project
@@ -14,6 +15,7 @@ from etc_policy.declare.project import ProjectFiles
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.suites import suite_names
 from etc_policy.errors import EngineError, Issue
+from etc_policy.publish.checks import checks_of_issues
 
 
 def check_files(project_dir: Path) -> tuple[ProjectFiles, tuple[Issue, ...]]:
@@ -40,6 +42,7 @@ def load_manifest(project_dir: Path) -> Manifest:
     for issue in issues:
         if issue.level == "warning":
             click.echo(f"{issue}\n", err=True)
+            report_checks(checks_of_issues((issue,)))
     return compile_project(files, suite_names(project_dir))
 
 

@@ -10,6 +10,7 @@ import click
 
 from etc_policy.api.applying import verify
 from etc_policy.api.planning import place, raise_all, worst
+from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import say
@@ -21,6 +22,7 @@ from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.compile.selection import Selection
 from etc_policy.errors import EtcError, ExitCode
 from etc_policy.plan.formats import iso_time
+from etc_policy.publish.checks import checks_of_verifications
 from etc_policy.publish.report import render_verifications
 from etc_policy.publish.results import TableVerification, VerificationReport
 from etc_policy.verify.prover import claim_of
@@ -31,6 +33,7 @@ _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.E
 
 @click.command(
     "verify",
+    cls=CheckedCommand,
     short_help="Prove what the read-optimized view holds",
     epilog=examples(
         "etc verify",
@@ -77,6 +80,7 @@ def command(
         click.echo(report.model_dump_json(indent=2))
     else:
         say(render_verifications(report))
+    report_checks(checks_of_verifications(report, places(policies)))
     codes = [_EXIT_CODES[v.verification.status] for v in verified if v.verification.status in _EXIT_CODES]
     raise_all(errors, codes)
     return worst(codes)

@@ -1,0 +1,130 @@
+"""`--junit-xml`, `--github`, `--summary`: what a command found, in the forms that CI systems show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from etc_policy.errors import EngineError, EtcError
+
+if TYPE_CHECKING:
+    from etc_policy.compile.manifest import Policy
+    from etc_policy.publish.checks import Check, Places
+
+_KEY = "etc_policy.checks"
+_FORMS = "etc_policy.ci_forms"
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    context.meta.setdefault(_FORMS, {})[parameter.name] = value
+
+
+def _forms() -> list[click.Option]:
+    file = click.Path(dir_okay=False, path_type=Path)
+    kept: dict[str, Any] = {"expose_value": False, "callback": _keep}
+    return [
+        click.Option(["--junit-xml"], type=file, metavar="FILE", help="Write the checks as JUnit XML.", **kept),
+        click.Option(["--summary"], type=file, metavar="FILE", help="Append the checks to FILE as Markdown.", **kept),
+        click.Option(
+            ["--github"],
+            is_flag=True,
+            help="Annotate the policies' lines, and append the summary to $GITHUB_STEP_SUMMARY.",
+            **kept,
+        ),
+    ]
+
+
+class CheckedCommand(click.Command):
+    """A command whose checks, told by `report_checks`, and whose errors are written in the forms that were asked for."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(*arguments, **keywords)
+        self.params += _forms()
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+        """Run the command, then write the forms; an error of the command is in them, and goes on."""
+        checks: list[Check] = ctx.meta.setdefault(_KEY, [])
+        try:
+            result = super().invoke(ctx)
+        except EtcError as error:
+            if _asked(ctx):
+                _write(ctx, _with_issues(checks, error))
+            raise
+        if _asked(ctx):
+            _write(ctx, checks)
+        return result
+
+
+def report_checks(checks: Iterable[Check]) -> None:
+    """Tell what was checked; commands without the forms forget it."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta.setdefault(_KEY, []).extend(checks)
+
+
+def places(policies: Iterable[Policy]) -> Places:
+    """Where each policy stands in its file, by its name."""
+    from etc_policy.api.planning import place
+
+    return {policy.name: place(policy.source, policy.name) for policy in policies}
+
+
+def _asked(context: click.Context) -> bool:
+    return any(context.meta.get(_FORMS, {}).values())
+
+
+def _with_issues(checks: Iterable[Check], error: EtcError) -> list[Check]:
+    """The checks and the error's issues; an issue that a check has told already gives it its place and its hint."""
+    from etc_policy.publish.checks import checks_of_issues
+
+    found = list(checks)
+    for issue in checks_of_issues(error.issues):
+        index = next((n for n, check in enumerate(found) if _is_told(issue, check)), None)
+        if index is None:
+            found.append(issue)
+        else:
+            told = found[index]
+            found[index] = replace(told, where=told.where or issue.where, hint=told.hint or issue.hint)
+    return found
+
+
+def _is_told(issue: Check, check: Check) -> bool:
+    return check.status == "error" and bool(check.message) and (check.message or "") in (issue.message or "")
+
+
+def _write(context: click.Context, checks: list[Check]) -> None:
+    from etc_policy.publish.ci_forms import github_annotations, markdown_summary
+    from etc_policy.wiring import write_junit
+
+    asked = context.meta[_FORMS]
+    title = context.command_path
+    if asked["junit_xml"]:
+        write_junit(title, checks, asked["junit_xml"])
+    if asked["github"]:
+        project = Path(context.params.get("project_dir") or ".")
+        click.echo(github_annotations(checks, partial(_path_in_repository, project)), err=True, nl=False)
+    github_file = os.environ.get("GITHUB_STEP_SUMMARY") if asked["github"] else None
+    for path in filter(None, (asked["summary"], github_file)):
+        _append(Path(path), markdown_summary(title, checks))
+
+
+def _path_in_repository(project_dir: Path, path: str) -> str:
+    """A path, from here or from the project, as GitHub knows it: from the repository's root, where that is known."""
+    root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+    absolute = (Path(path) if Path(path).exists() else project_dir / path).resolve()
+    return str(absolute.relative_to(root)) if absolute.is_relative_to(root) else path
+
+
+def _append(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise EngineError("ETC003", f"cannot write `{path}`", cause=str(error)) from error

@@ -1,0 +1,109 @@
+"""Every verdict of a command as a list of checks, the form that CI systems know (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from etc_policy.errors import Issue, Where
+from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.plan.stages import Plan, TablePlan
+from etc_policy.publish.results import FreshnessReport, RunResults, TableFreshness, TableResult, VerificationReport
+from etc_policy.verify.ports import CheckStatus, Verification
+
+Places = Mapping[str, Where | None]
+
+#: Group of the checks that belong to no policy.
+PROJECT = "project"
+
+_FRESHNESS: dict[str, CheckStatus] = {"pass": "pass", "warn": "warn", "error": "fail", "unknown": "error"}
+_NOT_DONE = ("refused", "stale", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One verdict; `group` is the policy, `fail` means that what was checked is not so, `error` that it is not known."""
+
+    group: str
+    name: str
+    status: CheckStatus
+    message: str | None = None
+    where: Where | None = None
+    seconds: float | None = None
+    hint: str | None = None
+
+
+def checks_of_issues(issues: Iterable[Issue]) -> tuple[Check, ...]:
+    """One check per error or warning about the project or a table."""
+    return tuple(
+        Check(
+            group=(issue.where.object_name if issue.where else None) or PROJECT,
+            name=issue.code,
+            status="warn" if issue.level == "warning" else "error",
+            message=issue.message,
+            where=issue.where,
+            hint=issue.hint,
+        )
+        for issue in issues
+    )
+
+
+def checks_of_plan(plan: Plan, places: Places) -> tuple[Check, ...]:
+    """One check per table: an error where it cannot be compacted now."""
+    return tuple(_of_plan(table, places.get(table.policy)) for table in plan.tables)
+
+
+def _of_plan(table: TablePlan, where: Where | None) -> Check:
+    if table.action == "refused":
+        return Check(table.policy, "plan", "error", table.reason, where, hint=table.hints[0] if table.hints else None)
+    message = table.reason or "nothing due"
+    if table.action == "compact":
+        files = sum(len(operation.log_files_compacted) for operation in table.operations)
+        read = format_bytes(sum(operation.bytes_read for operation in table.operations))
+        slices = count_of(len(table.operations), "file slice")
+        message = f"compact {count_of(files, 'log file')} of {slices}, reads {read}"
+    return Check(table.policy, "plan", "pass", message, where)
+
+
+def checks_of_results(results: RunResults, places: Places) -> tuple[Check, ...]:
+    """For each table what was done, then one check per expectation."""
+    return tuple(check for table in results.tables for check in _of_result(table, places.get(table.policy)))
+
+
+def _of_result(table: TableResult, where: Where | None) -> Iterator[Check]:
+    done = table.status not in _NOT_DONE
+    message = table.reason or table.status.replace("_", " ")
+    if table.status in ("compacted", "resumed"):
+        message = f"{table.status}, threshold {format_time(table.threshold_ms)}"
+    hint = table.hints[0] if table.hints else None
+    yield Check(table.policy, "apply", "pass" if done else "error", message, where, table.seconds, hint)
+    if table.verification is not None:
+        yield from _of_verification(table.policy, table.verification, where)
+
+
+def checks_of_verifications(report: VerificationReport, places: Places) -> tuple[Check, ...]:
+    """One check per expectation of each table."""
+    return tuple(
+        check
+        for table in report.tables
+        for check in _of_verification(table.policy, table.verification, places.get(table.policy))
+    )
+
+
+def _of_verification(policy: str, verification: Verification, where: Where | None) -> Iterator[Check]:
+    for result in verification.expectations:
+        yield Check(policy, result.expectation, result.status, result.message, where)
+
+
+def checks_of_freshness(report: FreshnessReport, places: Places, *, fail_on_warn: bool) -> tuple[Check, ...]:
+    """One check per table; with `fail_on_warn` a table beyond its target fails too."""
+    return tuple(_of_freshness(table, places.get(table.policy), fail_on_warn=fail_on_warn) for table in report.tables)
+
+
+def _of_freshness(table: TableFreshness, where: Where | None, *, fail_on_warn: bool) -> Check:
+    status = _FRESHNESS[table.status]
+    message = table.reason
+    if table.complete_until_ms is not None and table.lag_seconds is not None:
+        lag = format_duration(int(table.lag_seconds * 1000))
+        message = f"RO is complete until {format_time(table.complete_until_ms)}, {lag} ago"
+    return Check(table.policy, "freshness", "fail" if status == "warn" and fail_on_warn else status, message, where)
