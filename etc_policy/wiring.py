@@ -22,6 +22,7 @@ from etc_policy.plan.table_state import TableState
 from etc_policy.publish.views import ViewRows
 
 if TYPE_CHECKING:
+    from etc_policy.execute.ports import TableMemory
     from etc_policy.execute.runner import Runner
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
@@ -114,8 +115,9 @@ class Environment:
 
     def runner(self) -> Runner:
         """The runner of `etc apply` over stock Hudi."""
+        from etc_policy.adapters.file_lease import FileLease
         from etc_policy.adapters.hudi_compactor import HudiCompactor
-        from etc_policy.adapters.hudi_files import FileLease, HudiFiles
+        from etc_policy.adapters.hudi_files import HudiFiles
         from etc_policy.adapters.hudi_table import FileTableReader
         from etc_policy.execute.runner import Runner
 
@@ -126,6 +128,13 @@ class Environment:
             lease=FileLease,
             progress=self.progress,
         )
+
+    @property
+    def memory(self) -> TableMemory:
+        """What `etc apply` keeps beside each table from run to run."""
+        from etc_policy.adapters.table_memory import FileMemory
+
+        return FileMemory()
 
     def data_verifier(self) -> DataVerifier:
         """The verifier of rows on Great Expectations."""

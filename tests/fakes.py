@@ -8,7 +8,7 @@ from types import TracebackType
 
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError
-from etc_policy.execute.ports import CommitSummary, Job, Lease
+from etc_policy.execute.ports import CommitSummary, Job, Lease, Refusals
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
 from etc_policy.plan.stages import Operation
@@ -126,6 +126,28 @@ class MemoryCompactor:
     def withdraw(self, job: Job) -> None:
         self.table.calls.append("withdraw")
         self.table.take_plan(job.instant)
+
+
+@dataclass
+class MemoryOfTables:
+    """TableMemory over memory."""
+
+    instants: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, Refusals] = field(default_factory=dict)
+
+    def verified(self, base_path: str) -> str | None:
+        return self.instants.get(base_path)
+
+    def note_verified(self, base_path: str, instant: str) -> None:
+        self.instants[base_path] = instant
+
+    def refusals(self, base_path: str) -> Refusals | None:
+        return self.rows.get(base_path)
+
+    def note_refusals(self, base_path: str, refusals: Refusals | None) -> None:
+        self.rows.pop(base_path, None)
+        if refusals is not None:
+            self.rows[base_path] = refusals
 
 
 @dataclass

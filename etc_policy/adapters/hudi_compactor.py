@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from etc_policy.adapters.file_lease import JAVA_LEASE
 from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.adapters.hudi_layout import local_path, parse_data_file, timeline_folder
+from etc_policy.adapters.hudi_options import lock_folder
 from etc_policy.adapters.hudi_plan_file import encode_plan
 from etc_policy.adapters.hudi_slices import list_partitions
 from etc_policy.adapters.hudi_table import read_properties
 from etc_policy.adapters.hudi_timeline import read_timeline
-from etc_policy.errors import EngineError, EtcError
+from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
 
 
@@ -131,10 +133,27 @@ class HudiCompactor:
         generator = table.getMetaClient().getInstantGenerator()
         return generator.createNewInstant(getattr(states, state), "compaction", job.instant)
 
-    def _client(self, job: Job) -> AbstractContextManager[Any]:
+    @contextmanager
+    def _client(self, job: Job) -> Iterator[Any]:
         message = f"Hudi could not compact `{job.base_path}` at {job.instant}"
         hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
-        return hudi_client(self._spark, job, EngineError("ETC304", message, hint=hint))
+        failure = EngineError("ETC304", message, hint=hint)
+        with hudi_client(self._spark, job, failure) as client, self._java_lease(job):
+            yield client
+
+    @contextmanager
+    def _java_lease(self, job: Job) -> Iterator[None]:
+        """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit."""
+        folder = lock_folder(local_path(job.base_path))
+        folder.mkdir(parents=True, exist_ok=True)
+        file = self._jvm.java.io.RandomAccessFile(str(folder / JAVA_LEASE), "rw")
+        try:
+            if file.getChannel().tryLock() is None:
+                message = f"the Java process of another `etc apply` is working on `{job.base_path}`"
+                raise RetryableError("ETC403", message, hint="wait for it to end, then run this again")
+            yield
+        finally:
+            file.close()
 
     @contextmanager
     def _lock(self, job: Job, client: Any) -> Iterator[Any]:  # noqa: ANN401 - Java objects

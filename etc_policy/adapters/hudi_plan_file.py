@@ -34,19 +34,20 @@ def encode_plan(operations: tuple[Operation, ...], extra_metadata: Mapping[str, 
 
 def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
     """The operations of a plan file; sizes that it does not record are zero, remaining log files are not in it."""
-    return tuple(
-        Operation(
-            partition=entry["partitionPath"] or "",
-            file_id=entry["fileId"],
-            base_instant=entry["baseInstantTime"],
-            base_file=entry["dataFilePath"],
-            log_files_compacted=tuple(entry["deltaFilePaths"] or ()),
-            log_files_remaining=(),
-            bytes_read=0,
-            bytes_written_estimate=0,
-            log_bytes_compacted=int((entry["metrics"] or {}).get("TOTAL_LOG_FILES_SIZE", 0)),
-        )
-        for entry in plan.get("operations") or ()
+    return tuple(_decoded(entry, entry["metrics"] or {}) for entry in plan.get("operations") or ())
+
+
+def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, float]) -> Operation:
+    return Operation(
+        partition=entry["partitionPath"] or "",
+        file_id=entry["fileId"],
+        base_instant=entry["baseInstantTime"],
+        base_file=entry["dataFilePath"],
+        log_files_compacted=tuple(entry["deltaFilePaths"] or ()),
+        log_files_remaining=(),
+        bytes_read=round(metrics.get("TOTAL_IO_READ_MB", 0) * _MEBIBYTE),
+        bytes_written_estimate=round(metrics.get("TOTAL_IO_WRITE_MB", 0) * _MEBIBYTE),
+        log_bytes_compacted=round(metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
     )
 
 

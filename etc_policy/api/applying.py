@@ -8,6 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.api.planning import require_same_table
+from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
@@ -63,7 +64,11 @@ class Applier:
         started = clock_ms()
         try:
             require_same_table(table, policy)
-            self._add(policy, self.environment.runner().apply(policy, table, plan_id, self.git_sha), started)
+            outcome = self.environment.runner().apply(policy, table, plan_id, self.git_sha)
+            if outcome.status == "nothing_due" and self._result(policy) is not None:
+                end_refusals(policy, self.environment.memory)
+                return  # a run that was finished just now, and verified, left nothing to do
+            self._add(policy, outcome, started, starved=starves(table))
         except EtcError as error:
             self._fail(policy, error, started, table)
 
@@ -72,27 +77,41 @@ class Applier:
         verdicts = (result.verification.status for result in self.results if result.verification)
         return [_EXIT_CODES[status] for status in verdicts if status in _EXIT_CODES]
 
-    def _add(self, policy: Policy, outcome: Outcome, started_ms: int) -> None:
+    def _result(self, policy: Policy) -> TableResult | None:
+        return next((result for result in self.results if result.policy == policy.name), None)
+
+    def _add(self, policy: Policy, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
         """Book what was done, then verify: an error of the verification never makes a done compaction undone."""
         done_ms = clock_ms()
         measured, verification = None, None
         if outcome.status != "refused":
-            level: VerifyLevel = "metadata" if outcome.status == "nothing_due" else policy.verify.level
+            end_refusals(policy, self.environment.memory)
             try:
-                measured, verification = self._verify(policy, outcome, level)
+                measured, verification = self._verify(policy, outcome)
             except EtcError as error:
                 self.errors.append(error)
-                verification = broken_verification(level, outcome.threshold_ms, error)
-        self._book(outcome, started_ms, done_ms, measured, verification)
+                verification = broken_verification(policy.verify.level, outcome.threshold_ms, error)
+        refusals = count_refusal(policy, self.environment.memory, clock_ms()).count if starved else 0
+        self._book(outcome, started_ms, done_ms, measured, verification, refusals)
 
-    def _verify(self, policy: Policy, outcome: Outcome, level: VerifyLevel) -> tuple[int | None, Verification]:
-        state = self.environment.read_state(policy, read_stats=True)
+    def _verify(self, policy: Policy, outcome: Outcome) -> tuple[int | None, Verification]:
+        """Verify at the policy's level; where nothing was due and the last compaction is proved, by metadata alone.
+
+        A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
+        """
+        state, memory = self.environment.read_state(policy, read_stats=True), self.environment.memory
+        last = state.last_compaction
+        proved = last is None or memory.verified(policy.table) == last.instant
+        level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proved else policy.verify.level
         if outcome.threshold_ms is None:
             claim = claim_of(policy, state, self.now_ms)
         else:
             claim = Claim(outcome.threshold_ms, outcome.seen_until or state.last_completed or "")
         self.environment.progress(f"{policy.name}: verifying ({level})")
-        return _measured(policy, state), verify(self.environment, policy, state, claim, self.now_ms, level)
+        verification = verify(self.environment, policy, state, claim, self.now_ms, level)
+        if last is not None and verification.level == "data" and verification.status in ("pass", "warn"):
+            memory.note_verified(policy.table, last.instant)
+        return _measured(policy, state), verification
 
     def _fail(self, policy: Policy, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
         self.errors.append(error)
@@ -105,25 +124,45 @@ class Applier:
             instant=table.instant if table else None,
             reason=error.message,
         )
-        self._book(outcome, started_ms, clock_ms(), None, None)
+        count = self._count_stale(policy, error) if isinstance(error, StalePlanError) else 0
+        self._book(outcome, started_ms, clock_ms(), None, None, count)
+
+    def _count_stale(self, policy: Policy, error: StalePlanError) -> int:
+        """A plan that grew stale between its making and its publishing, again and again, is starved by writers."""
+        refusals = count_refusal(policy, self.environment.memory, clock_ms())
+        if refusals.count >= STARVED_AFTER:
+            error.hint = "; ".join(filter(None, (error.hint, remedy(refusals, "writer_in_flight"))))
+        return refusals.count
 
     def _book(
-        self, outcome: Outcome, started_ms: int, done_ms: int, measured: int | None, verification: Verification | None
+        self,
+        outcome: Outcome,
+        started_ms: int,
+        done_ms: int,
+        measured: int | None,
+        verification: Verification | None,
+        refusals: int,
     ) -> None:
+        """One result per policy: what was done last, and what an earlier run had begun and was finished before it."""
         ended_ms = clock_ms()
         steps = {"compact": (done_ms - started_ms) / 1000}
         if verification is not None:
             steps["verify"] = (ended_ms - done_ms) / 1000
-        self.results.append(
-            table_result(
-                outcome,
-                started_at=iso_time(started_ms),
-                completed_at=iso_time(ended_ms),
-                step_seconds=steps,
-                watermark_measured_ms=measured,
-                verification=verification,
-            )
+        result = table_result(
+            outcome,
+            started_at=iso_time(started_ms),
+            completed_at=iso_time(ended_ms),
+            step_seconds=steps,
+            watermark_measured_ms=measured,
+            verification=verification,
+            refusals_in_a_row=refusals,
         )
+        earlier = next((one for one in self.results if one.policy == outcome.policy), None)
+        if earlier is not None:
+            self.results.remove(earlier)
+            kept = {"resumed_instant": earlier.resumed_instant, "started_at": earlier.started_at}
+            result = result.model_copy(update={**kept, "verification": result.verification or earlier.verification})
+        self.results.append(result)
 
 
 def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from etc_policy.api.starvation import with_remedy
 from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
@@ -33,7 +34,8 @@ def plan_table(environment: Environment, policy: Policy, now_ms: int, *, read_st
         state = environment.read_state(policy, read_stats=read_stats)
     except EtcError as error:
         return _unreadable(policy, now_ms, error)
-    return build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms())
+    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms())
+    return with_remedy(table, environment.memory) if table.action == "refused" else table
 
 
 def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:

@@ -91,17 +91,48 @@ class Lease(Protocol):
         ...
 
     def wait_for_dead_run(self, instant: str) -> None:
-        """Return once no heartbeat of a run of `instant` lives; raises RetryableError when one does."""
+        """Return once no run of `instant` shows a sign of life; raises RetryableError when one does."""
         ...
 
     def require_alive(self, instant: str) -> None:
-        """Return while our own run of `instant` may commit; raises EngineError when its heartbeat has expired."""
+        """Return while our own run of `instant` may commit; raises EngineError when another may have taken over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """How often in a row a table could not be compacted because something was pending, and since when (ISO 8601)."""
+
+    count: int
+    since: str
+
+
+class TableMemory(Protocol):
+    """What `etc apply` keeps beside a table from run to run. Losing it costs a verification or a count, never data."""
+
+    def verified(self, base_path: str) -> str | None:
+        """The instant of the last compaction whose verification has passed; None where none is known."""
+        ...
+
+    def note_verified(self, base_path: str, instant: str) -> None:
+        """Keep that the compaction at `instant` was verified."""
+        ...
+
+    def refusals(self, base_path: str) -> Refusals | None:
+        """The refusals in a row so far, or None."""
+        ...
+
+    def note_refusals(self, base_path: str, refusals: Refusals | None) -> None:
+        """Keep the refusals in a row; None ends the row."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was done to one table; counts are of the plan, `bytes_written` is of the commit."""
+    """What was done to one table; counts are of the plan, `bytes_written` is of the commit.
+
+    `run_seconds` is what Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
+    """
 
     policy: str
     base_path: str
@@ -116,4 +147,5 @@ class Outcome:
     log_files: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    run_seconds: float = 0.0
     watermark_predicted_ms: int | None = None

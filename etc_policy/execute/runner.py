@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -108,6 +109,7 @@ class Runner:
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
             )
             self._publish(policy, table, state, job)
+            lease.wait_for_dead_run(job.instant)  # a stock writer may have begun it since it was published
             outcome = self._run(job, lease, "compacted")
         return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
 
@@ -132,9 +134,13 @@ class Runner:
                 message = f"another run has completed the compaction at {job.instant}; this one commits nothing"
                 raise EngineError("ETC305", message)
 
+        seconds = 0.0
         if self.files.commit_summary(job.base_path, job.instant) is None:  # else stock Hudi took the published plan
+            compactor = self.compactor()
             lease.mark(job.instant)
-            self.compactor().run(job, fence)
+            began = time.monotonic()
+            compactor.run(job, fence)
+            seconds = time.monotonic() - began
         done = self.files.commit_summary(job.base_path, job.instant)
         if done is None:
             raise EngineError("ETC306", f"Hudi reported success, but no completed compaction stands at {job.instant}")
@@ -151,6 +157,7 @@ class Runner:
             log_files=log_files,
             bytes_read=sum(operation.bytes_read for operation in job.operations),
             bytes_written=done.bytes_written,
+            run_seconds=seconds,
         )
 
 

@@ -46,9 +46,11 @@ def _result(table: TableResult) -> Iterator[str]:
     yield labelled("result", f"{_DONE[table.status]}{reason}")
     for hint in table.hints:
         yield labelled("hint", hint)
+    if table.resumed_instant not in (None, table.instant):
+        yield labelled("before", f"finished what an earlier run began at {table.resumed_instant}")
     if table.status in ("compacted", "resumed"):
         merged = f"{count_of(table.log_files, 'log file')} of {count_of(table.file_slices, 'file slice')}"
-        yield labelled("merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.seconds:.1f} s")
+        yield labelled("merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.run_seconds:.1f} s")
         yield labelled("instant C", str(table.instant))
     if table.threshold_ms is not None:
         yield labelled("threshold T", format_time(table.threshold_ms))

@@ -19,7 +19,9 @@ RESULTS_SCHEMA_VERSION = 1
 class TableResult(Frozen):
     """What happened to one table, and what its verification says; times are epoch ms or ISO 8601.
 
-    `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`).
+    `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`), and
+    `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first; the
+    counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one.
     """
 
     policy: str
@@ -28,11 +30,14 @@ class TableResult(Frozen):
     reason: str | None = None
     hints: tuple[str, ...] = ()
     instant: str | None = None
+    resumed_instant: str | None = None
     threshold_ms: int | None = None
     started_at: str
     completed_at: str
     seconds: float
     step_seconds: dict[str, float] = Field(default_factory=dict)
+    run_seconds: float = 0.0
+    refusals_in_a_row: int = 0
     file_slices: int = 0
     log_files: int = 0
     bytes_read: int = 0
@@ -108,6 +113,7 @@ def table_result(
     step_seconds: Mapping[str, float],
     watermark_measured_ms: int | None,
     verification: Verification | None,
+    refusals_in_a_row: int = 0,
 ) -> TableResult:
     """One table's result from what was done and what was verified."""
     return TableResult(
@@ -117,11 +123,14 @@ def table_result(
         reason=outcome.reason,
         hints=outcome.hints,
         instant=outcome.instant,
+        resumed_instant=outcome.instant if outcome.status == "resumed" else None,
         threshold_ms=outcome.threshold_ms,
         started_at=started_at,
         completed_at=completed_at,
         seconds=round(step_seconds["compact"], 3),
         step_seconds={step: round(seconds, 3) for step, seconds in step_seconds.items()},
+        run_seconds=round(outcome.run_seconds, 3),
+        refusals_in_a_row=refusals_in_a_row,
         file_slices=outcome.file_slices,
         log_files=outcome.log_files,
         bytes_read=outcome.bytes_read,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.adapters.column_stats import fill_event_times
+from etc_policy.adapters.file_lease import FileLease
 from etc_policy.adapters.hudi_compactor import HudiCompactor
-from etc_policy.adapters.hudi_files import FileLease, HudiFiles
+from etc_policy.adapters.hudi_files import HudiFiles
 from etc_policy.adapters.hudi_table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.execute.ports import Job

@@ -7,6 +7,7 @@ import pytest
 
 from etc_policy.adapters.spark_session import start_spark
 from tests.integration.history import write_history
+from tests.integration.session import stop_spark
 
 
 def pytest_configure(config):
@@ -27,11 +28,7 @@ class _Session:
     @classmethod
     def stop(cls):
         if cls.spark is not None:
-            gateway = cls.spark.sparkContext._gateway
-            cls.spark.stop()
-            gateway.shutdown()
-            gateway.proc.stdin.close()
-            gateway.proc.wait(timeout=60)
+            stop_spark(cls.spark)
             cls.spark = None
 
 

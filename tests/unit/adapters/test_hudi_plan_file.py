@@ -29,6 +29,13 @@ def test_there_and_back(operations):
     assert decode_operations(decoded(encode_plan(operations, {}))) == operations
 
 
+def test_sizes_come_back_to_the_byte():
+    sized = operation("f1", None, ".f1_101.log.1_0-1-0").model_copy(
+        update={"bytes_read": 10**12 + 7, "bytes_written_estimate": 3, "log_bytes_compacted": 10**9 + 1}
+    )
+    assert decode_operations(decoded(encode_plan((sized,), {}))) == (sized,)
+
+
 def test_what_the_stock_executor_reads():
     planned = Operation(
         partition="p",

@@ -6,12 +6,15 @@ from dataclasses import replace
 import pytest
 from jsonschema import Draft202012Validator
 
+from etc_policy.adapters.table_memory import FileMemory
 from etc_policy.cli import apply
 from etc_policy.errors import EngineError, TableError
+from etc_policy.execute.ports import Refusals
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.table_state import Instant
 from etc_policy.publish.schemas import json_schema
-from tests.fakes import MemoryCompactor, MemoryTable
+from etc_policy.verify.ports import ExpectationResult
+from tests.fakes import MemoryCompactor, MemoryOfTables, MemoryTable
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import PLAN, STATE, C
 
@@ -47,6 +50,7 @@ class Outside:
 
     def __init__(self, project_dir, **tables):
         self.project_dir, self.tables, self.lost = project_dir, tables, set()
+        self.memory, self.checks = MemoryOfTables(), []
 
     def progress(self, step):
         pass
@@ -61,6 +65,17 @@ class Outside:
 
     def read_state(self, policy, *, read_stats=False):
         return self.table(policy).runner().reader.read(policy.table, policy.event_time)
+
+    def data_verifier(self):
+        return self
+
+    def check(self, request):
+        """A verifier of rows that finds nothing wrong unless `broken`."""
+        self.checks.append(request.policy.name)
+        status = "fail" if self.broken else "pass"
+        return 0, (ExpectationResult(expectation="expect_no_key_twice", status=status),)
+
+    broken = False
 
     def runner(self):
         return self
@@ -208,3 +223,138 @@ class TestSavedPlan:
         code, verdicts, err = run(etc, path, "--select", "payments_ro")
         assert (code, verdicts) == (0, {"payments_ro": ("compacted", "pass")})
         assert "ETC405" not in err
+
+
+def results_of(etc, *arguments):
+    """The exit code, and each policy's result."""
+    code, out, _ = etc("apply", "--yes", "--at", NOON, "--output", "json", *arguments)
+    tables = json.loads(out)["tables"]
+    assert len({table["policy"] for table in tables}) == len(tables)
+    return code, {table["policy"]: table for table in tables}
+
+
+class TestKilledRuns:
+    @pytest.fixture
+    def data(self, outside):
+        """The first policy is proved by its rows."""
+        path = outside.project_dir / "policies" / "a.yml"
+        path.write_text(path.read_text().replace("level: metadata}}", "level: data}}", 1))
+        return outside
+
+    def test_a_resumed_policy_has_one_result(self, etc, data):
+        table = data.tables["orders_ro"]
+        table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
+        code, found = results_of(etc, "--select", "orders_ro")
+        result = found["orders_ro"]
+        assert (code, result["status"], result["instant"], result["resumed_instant"]) == (0, "resumed", C, C)
+        assert (result["verification"]["level"], data.checks) == ("data", ["orders_ro"])
+
+    def test_also_when_there_is_more_to_do(self, etc, data):
+        table = data.tables["orders_ro"]
+        earlier = instant("10:30:00.001")
+        older = PLAN.model_copy(update={"instant": earlier, "operations": ()})
+        table.put_plan(earlier, (), extra_metadata(older, "plan-0", None))
+        table.changes = [lambda s: s] * 3 + [lambda s: replace(s, instants=STATE.instants)]
+        code, found = results_of(etc, "--select", "orders_ro")
+        result = found["orders_ro"]
+        assert (code, result["status"], result["instant"], result["resumed_instant"]) == (0, "compacted", C, earlier)
+
+    def test_what_nobody_has_verified_is_verified_by_its_rows(self, etc, data):
+        """The run died between its commit and its verification."""
+        results_of(etc, "--select", "orders_ro")
+        assert data.memory.verified("/t") == C
+        data.memory.instants.clear()
+        data.checks.clear()
+        for level, checks in (("data", 1), ("metadata", 1)):
+            code, found = results_of(etc, "--select", "orders_ro")
+            result = found["orders_ro"]
+            assert (code, result["status"], result["verification"]["level"]) == (0, "nothing_due", level)
+            assert len(data.checks) == checks
+
+    def test_rows_that_are_wrong_are_looked_at_until_they_are_right(self, etc, data):
+        data.broken = True
+        for status in ("compacted", "nothing_due"):
+            code, found = results_of(etc, "--select", "orders_ro")
+            result = found["orders_ro"]
+            assert (code, result["status"], result["verification"]["status"]) == (1, status, "fail")
+            assert data.memory.verified("/t") is None
+        data.broken = False
+        assert results_of(etc, "--select", "orders_ro")[0] == 0
+        assert data.memory.verified("/t") == C
+
+
+class TestStarvation:
+    """Refusals in a row are counted by table, and from the third on the hint says what to do."""
+
+    @pytest.fixture
+    def clustered(self, outside):
+        pending = Instant(instant("11:59:00"), "clustering", "requested")
+        outside.tables["orders_ro"].state = replace(STATE, instants=(*STATE.instants, pending))
+        return outside
+
+    def test_refusals_in_a_row(self, etc, clustered):
+        for count in (1, 2, 3, 4):
+            code, found = results_of(etc, "--select", "orders_ro")
+            result = found["orders_ro"]
+            assert (code, result["status"], result["refusals_in_a_row"]) == (4, "refused", count)
+            starved = [hint for hint in result["hints"] if f"refused {count} times in a row, since " in hint]
+            assert len(starved) == (1 if count >= 3 else 0)
+        assert "right after that service" in result["hints"][0]
+        assert "finish it first" in result["hints"][1]
+        _, _, err = run(etc, "--yes", "--select", "orders_ro")
+        assert "hint: refused 5 times in a row" in err
+
+    def test_a_run_that_is_not_refused_ends_the_row(self, etc, clustered):
+        for _ in range(3):
+            results_of(etc, "--select", "orders_ro")
+        clustered.tables["orders_ro"].state = STATE
+        code, found = results_of(etc, "--select", "orders_ro")
+        assert (code, found["orders_ro"]["refusals_in_a_row"]) == (0, 0)
+        assert clustered.memory.rows == {}
+
+    def test_a_plan_tells_of_it_and_counts_nothing(self, etc, clustered, monkeypatch):
+        monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: clustered)
+        for _ in range(3):
+            results_of(etc, "--select", "orders_ro")
+        for _ in range(2):
+            out = etc("plan", "--at", NOON, "--select", "orders_ro")[1]
+            assert "refused 4 times in a row, since " in out
+
+    def test_plans_that_grow_stale_count_too(self, etc, outside):
+        table = outside.tables["orders_ro"]
+
+        def busy(state):
+            return replace(state, living_writers=frozenset({instant("10:09:00")}))
+
+        for count in (1, 2, 3):
+            table.state = replace(STATE, living_writers=frozenset())
+            table.changes = [lambda s: s, lambda s: s, busy]
+            code, out, err = etc("apply", "--yes", "--at", NOON, "--output", "json", "--select", "orders_ro")
+            result = json.loads(out)["tables"][0]
+            assert (code, result["status"], result["refusals_in_a_row"]) == (4, "stale", count)
+        assert "refused 3 times in a row" in err
+
+    def test_it_is_kept_beside_the_table(self, tmp_path):
+        (tmp_path / ".hoodie").mkdir()
+        for memory in (FileMemory(), MemoryOfTables()):
+            base = str(tmp_path)
+            assert (memory.verified(base), memory.refusals(base)) == (None, None)
+            memory.note_refusals(base, Refusals(2, "then"))
+            memory.note_verified(base, C)
+            assert (memory.verified(base), memory.refusals(base)) == (C, Refusals(2, "then"))
+            memory.note_refusals(base, None)
+            assert (memory.verified(base), memory.refusals(base)) == (C, None)
+
+    @pytest.mark.parametrize("content", ["", "[1]", '{"verified": 1, "refusals": {"count": "x"}}', "{"])
+    def test_a_file_that_means_nothing_is_forgotten(self, tmp_path, content):
+        folder = tmp_path / ".hoodie" / ".etc"
+        folder.mkdir(parents=True)
+        (folder / "memory.json").write_text(content)
+        memory = FileMemory()
+        assert (memory.verified(str(tmp_path)), memory.refusals(str(tmp_path))) == (None, None)
+        memory.note_verified(str(tmp_path), C)
+        assert memory.verified(str(tmp_path)) == C
+
+    def test_a_folder_that_is_not_ours_to_write_is_no_error(self, tmp_path):
+        FileMemory().note_verified(str(tmp_path / "gone"), C)
+        assert not (tmp_path / "gone").exists()

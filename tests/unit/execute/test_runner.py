@@ -32,8 +32,8 @@ class TestApply:
     def test_the_order_of_steps(self, table):
         outcome = apply(table)
         # Looked at before Spark starts, and under the lock before and after publishing; marked before the first beat.
-        steps = ["lease", "read", "lock", "read", "publish", "read", "mark", "run", "heartbeat", "commit", "give back"]
-        assert (table.calls, table.mark) == (steps, C)
+        steps = ["lease", "read", "lock", "read", "publish", "read", "wait", "mark", "run", "heartbeat", "commit"]
+        assert (table.calls, table.mark) == ([*steps, "give back"], C)
         assert (outcome.status, outcome.instant, outcome.completed) == ("compacted", C, "20260101120000000")
         assert (outcome.file_slices, outcome.log_files, outcome.bytes_written) == (1, 1, 5)
         assert (outcome.threshold_ms, outcome.seen_until) == (PLAN.threshold_ms, PLAN.seen.last_completed)
@@ -119,6 +119,28 @@ class TestApply:
         assert error.value.code == "ETC307"
         assert table.calls[-4:] == ["mark", "run", "heartbeat", "give back"]
         assert (table.commits, table.state.own_pending) == ({}, C)
+
+    def test_a_plan_that_a_living_stock_writer_has_begun_is_left_to_it(self, table):
+        with pytest.raises(RetryableError) as error:
+            apply(table, lease=lambda _: MemoryLease(table, alive=True))
+        assert error.value.code == "ETC404"
+        assert {"run", "withdraw"}.isdisjoint(table.calls)
+        assert table.plans.keys() == {C}
+
+    def test_the_start_of_spark_is_not_counted_as_work(self, table, monkeypatch):
+        clock = [100.0]
+        monkeypatch.setattr("etc_policy.execute.runner.time.monotonic", lambda: clock[0])
+
+        def pass_by(seconds):
+            clock[0] += seconds
+
+        engine = MemoryCompactor(table, meanwhile=lambda: pass_by(3))
+
+        def start_spark():
+            pass_by(50)
+            return engine
+
+        assert replace(table.runner(), compactor=start_spark).apply(POLICY, PLAN, "p", None).run_seconds == 3
 
     def test_a_commit_of_another_run_fences_ours_off(self, table):
         compactor = MemoryCompactor(table, meanwhile=lambda: table.put_commit(C, "20260101115900000", {}))

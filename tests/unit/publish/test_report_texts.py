@@ -74,6 +74,7 @@ RESULTS = RunResults(
             file_slices=1,
             log_files=2,
             bytes_written=34_000,
+            run_seconds=8.76543,
             watermark_predicted_ms=T + 1,
         ),
         result(
@@ -84,7 +85,14 @@ RESULTS = RunResults(
             threshold_ms=T,
             file_slices=3,
             log_files=1,
+            run_seconds=8.76543,
         ),
+        result(
+            policy="twice_ro",
+            instant="20260101110000001",
+            threshold_ms=T,
+            watermark_predicted_ms=T + 1,
+        ).model_copy(update={"resumed_instant": "20260101100000001"}),
         result(measured=None, policy="again_ro", status="already_applied", threshold_ms=T, watermark_predicted_ms=T),
         result(
             policy="idle_ro",

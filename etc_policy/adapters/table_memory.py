@@ -1,0 +1,58 @@
+"""TableMemory in one small file of the table's own folder, so that it holds on every machine that works on the table."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from etc_policy.adapters.hudi_layout import local_path
+from etc_policy.adapters.hudi_options import lock_folder
+from etc_policy.execute.ports import Refusals
+
+
+class FileMemory:
+    """Keeps `memory.json` beside the lease; a file that cannot be read or written counts as empty."""
+
+    def verified(self, base_path: str) -> str | None:
+        """The instant of the last compaction whose verification has passed; None where none is known."""
+        instant = _read(base_path).get("verified")
+        return instant if isinstance(instant, str) else None
+
+    def note_verified(self, base_path: str, instant: str) -> None:
+        """Keep that the compaction at `instant` was verified."""
+        _write(base_path, {**_read(base_path), "verified": instant})
+
+    def refusals(self, base_path: str) -> Refusals | None:
+        """The refusals in a row so far, or None."""
+        match _read(base_path).get("refusals"):
+            case {"count": int(count), "since": str(since)}:
+                return Refusals(count, since)
+        return None
+
+    def note_refusals(self, base_path: str, refusals: Refusals | None) -> None:
+        """Keep the refusals in a row; None ends the row."""
+        pairs = {"count": refusals.count, "since": refusals.since} if refusals else None
+        _write(base_path, {**_read(base_path), "refusals": pairs})
+
+
+def _path(base_path: str) -> Path:
+    return lock_folder(local_path(base_path)) / "memory.json"
+
+
+def _read(base_path: str) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        content = json.loads(_path(base_path).read_text("utf-8"))
+        return content if isinstance(content, dict) else {}
+    return {}
+
+
+def _write(base_path: str, content: dict[str, Any]) -> None:
+    path = _path(base_path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        draft.write_text(json.dumps(content), "utf-8")
+        draft.replace(path)

@@ -1,0 +1,56 @@
+"""Tables that are refused again and again because something is always pending: counted, and told with what to do."""
+
+from __future__ import annotations
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.execute.ports import Refusals, TableMemory
+from etc_policy.plan.formats import format_time
+from etc_policy.plan.stages import TablePlan
+
+#: As many refusals in a row are no accident any more.
+STARVED_AFTER = 3
+
+_REMEDIES = {
+    "pending_service": (
+        "its clustering or compaction is pending whenever etc looks: let `etc apply` run in the same job, right after "
+        "that service, or let the service run less often than etc"
+    ),
+    "writer_in_flight": (
+        "a writer is in flight whenever etc looks: run `etc apply` in the writer's job, between two batches"
+    ),
+}
+
+
+def starves(table: TablePlan) -> bool:
+    """Whether a plan was refused because of something that was only pending."""
+    return table.action == "refused" and table.reason_code in _REMEDIES
+
+
+def with_remedy(table: TablePlan, memory: TableMemory) -> TablePlan:
+    """The plan; one that is refused once more after several refusals says so, and what to do."""
+    if not starves(table):
+        return table
+    before = memory.refusals(table.base_path)
+    if before is None or before.count + 1 < STARVED_AFTER:
+        return table
+    hint = remedy(Refusals(before.count + 1, before.since), table.reason_code or "")
+    return table.model_copy(update={"hints": (hint, *table.hints)})
+
+
+def remedy(refusals: Refusals, code: str) -> str:
+    """What to do about a table that is refused again and again."""
+    return f"refused {refusals.count} times in a row, since {refusals.since}: {_REMEDIES[code]}"
+
+
+def count_refusal(policy: Policy, memory: TableMemory, now_ms: int) -> Refusals:
+    """Counts one more refusal of a policy's table; returns how many in a row that makes."""
+    before = memory.refusals(policy.table)
+    after = Refusals(before.count + 1, before.since) if before else Refusals(1, format_time(now_ms))
+    memory.note_refusals(policy.table, after)
+    return after
+
+
+def end_refusals(policy: Policy, memory: TableMemory) -> None:
+    """Ends the row of refusals of a policy's table."""
+    if memory.refusals(policy.table) is not None:
+        memory.note_refusals(policy.table, None)

@@ -1,0 +1,250 @@
+"""Kills `etc apply` at any step, runs it again and looks at the tables.
+
+The killed command is the real one, in a process group of its own, and dies by SIGKILL. When to kill is told by the table's
+files alone, so the product has no hooks for it. `random_kills.py` draws the moment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import fastavro
+
+from tests.integration.history import EPOCH_MS, Oracle, Views
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+#: The threshold of the plans, in seconds of event time, and the moment at which they are made.
+SECOND = 210
+LATENCY_SECONDS = 10
+NOW_MS = EPOCH_MS + (SECOND + LATENCY_SECONDS) * 1000
+POLICY = """  - name: {name}
+    table: {table}
+    event_time_column: {{column: ts, unit: ms}}
+    data_latency: {latency}s
+    strategy: {{type: event_time, granularity: {granularity}}}
+    verify: {{level: data}}
+"""
+#: The Java of these short runs: a quick start is worth more than fast code.
+QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
+TIMEOUT_SECONDS = 240
+ATTEMPTS = 4
+DATA_SUFFIXES = (".commit", ".deltacommit", ".replacecommit")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's folder as files; `step` is how far a compaction of ours has got."""
+
+    base: Path
+
+    @property
+    def meta(self) -> Path:
+        return self.base / ".hoodie"
+
+    def timeline(self, pattern: str) -> list[Path]:
+        return sorted((self.meta / "timeline").glob(pattern))
+
+    @property
+    def step(self) -> str:
+        plans = self.timeline("*.compaction.requested")
+        if not plans:
+            return "locked" if (self.meta / ".etc" / "lock").exists() else "nothing"
+        instant = plans[-1].name.split(".")[0]
+        if self.timeline(f"{instant}_*.commit"):
+            return "committed"
+        if list((self.meta / "metadata" / ".hoodie" / "timeline").glob(f"{instant}_*.deltacommit")):
+            return "committed to the metadata table"
+        if list(self.base.glob(f"*/*_{instant}.parquet")):
+            return "executing"
+        return "begun" if self.timeline(f"{instant}.compaction.inflight") else "published"
+
+    def commits(self) -> list[str]:
+        """Completion times of the delta commits, oldest first."""
+        return sorted(path.name.split(".")[0].split("_")[1] for path in self.timeline("*_*.deltacommit"))
+
+    def orphans(self) -> set[str]:
+        """Data files on disk that no completed commit names: what a half-done run may leave, and a view might show."""
+        named = set()
+        for path in self.timeline("*_*.*"):
+            if path.suffix in DATA_SUFFIXES:
+                with path.open("rb") as handle:
+                    stats = next(iter(fastavro.reader(handle)))["partitionToWriteStats"] or {}
+                named |= {stat["path"] for of_partition in stats.values() for stat in of_partition}
+        found = {
+            f"{path.parent.name}/{path.name}"
+            for path in self.base.glob("[!.]*/*")
+            if path.suffix != ".crc" and path.name != ".hoodie_partition_metadata"
+        }
+        return found - named
+
+
+#: The values of `Table.step` in the order of an apply.
+ORDER = ("nothing", "locked", "published", "begun", "executing", "committed to the metadata table", "committed")
+#: Where runs are killed in the tests: before and after publishing, while executing, between the two commits, before verifying.
+STEPS = ("locked", "published", "executing", "committed to the metadata table", "committed")
+#: Who is killed: the whole process group, or one process, whose partner then finds itself alone.
+VICTIMS = ("both", "python", "java")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project's folder with one policy for each of its tables."""
+
+    folder: Path
+
+    def add(self, name: str, source: Path, granularity: str = "log_file") -> Table:
+        """A copy of a table and a policy for it."""
+        table = self.folder / "tables" / name
+        shutil.copytree(source, table)
+        policies = self.folder / "policies"
+        policies.mkdir(exist_ok=True)
+        text = POLICY.format(name=name, table=table, latency=LATENCY_SECONDS, granularity=granularity)
+        (policies / f"{name}.yml").write_text(f"version: 1\npolicies:\n{text}")
+        return Table(table)
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """`etc` with these arguments, in a process group of its own; its output goes to files."""
+        command = [sys.executable, "-m", "etc_policy.cli.main", *arguments, "--project-dir", str(self.folder)]
+        command += ["--target-dir", str(self.folder / "target"), "--at", str(NOW_MS)]
+        with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                cwd=REPOSITORY,
+                env={**os.environ, **QUICK_JAVA},
+            )
+
+    def apply(self, *arguments: str) -> dict[str, dict]:
+        """Run `etc apply` to its end; each policy's result, by name."""
+        process = self.start("apply", "--yes", "--output", "json", *arguments)
+        code = process.wait(timeout=TIMEOUT_SECONDS)
+        assert code == 0, f"exit {code}: {self.stderr}"
+        tables = json.loads((self.folder / "stdout").read_text())["tables"]
+        assert len({table["policy"] for table in tables}) == len(tables), "one result per policy"
+        return {table["policy"]: table for table in tables}
+
+    @property
+    def stderr(self) -> str:
+        return (self.folder / "stderr").read_text()
+
+    def kill_when(self, reached: Callable[[], bool], name: str, victim: str = "both") -> None:
+        """Run `etc apply` on one table and kill it as soon as `reached`, or let it end; returns when all is gone."""
+        process = self.start("apply", "--yes", "--select", name)
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while process.poll() is None and not reached():
+            assert time.monotonic() < deadline, self.stderr
+            time.sleep(0.001)
+        pids = {"both": -process.pid, "python": process.pid, "java": java_of(process.pid)}
+        kill(pids[victim] or -process.pid)
+        process.wait(timeout=TIMEOUT_SECONDS)
+        wait_for_group(process.pid)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL to a process, or to the group of `-pid`; one that is gone is no error."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def java_of(pid: int) -> int | None:
+    """The Java process that a Python process has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split() if Path(f"/proc/{pid}").exists() else []
+    return next((int(child) for child in children if Path(f"/proc/{child}/comm").read_text().strip() == "java"), None)
+
+
+def wait_for_group(pid: int) -> None:
+    """Returns when no process of the group is left."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.005)
+    raise AssertionError("a process outlives its killed partner")
+
+
+def kill_at(project: Project, name: str, source: Path, step: str, victim: str = "both") -> Table:
+    """A table whose `etc apply` was killed at this step; a run that had moved on when it died is tried afresh."""
+    for _ in range(ATTEMPTS):
+        table = project.add(name, source)
+        project.kill_when(lambda table=table: table.step == step, name, victim)
+        if table.step == step:
+            return table
+        passed, message = table.step, project.stderr
+        shutil.rmtree(table.base)
+    raise AssertionError(f"no run could be stopped at `{step}`, the last had reached `{passed}`\n{message}")
+
+
+def read_views(spark, table: Table, numbers: range) -> dict[str, dict[int, str]]:
+    """Views of a table in one pass of Spark: RT with and without the metadata table, RO, and of each numbered commit the
+    time travel to it and its increment.
+    """
+    from functools import reduce
+
+    from pyspark.sql import functions as F
+
+    commits = table.commits()
+    options: dict[str, Mapping[str, str]] = {
+        "rt": {},
+        "rt without the metadata table": {"hoodie.metadata.enable": "false"},
+        "ro": {"hoodie.query.as.ro.table": "true"},
+    }
+    for number in numbers:
+        completed = commits[number]
+        options[f"as of {number}"] = {"as.of.instant": completed}
+        options[f"incremental {number}"] = {
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.read.begin.instanttime": commits[number - 1] if number else "000",
+            "hoodie.datasource.read.end.instanttime": completed,
+        }
+    frames = [
+        spark.read.format("hudi").options(**of_view).load(str(table.base)).select(F.lit(name).alias("view"), "id", "v")
+        for name, of_view in options.items()
+    ]
+    found: dict[str, dict[int, str]] = {name: {} for name in options}
+    for row in reduce(lambda left, right: left.unionAll(right), frames).collect():
+        assert row.id not in found[row.view], f"{row.view}: key {row.id} stands twice"
+        found[row.view][row.id] = row.v
+    return found
+
+
+def check_views(spark, table: Table, oracle: Oracle, numbers: range | None = None) -> None:
+    """Every view is what the oracle says, for Spark and for hudi-rs; `numbers` are the commits looked at, else all."""
+    numbers = numbers or range(len(table.commits()))
+    found, rust = read_views(spark, table, numbers), Views(None, table.base)
+    ro = found.pop("ro")
+    expected = {"rt": oracle.rt(), "rt without the metadata table": oracle.rt()}
+    for number in numbers:
+        expected |= {f"as of {number}": oracle.as_of(number), f"incremental {number}": oracle.incremental(number)}
+    assert found == expected
+    assert rust.rust() == oracle.rt()
+    assert rust.rust(read_optimized=True) == ro
+    promised = oracle.rt_up_to(SECOND)
+    assert {key: ro.get(key) for key in promised} == promised
+
+
+def check_files(table: Table) -> None:
+    """One plan, one commit of it, and no file that a view could show unnamed.
+
+    Markers of a completed instant may stay behind when it was killed right after its commit: archiving removes them.
+    """
+    plans, done = table.timeline("*.compaction.requested"), table.timeline("*_*.commit")
+    assert len(plans) == len(done) == 1, [path.name for path in (*plans, *done)]
+    assert done[0].name.startswith(f"{plans[0].name.split('.')[0]}_")
+    assert table.orphans() == set()
+    left = {path.name for path in (table.meta / ".temp").glob("*")}
+    assert left <= {plans[0].name.split(".")[0]}, left

@@ -1,0 +1,45 @@
+"""Six kills of `etc apply`, one at each step, and then one run that mends all; `random_kills.py` plays any number."""
+
+import json
+
+import pytest
+
+from etc_policy.adapters.spark_session import start_spark
+from tests.integration.history import HISTORY, Oracle
+from tests.integration.kills import STEPS, Project, check_files, check_views, kill_at
+from tests.integration.session import stop_spark
+
+pytestmark = pytest.mark.spark
+#: C lies between these commits of the history; `test_cut.py` and `random_kills.py` look at all of them.
+STRADDLING = range(4, 6)
+
+
+@pytest.fixture
+def killed(no_spark, written_table, tmp_path):
+    """Tables by the step at which their apply was killed; the last lost its Python process only, while it executed."""
+    project = Project(tmp_path)
+    tables = {step: kill_at(project, step.replace(" ", "_"), written_table, step) for step in reversed(STEPS)}
+    tables["python alone"] = kill_at(project, "python_alone", written_table, "executing", victim="python")
+    return project, tables
+
+
+def test_one_run_mends_all(killed, tmp_path):
+    project, tables = killed
+    published = {step: table.timeline("*.compaction.requested") for step, table in tables.items()}
+    results = project.apply()
+    expected = dict.fromkeys(tables, "resumed") | {"locked": "compacted", "committed": "nothing_due"}
+    found = {step: results[step.replace(" ", "_")] for step in tables}
+    assert {step: result["status"] for step, result in found.items()} == expected
+    for step, result in found.items():
+        verification = result["verification"]
+        assert (verification["level"], verification["status"]) == ("data", "pass"), json.dumps(verification)
+        assert published[step] in ([], tables[step].timeline("*.compaction.requested"))
+        assert result["status"] == "nothing_due" or result["bytes_read"] > 0
+    spark, oracle = start_spark({"spark.sql.shuffle.partitions": "2"}, tmp_path / "spark.log"), Oracle.of(HISTORY)
+    try:
+        for table in tables.values():
+            check_files(table)
+            check_views(spark, table, oracle, STRADDLING)
+    finally:
+        stop_spark(spark)
+    assert {result["verification"]["level"] for result in project.apply().values()} == {"metadata"}
