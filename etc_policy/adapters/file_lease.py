@@ -12,7 +12,8 @@ from types import TracebackType
 
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
 from etc_policy.adapters.hudi_options import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES, lock_folder
-from etc_policy.adapters.hudi_table import WRITER_HEARTBEAT_TOLERANCE_SECONDS, read_properties
+from etc_policy.adapters.hudi_properties import read_properties
+from etc_policy.adapters.hudi_table import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.errors import EngineError, RetryableError
 
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.

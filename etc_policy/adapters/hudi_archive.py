@@ -93,18 +93,33 @@ class Archive:
 
     def _rows(self, columns: Sequence[str], condition: tuple[str, str, Any] | None = None) -> Iterator[dict[str, Any]]:
         for name in self._files():
-            yield from _read_parquet(self._folder / name, columns, condition)
+            path = self._folder / name
+            try:
+                rows = _read_parquet(path, columns, condition)
+            except FileNotFoundError as error:
+                if name in self._files():
+                    raise _corrupt(path, error) from error
+                raise
+            yield from rows
 
     def _files(self) -> list[str]:
-        version = self._folder / "_version_"
-        if not version.is_file():
+        version = self._version()
+        if version is None:
             return []
-        manifest = self._folder / f"manifest_{version.read_text('utf-8', errors='replace').strip()}"
-        content = manifest.read_bytes()
+        manifest = self._folder / f"manifest_{version}"
         try:
-            return [entry["fileName"] for entry in json.loads(content)["files"]]
+            return [str(entry["fileName"]) for entry in json.loads(manifest.read_bytes())["files"]]
+        except FileNotFoundError as error:
+            if self._version() == version:
+                raise _corrupt(manifest, error) from error
+            raise
         except (ValueError, KeyError, TypeError) as error:
             raise _corrupt(manifest, error) from error
+
+    def _version(self) -> str | None:
+        """The version of the manifest in use; None where nothing has been archived."""
+        path = self._folder / "_version_"
+        return path.read_text("utf-8", errors="replace").strip() if path.is_file() else None
 
 
 def _write(row: Mapping[str, Any], place: str) -> ArchivedWrite:

@@ -10,7 +10,8 @@ from typing import Any, get_args
 from etc_policy.adapters.hudi_archive import Archive, ArchivedWrite
 from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
-from etc_policy.adapters.hudi_table import attempt, column_type_of, read_properties, tracked
+from etc_policy.adapters.hudi_properties import read_properties
+from etc_policy.adapters.hudi_table import attempt, column_type_of, tracked
 from etc_policy.adapters.hudi_timeline import Timeline, read_timeline, replaced_groups, table_zone, write_stats
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange, WriteAction

@@ -13,8 +13,8 @@ from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_name
 from etc_policy.adapters.hudi_layout import local_path, parse_data_file, timeline_folder
 from etc_policy.adapters.hudi_options import lock_folder
 from etc_policy.adapters.hudi_plan_file import encode_plan
+from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.hudi_slices import list_partitions
-from etc_policy.adapters.hudi_table import read_properties
 from etc_policy.adapters.hudi_timeline import read_timeline
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job

@@ -24,6 +24,7 @@ def commit_facts(
             key = (requested, partition, stat.get("fileId") or "")
             deletes = bool(stat.get("numDeletes")) or opaque
             value = stat.get("minEventTime") if trusted and not deletes else None
+            value = value if type(value) is int else None
             before, had_deletes = facts.get(key, (value, False))
             lowest = None if before is None or value is None else min(before, value)
             facts[key] = (lowest, had_deletes or deletes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
 from etc_policy.adapters.hudi_plan_file import decode_operations
-from etc_policy.adapters.hudi_table import read_properties
+from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.hudi_timeline import Timeline, read_timeline, write_stats
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import CommitSummary, Job

@@ -12,6 +12,7 @@ from etc_policy.adapters.hudi_archive import Archive
 from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of, slice_facts
 from etc_policy.adapters.hudi_history import Commit, build_history
 from etc_policy.adapters.hudi_layout import InstantFile, local_path, parse_properties, timeline_folder
+from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.hudi_slices import build_slices, list_files
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
@@ -92,28 +93,11 @@ def attempt(base: Path, read: Callable[[], Result]) -> Result:
             continue
         except OSError as error:
             raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            message = f"the metadata of the table at `{base}` is not in a form that this version of etc knows"
+            cause = f"{type(error).__name__}: {error}"
+            raise TableError("ETC216", message, hint="see the stack with --debug", cause=cause) from error
     raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
-
-
-def read_properties(base: Path) -> dict[str, str]:
-    """The properties of a merge-on-read table that we can handle; raises TableError for any other."""
-    path = base / ".hoodie" / "hoodie.properties"
-    if not base.is_dir():
-        raise TableError(
-            "ETC201", f"there is no table at `{base}`: the folder does not exist", hint="check `table` in the policy"
-        )
-    if not path.is_file():
-        raise TableError("ETC202", f"`{base}` is not a Hudi table: it has no .hoodie/hoodie.properties")
-    properties = parse_properties(path.read_text("utf-8", errors="replace"))
-    kind = properties.get("hoodie.table.type", "COPY_ON_WRITE")
-    if kind != "MERGE_ON_READ":
-        hint = "its read-optimized and snapshot views are the same: there is nothing to compact"
-        raise TableError("ETC203", f"`{base}` is a {kind.lower().replace('_', '-')} table", hint=hint)
-    if properties.get("hoodie.bootstrap.base.path"):
-        raise TableError("ETC204", f"`{base}` is a bootstrap table, which is not supported")
-    if not properties.get("hoodie.table.version", "").isdigit():
-        raise TableError("ETC205", f"hoodie.properties of `{base}` names no table version")
-    return properties
 
 
 @dataclass(frozen=True, slots=True)

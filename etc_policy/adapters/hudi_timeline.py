@@ -23,6 +23,9 @@ from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.table_state import Instant, InstantState
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
+_WRITES = ("commit", "deltacommit", "replacecommit", "rollback")
+_NEVER_EMPTY = frozenset(("completed", action) for action in _WRITES)
+_CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,18 @@ class Timeline:
         return {end.requested: end.completed or end.requested for end in ends if end.state == "completed"}
 
     def metadata(self, file: InstantFile) -> dict[str, Any]:
-        """The content of a timeline file: Avro, or JSON on layout 1; empty files hold nothing.
+        """The content of a timeline file: Avro, or JSON on layout 1; an empty file of an unfinished write holds nothing.
 
         Raises:
-            TableError: the file cannot be parsed.
+            TableError: the file cannot be parsed, or is empty though what it tells decides what readers see.
             FileNotFoundError: it was archived since the listing.
 
         """
-        content = (self.folder / file.name).read_bytes()
-        return decode_metadata(content, str(self.folder / file.name))
+        path = self.folder / file.name
+        content = path.read_bytes()
+        if not content and (file.state, file.action) in _NEVER_EMPTY:
+            raise TableError("ETC208", f"timeline file `{path}` is empty", hint=_CORRUPT_HINT)
+        return decode_metadata(content, str(path))
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
         """The compaction plan of an instant, pending or completed; None where there is none."""
@@ -116,8 +122,8 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
         is_avro = content[:4] == b"Obj\x01"
         record = next(iter(fastavro.reader(BytesIO(content)))) if is_avro else json.loads(content)
     except Exception as error:  # corrupt bytes make fastavro raise almost anything
-        hint = "the file is cut short or corrupt; Hudi itself could not read it either"
-        raise TableError("ETC208", f"cannot read timeline file `{place}`", hint=hint, cause=str(error)) from error
+        message = f"cannot read timeline file `{place}`"
+        raise TableError("ETC208", message, hint=_CORRUPT_HINT, cause=str(error)) from error
     if not isinstance(record, dict):
         raise TableError("ETC208", f"timeline file `{place}` holds no record")
     return record

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi_layout import local_path
-from etc_policy.adapters.hudi_table import read_properties
+from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.log_event_times import LogTimes, TimesWanted, read_times
 from etc_policy.adapters.log_parquet import can_read_parquet
 from etc_policy.compile.manifest import Policy, digest

@@ -2,6 +2,7 @@ import importlib.util
 
 import pytest
 
+from etc_policy.adapters.hudi_archive import Archive
 from etc_policy.adapters.hudi_plan_file import encode_plan
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import THRESHOLD
@@ -124,3 +125,43 @@ class TestLastCompaction:
     def test_a_delta_commit_with_such_metadata_is_no_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=OURS)
         assert read(table).last_compaction is None
+
+
+class TestWhatTheArchiveNamesIsGone:
+    @pytest.fixture
+    def parquet(self, table):
+        path = table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 20)))
+        table.data(at("09:00:00"), log("f1"))
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        return path
+
+    @pytest.mark.parametrize("name", ["manifest_1", None])
+    def test_for_good_it_is_an_error_that_names_it(self, table, parquet, name):
+        path = parquet.parent / name if name else parquet
+        path.unlink()
+        with pytest.raises(TableError, match=path.name) as error:
+            read(table)
+        assert (error.value.code, error.value.exit_code) == ("ETC208", 3)
+
+    def test_a_version_that_is_cut_short_names_no_manifest(self, table, parquet):
+        (parquet.parent / "_version_").write_text("")
+        with pytest.raises(TableError, match="manifest_"):
+            read(table)
+
+    @pytest.mark.parametrize("name", ["manifest_1", None])
+    def test_because_a_newer_one_took_its_place_it_is_read_again(self, table, parquet, name, monkeypatch):
+        """The archive rewrites its files: first the new ones, then `_version_`, and then the old ones go."""
+        old, renewed = parquet.parent / name if name else parquet, []
+        real = Archive._version
+
+        def version(archive):
+            found = real(archive)
+            if not renewed:
+                renewed.append(found)
+                rows = archived(at("08:00:00"), at("08:00:01")), archived(at("09:00:00"), at("09:00:01"), log("f1", 20))
+                table.archive(*rows, manifest=2)
+                old.unlink()
+            return found
+
+        monkeypatch.setattr(Archive, "_version", version)
+        assert [e for _, _, e, _ in slices(table)["f1"][1]] == [20, 40]
