@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from etc_policy.api.planning import require_same_table
+from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
@@ -36,6 +36,29 @@ class Applier:
     plan: Plan | None = None
     results: list[TableResult] = field(default_factory=list)
     errors: list[EtcError] = field(default_factory=list)
+
+    def run(
+        self, policies: Iterable[Policy], saved: Plan | None = None, confirm: Callable[[Plan], bool] = lambda _: True
+    ) -> Plan:
+        """Finish what is pending, then carry out the saved plan, or a new one if `confirm` says yes to it.
+
+        Raises:
+            PolicyError: the suite of a policy cannot be read; nothing was touched.
+
+        """
+        self.git_sha = self.environment.git_sha()
+        chosen = list(policies)
+        require_suites(self.environment, chosen)
+        ready = [policy for policy in self.locate(chosen) if self.finish_pending(policy)]
+        self.plan = saved or plan_tables(self.environment, ready, self.now_ms, read_stats=True)
+        if saved is None and not confirm(self.plan):
+            return self.plan
+        by_name = {policy.name: policy for policy in ready}
+        for table in self.plan.tables:
+            if table.policy in by_name:
+                self.apply(by_name[table.policy], table, self.plan.plan_id)
+        self.errors.extend(refusal_errors(self.plan, ready))
+        return self.plan
 
     def locate(self, policies: Iterable[Policy]) -> list[Policy]:
         """The policies with their tables as base paths, less those whose table the catalog does not know."""
@@ -79,6 +102,20 @@ class Applier:
 
     def _result(self, policy: Policy) -> TableResult | None:
         return next((result for result in self.results if result.policy == policy.name), None)
+
+    def verdict_errors(self) -> list[EtcError]:
+        """The verifications that did not pass, as errors."""
+        found: list[EtcError] = []
+        for result in self.results:
+            verdict = result.verification
+            if verdict is not None and verdict.status in _EXIT_CODES:
+                told = "; ".join(
+                    f"{e.expectation}: {e.message or e.status}" for e in verdict.expectations if e.status != "pass"
+                )
+                error = EtcError("ETC412", f"verification of `{result.policy}`: {verdict.status} ({told})")
+                error.exit_code = _EXIT_CODES[verdict.status]
+                found.append(error)
+        return found
 
     def _add(self, policy: Policy, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
         """Book what was done, then verify: an error of the verification never makes a done compaction undone."""

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import click
 
-from etc_policy.api.applying import Applier, require_suites
-from etc_policy.api.planning import load_plan, match_policies, plan_tables, raise_all, refusal_errors, worst
+from etc_policy.api.applying import Applier
+from etc_policy.api.planning import load_plan, match_policies, raise_all, worst
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import ask, say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.recording import record_apply
 from etc_policy.cli.spark_confs import conf_option
-from etc_policy.compile.manifest import Policy
+from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.selection import Selection
 from etc_policy.errors import UsageError
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.formats import count_of
+from etc_policy.plan.formats import fold
 from etc_policy.plan.stages import Plan
+from etc_policy.plan.summary import summarize_changes
 from etc_policy.publish.checks import checks_of_results
 from etc_policy.publish.report import render_results
 from etc_policy.publish.results import RunResults
@@ -59,14 +61,17 @@ def command(
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
-    plan and asks. What an earlier run left half done is finished first. It may be killed at any moment and run again.
+    plan and asks. Where nobody can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier
+    run left half done is finished first. It may be killed at any moment and run again.
     """
     manifest = load_manifest(project_dir)
     environment = open_environment(project_dir, target_dir, confs)
     applier = Applier(environment, clock_ms() if at_ms is None else at_ms)
     try:
-        selected = select_policies(manifest, select)
-        plan_id = _apply(applier, plan_file, manifest.policies, selected, yes=yes, quiet=output == "json" and yes)
+        policies, saved = _chosen(manifest, select_policies(manifest, select), plan_file)
+        if saved is None and not yes:
+            _require_an_answer(output)
+        plan_id = applier.run(policies, saved, partial(_confirmed, yes=yes, output=output)).plan_id
     finally:
         environment.close()
     results = RunResults(plan_id=plan_id, tables=tuple(applier.results))
@@ -82,47 +87,33 @@ def command(
     return worst(applier.exit_codes())
 
 
-def _apply(
-    applier: Applier,
-    plan_file: Path | None,
-    known: tuple[Policy, ...],
-    policies: tuple[Policy, ...],
-    *,
-    yes: bool,
-    quiet: bool,
-) -> str | None:
-    """Finish what is pending, then carry out the saved plan or a new one; returns the plan's id.
+def _chosen(
+    manifest: Manifest, selected: tuple[Policy, ...], plan_file: Path | None
+) -> tuple[tuple[Policy, ...], Plan | None]:
+    """The policies to work on and, where there is one, the saved plan: then those of its tables that are selected."""
+    if plan_file is None:
+        return selected, None
+    saved = load_plan(plan_file)
+    wanted = {policy.name for policy in selected}
+    return tuple(p for p in match_policies(saved, manifest.policies, plan_file).values() if p.name in wanted), saved
 
-    `known` are the project's policies, `policies` those that were selected.
-    """
-    environment = applier.environment
-    saved = load_plan(plan_file) if plan_file else None
-    if saved is not None and plan_file is not None:
-        wanted = {policy.name for policy in policies}
-        policies = tuple(p for p in match_policies(saved, known, plan_file).values() if p.name in wanted)
-    elif not yes and not sys.stdin.isatty():
-        hint = "add `--yes`, or save a plan with `etc plan --out FILE` and apply that file"
+
+def _require_an_answer(output: str) -> None:
+    """Return if somebody can be asked: on a terminal, and not where a program reads the output."""
+    hint = "add `--yes`, or save a plan with `etc plan --out FILE` and apply that file"
+    if output == "json":
+        raise UsageError("ETC604", "`--output json` does not ask before it compacts", hint=hint)
+    if not sys.stdin.isatty():
         raise UsageError("ETC604", "cannot ask: standard input is not a terminal", hint=hint)
-    applier.git_sha = environment.git_sha()
-    require_suites(environment, policies)
-    ready = [policy for policy in applier.locate(policies) if applier.finish_pending(policy)]
-    plan = saved or plan_tables(environment, ready, applier.now_ms, read_stats=True)
-    applier.plan = plan
-    if saved is None and not _confirmed(plan, yes=yes, quiet=quiet):
-        return plan.plan_id
-    by_name = {policy.name: policy for policy in ready}
-    for table in plan.tables:
-        if table.policy in by_name:
-            applier.apply(by_name[table.policy], table, plan.plan_id)
-    applier.errors.extend(refusal_errors(plan, ready))
-    return plan.plan_id
 
 
-def _confirmed(plan: Plan, *, yes: bool, quiet: bool) -> bool:
+def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
     """Show the plan and ask; nothing is asked where nothing would change."""
-    if not quiet:
-        say(explain_plan(plan) + "\n", err=True)
+    if output != "json":
+        say(explain_plan(plan, width=text_width()) + "\n", err=True)
     if yes or not plan.has_changes:
         return True
-    due = sum(table.action == "compact" for table in plan.tables)
-    return click.confirm(f"Compact {count_of(due, 'table')}?", err=True)
+    if ask(f"{fold(summarize_changes(plan), text_width())}\nGo on?"):
+        return True
+    click.echo("Nothing was changed.", err=True)
+    return False

@@ -23,3 +23,12 @@ def text_width() -> int:
     if not sys.stdout.isatty():
         return TEXT_WIDTH
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, TEXT_WIDTH))
+
+
+def ask(question: str) -> bool:
+    """Ask on stderr, so that stdout stays data; only `y` and `yes` are a yes, and an end of input is an interruption."""
+    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer:
+        raise click.Abort
+    return answer.strip().lower() in ("y", "yes")

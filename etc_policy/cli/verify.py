@@ -8,8 +8,8 @@ from typing import get_args
 
 import click
 
-from etc_policy.api.applying import verify
-from etc_policy.api.planning import place, raise_all, worst
+from etc_policy.api.planning import raise_all, worst
+from etc_policy.api.verifying import verify_tables
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
@@ -18,15 +18,14 @@ from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import record_verify
 from etc_policy.cli.spark_confs import conf_option
-from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.compile.selection import Selection
-from etc_policy.errors import EtcError, ExitCode
+from etc_policy.errors import ExitCode
 from etc_policy.plan.formats import iso_time
 from etc_policy.publish.checks import checks_of_verifications
 from etc_policy.publish.report import render_verifications
-from etc_policy.publish.results import TableVerification, VerificationReport
-from etc_policy.verify.prover import claim_of
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.publish.results import VerificationReport
+from etc_policy.wiring import clock_ms
 
 _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
 
@@ -63,18 +62,11 @@ def command(
     policies = select_policies(load_manifest(project_dir), select)
     environment = open_environment(project_dir, target_dir, confs)
     now_ms = clock_ms() if at_ms is None else at_ms
-    verified: list[TableVerification] = []
-    errors: list[EtcError] = []
     try:
-        for policy in policies:
-            try:
-                verified.append(_verify(environment, policy, now_ms, level or policy.verify.level))
-            except EtcError as error:
-                error.where = error.where or place(policy.source, policy.name)
-                errors.append(error)
+        verified, errors = verify_tables(environment, policies, now_ms, level)
     finally:
         environment.close()
-    report = VerificationReport(observed_at=iso_time(now_ms), tables=tuple(verified))
+    report = VerificationReport(observed_at=iso_time(now_ms), tables=verified)
     record_verify(target_dir, environment, report)
     if output == "json":
         click.echo(report.model_dump_json(indent=2))
@@ -84,9 +76,3 @@ def command(
     codes = [_EXIT_CODES[v.verification.status] for v in verified if v.verification.status in _EXIT_CODES]
     raise_all(errors, codes)
     return worst(codes)
-
-
-def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:
-    state = environment.read_state(policy, read_stats=True)
-    verification = verify(environment, policy, state, claim_of(policy, state, now_ms), now_ms, level)
-    return TableVerification(policy=policy.name, base_path=state.base_path, verification=verification)

@@ -1,5 +1,6 @@
 """`etc apply` over tables in memory: what is touched, in which order, and what is told of it."""
 
+import io
 import json
 from dataclasses import replace
 
@@ -358,3 +359,50 @@ class TestStarvation:
     def test_a_folder_that_is_not_ours_to_write_is_no_error(self, tmp_path):
         FileMemory().note_verified(str(tmp_path / "gone"), C)
         assert not (tmp_path / "gone").exists()
+
+
+class TestAsking:
+    @pytest.fixture
+    def terminal(self, monkeypatch):
+        """Answers what is typed on a terminal."""
+
+        def put(text):
+            typed = io.StringIO(text)
+            typed.isatty = lambda: True
+            monkeypatch.setattr("sys.stdin", typed)
+
+        return put
+
+    @pytest.mark.parametrize("answer", ["y\n", "YES\n"])
+    def test_yes(self, etc, outside, terminal, answer):
+        terminal(answer)
+        code, out, err = etc("apply", "--at", NOON)
+        assert (code, touched(outside)) == (0, {"orders_ro", "payments_ro"})
+        question = err[err.index("Compact ") :]
+        assert " of 2 tables: reads " in question
+        assert question.rstrip().endswith("Go on? [y/N]:")
+        assert "[y/N]" not in out
+
+    @pytest.mark.parametrize("answer", ["\n", "n\n", "yep\n"])
+    def test_anything_else_changes_nothing(self, etc, outside, terminal, answer):
+        terminal(answer)
+        code, _, err = etc("apply", "--at", NOON)
+        assert (code, touched(outside)) == (0, set())
+        assert err.endswith("Nothing was changed.\n")
+
+    def test_the_end_of_input_is_an_interruption(self, etc, outside, terminal):
+        terminal("")
+        assert (etc("apply", "--at", NOON)[0], touched(outside)) == (130, set())
+
+    def test_nobody_is_there(self, etc, outside, monkeypatch):
+        monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+        code, _, err = etc("apply", "--at", NOON)
+        assert (code, touched(outside)) == (64, set())
+        assert "error[ETC604]: cannot ask" in err
+
+    def test_json_does_not_ask_even_on_a_terminal(self, etc, outside, terminal):
+        terminal("y\n")
+        code, out, err = etc("apply", "--at", NOON, "--output", "json")
+        assert (code, out, touched(outside)) == (64, "", set())
+        assert "error[ETC604]: `--output json` does not ask" in err
+        assert "add `--yes`" in err

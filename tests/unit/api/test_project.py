@@ -1,0 +1,144 @@
+"""`Project` does what the commands do: over table folders for what needs no engine, over tables in memory for the rest."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import etc_policy
+from etc_policy import Project, writer_options
+from etc_policy.errors import PolicyError, RetryableError, SeveralErrors, UsageError
+from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.plan.table_state import Instant
+from tests.fakes import MemoryTable
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.cli.test_apply import Outside
+from tests.unit.plan.plan_cases import instant
+from tests.unit.plan.states import PLAN, STATE, C
+
+MS = 1_711_846_800_123
+POLICY = """version: 1
+policies:
+  - {name: orders_ro, table: lake/orders, event_time_column: ts, data_latency: 1h, tags: [a], verify: {level: metadata}}
+  - {name: parked, table: lake/parked, event_time_column: ts, data_latency: 1h, enabled: false}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("00:00:00"), at("00:00:01"), base("f"))
+    table.commit(at("00:02:00"), at("00:02:01"), log("f", min_event=MS))
+    return tmp_path
+
+
+def test_policies_and_their_faults(folder):
+    project = Project(folder)
+    assert project.parse() == ()
+    assert [policy.name for policy in project.compile().policies] == ["orders_ro", "parked"]
+    assert [policy.name for policy in project.policies("tag:a")] == ["orders_ro"]
+    assert project.policies(exclude=["orders_ro"]) == ()
+    with pytest.raises(UsageError, match="no policy `order_ro`"):
+        project.policies("order_ro")
+    (folder / "policies" / "a.yml").write_text(POLICY.replace("1h", "1 hour"))
+    assert {str(issue.code) for issue in project.parse()} == {"ETC116"}
+    with pytest.raises(PolicyError):
+        project.compile()
+
+
+def test_writer_options(folder):
+    options = writer_options("orders_ro", folder)
+    assert options["hoodie.payload.event.time.field"] == "ts"
+    assert options == Project(folder).writer_options("orders_ro")
+    assert Project(folder).flink_options("orders_ro")["compaction.async.enabled"] == "false"
+
+
+def test_reading_verbs(folder):
+    with Project(folder) as project:
+        plan = project.plan(at=datetime(2024, 4, 1))  # noqa: DTZ001 - no zone is UTC
+        assert (plan.has_changes, plan.tables[0].watermark_before_ms) == (True, MS - 1)
+        assert project.plan(at=datetime(2024, 3, 31, 1, tzinfo=UTC)).tables[0].action == "nothing_due"
+        (table,) = project.freshness().tables
+        assert table.complete_until_ms == MS - 1
+        (table,) = project.verify(at=MS + 3_600_000).tables
+        assert table.verification.status == "pass"
+        (table,) = project.wait("orders_ro", until=MS - 1, timeout=timedelta(0)).tables
+        assert table.policy == "orders_ro"
+        with pytest.raises(RetryableError):
+            project.wait("orders_ro", until=MS, timeout=timedelta(0))
+
+
+@pytest.fixture
+def memory(folder):
+    """A project whose table lies in memory."""
+    table = MemoryTable(replace(STATE, base_path=str(folder / "lake" / "orders")))
+    project = Project(folder)
+    project.__dict__["environment"] = Outside(folder, orders_ro=table)
+    return project, table
+
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def test_apply(memory):
+    project, table = memory
+    results = project.apply(at=NOON)
+    assert [(r.status, r.verification.status) for r in results.tables] == [("compacted", "pass")]
+    assert C in table.commits
+
+
+def test_apply_of_a_plan(memory):
+    project, table = memory
+    plan = project.plan(at=NOON)
+    table.state = replace(table.state, properties_fingerprint="other")
+    with pytest.raises(SeveralErrors, match=r"hoodie\.properties changed"):
+        project.apply(plan, at=NOON)
+    assert [table.status for table in project.apply(plan, at=NOON, check=False).tables] == ["stale"]
+
+
+def test_apply_tells_a_refusal_and_a_failed_verdict(memory):
+    project, table = memory
+    refused = replace(STATE, instants=(*STATE.instants, Instant(instant("11:59:00"), "clustering", "requested")))
+    table.state, whole = refused, table.state
+    with pytest.raises(SeveralErrors, match="cannot be compacted now"):
+        project.apply(at=NOON)
+
+    def undone(state):  # the log files are back: what the run did is not there when it is verified
+        return replace(whole, last_compaction=state.last_compaction) if C in table.commits else state
+
+    table.state = whole
+    table.changes = [undone] * 20
+    with pytest.raises(SeveralErrors, match="verification of `orders_ro`: fail") as error:
+        project.apply(at=NOON)
+    assert error.value.exit_code == 1
+
+
+def test_undo(memory):
+    project, table = memory
+    table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
+    project.environment.undo = lambda policy, path: project.environment._runner(policy).undo(policy, path)
+    assert project.undo() == {"orders_ro": C}
+    assert project.undo() == {}
+
+
+def test_only_what_is_public_is_there():
+    assert dir(etc_policy) == ["Project", "__version__", "writer_options"]
+    with pytest.raises(AttributeError, match="has no attribute 'Projekt'"):
+        etc_policy.Projekt  # noqa: B018
+
+
+def test_importing_it_loads_no_engine(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, etc_policy\n"
+        "assert 'pydantic' not in sys.modules\n"
+        "from etc_policy import Project\n"
+        "Project('.')\n"
+        "print('LOADED', [n for n in ('pyspark', 'great_expectations', 'pyarrow', 'click', 'rich') if n in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "LOADED []\n"
