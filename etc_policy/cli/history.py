@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.options import (
+    USAGE_CODE,
     debug_option,
     examples,
     output_option,
@@ -20,6 +21,7 @@ from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import load_runs
 from etc_policy.cli.spark_confs import conf_option
+from etc_policy.errors import UsageError
 from etc_policy.publish.history import policy_history
 from etc_policy.publish.history_text import render_history
 
@@ -49,7 +51,10 @@ def command(name: str, limit: int, project_dir: Path, target_dir: Path, confs: M
     read the table, without Spark: the git commit, the policy's fingerprint, the plan, the instant and what it wrote.
     The checks of a run come from target/runs/ where the run was made here. A compaction by somebody else is shown too.
     """
-    (policy,) = select_policies(load_manifest(project_dir), (name,))
+    policies = select_policies(load_manifest(project_dir), (name,))
+    if len(policies) != 1:
+        raise UsageError(USAGE_CODE, f"`{name[:60]}` means {len(policies)} policies, and a history is that of one")
+    policy = policies[0]
     environment = open_environment(project_dir, target_dir, confs)
     try:
         history = environment.read_commit_log(policy, compactions_only=True)

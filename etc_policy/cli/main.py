@@ -36,6 +36,7 @@ COMMANDS = {
     "metrics": ("etc_policy.cli.metrics:command", "Figures for Prometheus, with rules and a dashboard"),
     "history": ("etc_policy.cli.history:command", "What was done to a table: commit, policy, plan, instant, checks"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
+    "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }

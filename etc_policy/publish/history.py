@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
 from etc_policy.compile.manifest import Frozen, Policy
+from etc_policy.compile.policy_values import changed_values
 from etc_policy.execute.ports import TableStatus
 from etc_policy.plan.commit_log import Commit, CommitLog
 from etc_policy.plan.commit_metadata import (
     FINGERPRINT,
+    GIT_DIRTY,
     GIT_SHA,
     GRANULARITY,
     PLAN_ID,
     POLICY,
+    POLICY_VALUES,
     SEEN_UNTIL,
     THRESHOLD,
+    VERSION,
     compaction_record,
 )
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.publish.results import TableResult
 from etc_policy.publish.run_files import RunFile, RunKind
 from etc_policy.verify.ports import Verification
 
 HISTORY_SCHEMA_VERSION = 1
 
-_TOLD = frozenset({THRESHOLD, POLICY, FINGERPRINT, PLAN_ID, SEEN_UNTIL, GRANULARITY, GIT_SHA})
+_TOLD = frozenset(
+    {THRESHOLD, POLICY, FINGERPRINT, PLAN_ID, SEEN_UNTIL, GRANULARITY, GIT_SHA, GIT_DIRTY, POLICY_VALUES, VERSION}
+)
 
 
 class Check(Frozen):
@@ -43,8 +50,8 @@ class Check(Frozen):
 class Compaction(Frozen):
     """A completed compaction as its commit tells it; what begins with `etc.` in it is ours, `ours` is false without.
 
-    `policy_changed` says that the policy's fingerprint is another than at our compaction before. `checks` come from run
-    files, newest last: a machine without them has none.
+    `policy_changed` says that the policy's fingerprint is another than at our compaction before, `policy_changes` which
+    keys changed, where both commits tell. `checks` come from run files, newest last: a machine without them has none.
     """
 
     instant: str
@@ -53,7 +60,10 @@ class Compaction(Frozen):
     policy: str | None = None
     policy_fingerprint: str | None = None
     policy_changed: bool = False
+    policy_changes: tuple[str, ...] = ()
     git_sha: str | None = None
+    git_dirty: bool = False
+    etc_version: str | None = None
     plan_id: str | None = None
     threshold_ms: int | None = None
     granularity: str | None = None
@@ -122,25 +132,36 @@ def planned_tables(policy: Policy, runs: Sequence[RunFile]) -> dict[str, TablePl
 
 
 def _compactions(history: CommitLog) -> Iterator[Compaction]:
-    zone, before = ZoneInfo(history.timezone), None
+    zone = ZoneInfo(history.timezone)
+    before: tuple[str | None, Mapping[str, str]] = (None, {})
     for commit in history.commits:
         if commit.is_compaction:
-            found = _compaction(commit, iso_time(instant_to_ms(commit.completed, zone)), before)
-            before = found.policy_fingerprint or before
-            yield found
+            record = compaction_record(commit.requested, commit.completed, commit.extra)
+            completed_at = iso_time(instant_to_ms(commit.completed, zone))
+            yield _compaction(commit, record, completed_at, before)
+            if record is not None:
+                before = commit.extra.get(FINGERPRINT), record.policy_values
 
 
-def _compaction(commit: Commit, completed_at: str, before: str | None) -> Compaction:
-    record = compaction_record(commit.requested, commit.completed, commit.extra)
-    fingerprint = commit.extra.get(FINGERPRINT)
+def _compaction(
+    commit: Commit,
+    record: CompactionRecord | None,
+    completed_at: str,
+    before: tuple[str | None, Mapping[str, str]],
+) -> Compaction:
+    fingerprint, (fingerprint_before, values_before) = commit.extra.get(FINGERPRINT), before
+    values = record.policy_values if record else {}
     return Compaction(
         instant=commit.requested,
         completed_at=completed_at,
         ours=record is not None,
         policy=commit.extra.get(POLICY),
         policy_fingerprint=fingerprint,
-        policy_changed=before is not None and fingerprint is not None and fingerprint != before,
+        policy_changed=None not in (fingerprint, fingerprint_before) and fingerprint != fingerprint_before,
+        policy_changes=changed_values(values_before, values) if values_before and values else (),
         git_sha=commit.extra.get(GIT_SHA),
+        git_dirty=commit.extra.get(GIT_DIRTY) == "true",
+        etc_version=commit.extra.get(VERSION),
         plan_id=commit.extra.get(PLAN_ID),
         threshold_ms=record.threshold_ms if record else None,
         granularity=commit.extra.get(GRANULARITY),

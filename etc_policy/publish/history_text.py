@@ -78,9 +78,12 @@ def _compaction(entry: Compaction) -> Iterator[str]:
     archived = " (archived)" if entry.archived else ""
     yield f"  {entry.instant}  compacted, completed {entry.completed_at}{archived}"
     yield _labelled("threshold T", format_time(entry.threshold_ms))
-    yield _labelled("git commit", short_sha(entry.git_sha))
+    dirty = "  with files changed since" if entry.git_dirty else ""
+    yield _labelled("git commit", f"{short_sha(entry.git_sha)}{dirty}")
     changed = "  changed since the run before" if entry.policy_changed else ""
     yield _labelled("policy", f"{entry.policy_fingerprint or '-'}{changed}")
+    for change in entry.policy_changes:
+        yield _labelled("", change)
     yield _labelled("plan", entry.plan_id or "-")
     yield _labelled("merged", _merged(entry))
     if not entry.checks:

@@ -14,7 +14,9 @@ from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.declare.project_schema import ProjectFile
 from etc_policy.declare.schema import PolicyFile
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, Plan
+from etc_policy.publish.history import HISTORY_SCHEMA_VERSION, PolicyHistory
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, FreshnessReport, RunResults, VerificationReport
+from etc_policy.publish.run_files import RUN_FILE_SCHEMA_VERSION, RunFile
 
 #: A value that Jinja makes: allowed wherever a number or one of some words is.
 _TEMPLATE = {"type": "string", "pattern": r"\{[{%]", "description": "A Jinja template"}
@@ -37,6 +39,8 @@ DOCUMENTS: Mapping[str, Document] = {
     "plan": Document(Plan, PLAN_SCHEMA_VERSION, "etc", "target/plan.json of `etc plan`"),
     "run_results": Document(RunResults, RESULTS_SCHEMA_VERSION, "etc", "target/run_results.json of `etc apply`"),
     "freshness": Document(FreshnessReport, RESULTS_SCHEMA_VERSION, "etc", "target/freshness.json of `etc freshness`"),
+    "run": Document(RunFile, RUN_FILE_SCHEMA_VERSION, "etc", "target/runs/*.json of `etc apply` and `etc verify`"),
+    "history": Document(PolicyHistory, HISTORY_SCHEMA_VERSION, "etc", "`etc history NAME --output json`"),
     "verification": Document(VerificationReport, RESULTS_SCHEMA_VERSION, "etc", "`etc verify --output json`"),
 }
 

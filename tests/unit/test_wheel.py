@@ -15,7 +15,8 @@ def test_wheel_outside_the_checkout(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)
-    assert (installed / "etc_policy/templates/demo/flights.yml").is_file()
+    for shipped in ("demo/flights.yml", "site/base.html", "site/assets/uplot/LICENSE"):
+        assert (installed / "etc_policy/templates" / shipped).is_file()
 
     def etc(*arguments):
         script = tmp_path / "run.py"

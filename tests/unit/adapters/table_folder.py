@@ -26,6 +26,7 @@ _STAT = {
         {"name": "numDeletes", "type": ["null", "long"]},
         {"name": "fileSizeInBytes", "type": ["null", "long"]},
         {"name": "minEventTime", "type": ["null", "long"]},
+        {"name": "numWrites", "type": ["null", "long"], "default": None},
         {"name": "prevCommit", "type": ["null", _STRING], "default": None},
         {"name": "totalLogFilesCompacted", "type": ["null", "long"], "default": None},
         {"name": "totalLogSizeCompacted", "type": ["null", "long"], "default": None},
@@ -84,6 +85,7 @@ class Written:
     on_disk: bool = True
     merged: int = 0
     previous: str | None = None
+    rows: int | None = None
 
     def name(self, instant: str) -> str:
         if self.log:
@@ -95,6 +97,7 @@ class Written:
             "fileId": self.file_id,
             "prevCommit": self.base_instant or self.previous,
             "totalLogFilesCompacted": self.merged,
+            "numWrites": self.rows,
             "totalLogSizeCompacted": self.merged * 10,
             "path": f"{self.partition}/{self.name(instant)}".lstrip("/"),
             "numDeletes": self.deletes,

@@ -1,6 +1,7 @@
 """One record per run, joined from the table's commits and from run files."""
 
 import json
+from dataclasses import replace
 
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
@@ -84,6 +85,22 @@ def test_the_table_alone_tells_commit_policy_plan_and_instant():
     assert [c.policy_changed for c in found] == [False, True, False]
     assert (found[0].completed_at, found[0].log_files, found[0].bytes_written) == ("2026-01-01T10:05:00.000Z", 3, 1_000)
     assert found[0].extra == {"etc.cause": "schedule"}
+
+
+def test_what_changed_in_the_policy_is_told_key_by_key():
+    first, second = (
+        replace(c, extra={**c.extra, "etc.policy_values": v})
+        for c, v in zip(
+            (HISTORY.commits[0], HISTORY.commits[2]), ('{"data_latency": "1h"}', '{"data_latency": "2h"}'), strict=True
+        )
+    )
+    second = replace(second, extra={**second.extra, "etc.git_dirty": "true"})
+    found = policy_history(POLICY, replace(HISTORY, commits=(first, second)), ())
+    assert [c.policy_changes for c in found.compactions] == [(), ("data_latency: 1h -> 2h",)]
+    assert [c.git_dirty for c in found.compactions] == [False, True]
+    text = render_history(found, 5)
+    assert "policy        f2  changed since the run before\n                  data_latency: 1h -> 2h\n" in text
+    assert "0123456789ab  with files changed since" in text
 
 
 def test_run_files_add_the_checks_of_their_instant():

@@ -1,0 +1,138 @@
+"""`etc docs`: what is written where, from which sources, and what serves it. No browser needed."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from html.parser import HTMLParser
+from urllib.error import URLError
+
+import pytest
+
+from etc_policy.cli.main import main
+from etc_policy.publish.site_views import slug
+from tests.site.made_up import MARKUP, NOW
+
+
+class Tags(HTMLParser):
+    """Every start tag of a page with its attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def html(folder):
+    return {str(path.relative_to(folder)): path.read_text("utf-8") for path in sorted(folder.rglob("*.html"))}
+
+
+def test_a_page_for_each_policy_and_each_run(site, views):
+    pages = html(site)
+    names = {"orders_ro", "payments_ro", "clicks_ro", "returns_ro"}
+    assert {f"tables/{name}.html" for name in names} == {name for name in pages if name.startswith("tables/")}
+    runs = {run.href for table in views[1].tables for run in table.runs}
+    assert runs == {name for name in pages if name.startswith("runs/")}
+    assert sum("payments_ro" in run for run in runs) == 5
+
+
+@pytest.mark.parametrize("which", ["site", "marked_up_site"])
+def test_markup_is_text_on_every_page(which, request):
+    for name, text in html(request.getfixturevalue(which)).items():
+        assert MARKUP not in text, name
+        tags = Tags(text).found
+        assert all("onclick" not in attributes for _, attributes in tags), name
+        scripts = [attributes for tag, attributes in tags if tag == "script"]
+        assert all(one.get("type") == "application/json" or "assets/" in one.get("src", "") for one in scripts), name
+
+
+def test_nothing_points_outside(site):
+    for name, text in html(site).items():
+        for _, attributes in Tags(text).found:
+            for key in ("href", "src", "action"):
+                assert not (attributes.get(key) or "").startswith(("http:", "https:", "//", "/")), name
+
+
+def test_a_policy_name_that_is_no_file_name():
+    assert slug("orders_ro") == "orders_ro"
+    odd = [slug(name) for name in ("../../etc/passwd", "a/b", "a-b", "<b>", "é", "x" * 300)]
+    assert len(set(odd)) == len(odd)
+    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") for name in odd)
+    assert all(0 < len(name) <= 70 for name in odd)
+
+
+def test_the_same_site_from_the_same_sources(site, project, tmp_path):
+    assert main(["docs", "generate", "--project-dir", str(project), "--at", NOW, "--out", str(tmp_path)]) == 0
+    assert html(tmp_path) == html(site)
+
+
+def test_a_fresh_machine_has_all_but_the_checks(site, project, tmp_path):
+    """The tables tell runs, thresholds, bytes and late data; only run files know the checks and what came to nothing."""
+    clone = tmp_path / project.name
+    shutil.copytree(project, clone, ignore=shutil.ignore_patterns("target"))
+    assert main(["docs", "generate", "--project-dir", str(clone), "--at", NOW]) == 0
+    here, there = html(site), html(clone / "target" / "site")
+    compactions = {name for name in here if name.startswith("runs/") and "T" not in name.rsplit("/")[-1]}
+    assert compactions == {name for name in there if name.startswith("runs/")}
+    assert all("None are kept where this site was written" in there[name] for name in compactions)
+
+    def charts(pages):
+        """The figures of a table's charts, whatever the folder."""
+        return [part.split("</script>")[0] for part in pages["tables/orders_ro.html"].split('class="series">')[1:]]
+
+    assert charts(here) == charts(there)
+    assert len(charts(here)) == 2
+
+
+def test_only_what_is_selected(project, tmp_path):
+    arguments = ["--select", "orders_ro", "--runs", "2", "--out", str(tmp_path / "a" / "b")]
+    assert main(["docs", "generate", "--project-dir", str(project), "--at", NOW, *arguments]) == 0
+    pages = html(tmp_path / "a" / "b")
+    assert sorted(name.split("/")[0] for name in pages) == ["index.html", "runs", "runs", "tables"]
+    assert "older: <code>etc history orders_ro</code>" in pages["tables/orders_ro.html"]
+
+
+def test_serve_needs_a_site(project, tmp_path, capsys):
+    assert main(["docs", "serve", "--project-dir", str(project), "--out", str(tmp_path)]) == 64
+    assert "run `etc docs generate` first" in capsys.readouterr().err
+
+
+def test_serve_a_port_that_is_taken(project, site, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["docs", "serve", "--project-dir", str(project), "--port", port]) == 64
+    assert f"cannot listen on port {port}" in capsys.readouterr().err
+
+
+def test_serve_on_this_machine_alone(project, site, tmp_path):
+    script = tmp_path / "serve.py"
+    script.write_text("import sys\nfrom etc_policy.cli.main import main\nsys.exit(main())\n")
+    command = [sys.executable, "-u", str(script), "docs", "serve", "--project-dir", str(project), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
+        try:
+            address = server.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(f"{address}tables/orders_ro.html", timeout=10) as answer:
+                assert answer.read().decode() == (site / "tables" / "orders_ro.html").read_text("utf-8")
+            with pytest.raises(URLError):
+                urllib.request.urlopen(f"{address}../../policies/lake.yml", timeout=10)
+            listening = subprocess.run(
+                ["cat", f"/proc/{server.pid}/net/tcp"], capture_output=True, text=True, check=True
+            )
+            port = f"{int(address.rstrip('/').rsplit(':', 1)[1]):04X}"
+            assert [line.split()[1] for line in listening.stdout.splitlines() if f":{port} 00000000" in line] == [
+                f"0100007F:{port}"
+            ]
+        finally:
+            server.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            code = server.wait(timeout=20)
+    assert time.monotonic() - began < 20
+    assert code == 130

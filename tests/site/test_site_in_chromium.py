@@ -1,0 +1,181 @@
+"""The site as a browser shows it from a folder: nothing from outside, no complaint, links that lead somewhere, charts."""
+
+import json
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+CONTRAST = """() => {
+  const channel = (v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const parts = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const ground = (node) => {
+    for (; node; node = node.parentElement) {
+      const [r, g, b, alpha = 1] = parts(getComputedStyle(node).backgroundColor);
+      if (alpha === 1) return [r, g, b];
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const node of document.body.querySelectorAll("*")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    if (!own || ["SCRIPT", "NOSCRIPT"].includes(node.tagName)) continue;
+    const pair = [light(parts(getComputedStyle(node).color)), light(ground(node))].sort((a, b) => b - a);
+    const ratio = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (ratio < 4.5) poor.push([node.className || node.tagName, node.textContent.trim().slice(0, 30), ratio.toFixed(2)]);
+  }
+  return poor;
+}"""
+
+#: Pixels of a canvas that have the colour of a CSS variable, give or take what smoothing does to it.
+PIXELS = """([selector, name]) => {
+  const canvas = document.querySelector(selector + " canvas");
+  const probe = document.body.appendChild(document.createElement("i"));
+  probe.style.color = `var(--${name})`;
+  const wanted = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+  const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  let found = 0;
+  for (let at = 0; at < data.length; at += 4)
+    if (data[at + 3] > 200 && wanted.every((value, part) => Math.abs(data[at + part] - value) < 6)) found += 1;
+  return found;
+}"""
+
+
+TARGETS = "[...document.querySelectorAll('a[href], link[rel=stylesheet], script[src]')].map(e => e.href || e.src)"
+
+
+def pages_of(folder):
+    return sorted(folder.rglob("*.html"))
+
+
+@pytest.mark.parametrize("which", ["site", "marked_up_site"])
+def test_every_page_opens_alone_and_leads_on(which, request, page):
+    folder = request.getfixturevalue(which)
+    targets = set()
+    for path in pages_of(folder):
+        page.goto(path.as_uri())
+        assert page.title() not in ("", "taken")
+        assert page.evaluate("document.querySelectorAll('[onclick], main b[onclick]').length") == 0
+        assert page.evaluate("document.querySelectorAll('script:not([src]):not([type])').length") == 0
+        targets |= set(
+            page.evaluate(
+                "[...document.querySelectorAll('a[href], link[rel=stylesheet], script[src]')].map(e => e.href || e.src)"
+            )
+        )
+    assert page.complaints == []
+    assert {url for url in page.requests if not url.startswith((folder.as_uri(), "data:,"))} == set()
+    missing = [url for url in targets if not (folder / unquote(urlsplit(url).path)).is_file()]
+    assert missing == []
+    assert len(pages_of(folder)) > 15
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_page_is_wider_than_the_screen(site, page, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    for path in pages_of(site):
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path.name
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out_from_its_ground(site, page, scheme):
+    page.emulate_media(color_scheme=scheme)
+    for path in (site / "index.html", *sorted(site.glob("tables/*")), *sorted(site.glob("runs/*/*"))[-3:]):
+        page.goto(path.as_uri())
+        assert page.evaluate(CONTRAST) == [], path.name
+
+
+def series(page, chart):
+    return json.loads(page.locator(f"[data-chart={chart}] .series").text_content())
+
+
+def test_the_completeness_chart_shows_every_compaction_and_all_late_data(site, page):
+    page.goto((site / "tables" / "orders_ro.html").as_uri())
+    data = series(page, "completeness")
+    marks = [mark for mark in data["marks"] if mark]
+    assert {"run", "late"} <= set(marks)
+    assert page.locator("[data-chart=completeness] .plot").get_attribute("data-marks") == str(len(marks))
+    for colour, fewest in (("plot", 500), ("good", 100), ("second", 50), ("bad", 20)):
+        assert page.evaluate(PIXELS, ["[data-chart=completeness]", colour]) > fewest, colour
+
+
+def test_the_chart_of_bytes_has_a_bar_for_each_compaction(site, page):
+    page.goto((site / "tables" / "orders_ro.html").as_uri())
+    runs = len(series(page, "bytes")["x"])
+    assert runs > 5
+    assert page.locator("[data-chart=bytes] .plot").get_attribute("data-marks") == str(runs)
+    assert page.evaluate(PIXELS, ["[data-chart=bytes]", "plot"]) > 1000
+    rows = page.locator("#runs ~ .scroll tbody tr").count()
+    assert rows >= runs
+
+
+def test_charts_follow_the_colours_of_the_system(site, page):
+    page.emulate_media(color_scheme="dark")
+    page.goto((site / "tables" / "orders_ro.html").as_uri())
+    dark = page.evaluate(PIXELS, ["[data-chart=bytes]", "plot"])
+    page.emulate_media(color_scheme="light")
+    page.wait_for_timeout(50)
+    assert dark > 1000
+    assert page.evaluate(PIXELS, ["[data-chart=bytes]", "plot"]) > 1000
+
+
+def test_charts_by_keyboard(site, page):
+    page.goto((site / "tables" / "orders_ro.html").as_uri())
+    plot, readout = page.locator("[data-chart=completeness] .plot"), page.locator("[data-chart=completeness] .readout")
+    plot.focus()
+    page.keyboard.press("End")
+    last = readout.text_content()
+    assert last.startswith("2024-03-04 12:00:00: RO complete until 2024-03-04 ")
+    page.keyboard.press("ArrowLeft")
+    assert readout.text_content() not in ("", last)
+    page.keyboard.press("Home")
+    assert readout.text_content().startswith("2024-03-03 12:00:40")
+
+
+def test_lag_and_event_time(site, page):
+    page.goto((site / "tables" / "orders_ro.html").as_uri())
+    chosen = page.locator(".switch [aria-pressed=true]")
+    assert chosen.text_content() == "Lag behind now"
+    page.get_by_role("button", name="Complete until").click()
+    assert chosen.text_content() == "Complete until"
+    assert page.evaluate(PIXELS, ["[data-chart=completeness]", "plot"]) > 300
+    assert page.complaints == []
+
+
+def test_the_keyboard_reaches_everything(site, page):
+    page.goto((site / "index.html").as_uri())
+    wanted = page.evaluate("document.querySelectorAll('a[href], button:not([hidden]), [tabindex=\"0\"]').length")
+    seen = []
+    for _ in range(wanted):
+        page.keyboard.press("Tab")
+        seen.append(page.evaluate("document.activeElement.outerHTML"))
+    assert seen[0].startswith('<a class="skip"')
+    assert len(seen) == wanted
+    assert "<body" not in seen[-1]
+
+
+def test_headings_tables_and_charts_have_names(site, page):
+    for path in pages_of(site):
+        page.goto(path.as_uri())
+        assert page.locator("h1").count() == 1
+        assert page.evaluate("document.documentElement.lang") == "en"
+        assert page.evaluate("[...document.querySelectorAll('th')].every(th => th.scope)")
+        assert page.evaluate("[...document.querySelectorAll('[role=img], [role=region]')].every(e => e.ariaLabel)")
+
+
+def test_a_failed_check_is_found_from_the_first_page(site, page):
+    page.goto((site / "index.html").as_uri())
+    page.get_by_role("link", name="checks of payments_ro").click()
+    failed = page.locator(".checks > li.bad").first
+    assert failed.locator(".name").text_content() == "RO to contain RT up to"
+    assert "3 missing, 1 different" in failed.locator(".message").text_content()
+    assert failed.locator("details[open] tbody tr").count() == 3
+    assert page.locator("h3 .chip").first.text_content() == "Failed"
+
+
+def test_what_could_not_be_read_is_said(site, page):
+    page.goto((site / "index.html").as_uri())
+    assert "written by a newer version of etc (schema 99" in page.locator(".notice").text_content()
+    page.get_by_role("link", name="returns_ro", exact=True).click()
+    assert page.locator("h1 .chip").text_content() == "Unknown"
+    assert "there is no table at" in page.locator(".notice").text_content()
