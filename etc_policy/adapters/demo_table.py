@@ -50,11 +50,10 @@ WRITER_OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ViewCounts:
-    """Rows of one view (`RO` or `RT`) by status: all of them, and those with event time at or below the threshold."""
+    """Rows of one view (`RO` or `RT`) by status."""
 
     view: str
     all_rows: dict[str, int]
-    up_to_threshold: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +99,8 @@ def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescrip
     columns = list(_COLUMNS)
     due = rt.where(rt.event_time_ms <= threshold_ms).select(columns)
     missing = due.subtract(ro.select(columns)).count()
-    return ViewDescription(threshold_ms, _counts("RO", ro, threshold_ms), _counts("RT", rt, threshold_ms), missing)
+    return ViewDescription(threshold_ms, _counts("RO", ro), _counts("RT", rt), missing)
 
 
-def _counts(view: str, frame: Any, threshold_ms: int) -> ViewCounts:  # noqa: ANN401 - a DataFrame
-    due = (frame.event_time_ms <= threshold_ms).alias("due")
-    all_rows: dict[str, int] = {}
-    up_to_threshold: dict[str, int] = {}
-    for row in frame.groupBy("status", due).count().collect():
-        all_rows[row["status"]] = all_rows.get(row["status"], 0) + row["count"]
-        if row["due"]:
-            up_to_threshold[row["status"]] = row["count"]
-    return ViewCounts(view, all_rows, up_to_threshold)
+def _counts(view: str, frame: Any) -> ViewCounts:  # noqa: ANN401 - a DataFrame
+    return ViewCounts(view, {row["status"]: row["count"] for row in frame.groupBy("status").count().collect()})

@@ -138,8 +138,6 @@ def _state(commits: _Commits) -> TableState:
         table_name=properties.get("hoodie.table.name", base.name),
         table_version=int(properties["hoodie.table.version"]),
         timezone=table_zone(properties),
-        record_key_fields=_names(properties.get("hoodie.table.recordkey.fields")),
-        partition_fields=_names(properties.get("hoodie.table.partition.fields")),
         metadata_partitions=_names(properties.get("hoodie.table.metadata.partitions")),
         properties_fingerprint=fingerprint(properties),
         event_time_type=column_type,
@@ -169,7 +167,7 @@ def _history(commits: _Commits, *, archived: bool) -> TableHistory:
 
 def tracked(event_time: EventTime, column_type: str | None) -> bool:
     """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1)."""
-    if event_time.format is not None or event_time.unit == "us":
+    if not event_time.trust_commit_metadata or event_time.format is not None or event_time.unit == "us":
         return False
     return column_type != "string" or event_time.unit is not None
 

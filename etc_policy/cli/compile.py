@@ -37,7 +37,7 @@ def command(project_dir: Path, target_dir: Path, select: Selection, output: str,
     """Write the manifest and the writers' options.
 
     The manifest (target/manifest.json) is every policy with its defaults filled in. For each table the options that its
-    writers need go to target/writers/, one file for each kind of writer.
+    writers need go to target/writers/, one file for each kind of writer; those of policies that are gone are removed.
     """
     manifest = load_manifest(project_dir)
     policies = select_policies(manifest, select)
@@ -48,12 +48,22 @@ def command(project_dir: Path, target_dir: Path, select: Selection, output: str,
     for policy in policies:
         for kind in FORMS.values():
             write_text(target_dir / "writers" / f"{policy.name}{kind.suffix}", kind.render(policy))
+    _remove_stale(target_dir / "writers", {policy.name for policy in manifest.policies})
     if form is not None:
         click.echo("\n".join(FORMS[form].render(policy) for policy in policies), nl=False)
     elif output == "json":
         click.echo(text, nl=False)
     else:
         say("\n".join(_summary(manifest_path, target_dir / "writers", len(manifest.policies), policies)))
+
+
+def _remove_stale(folder: Path, names: set[str]) -> None:
+    """Remove the writers' options of policies that the project no longer has; other files in the folder stay."""
+    suffixes = tuple(kind.suffix for kind in FORMS.values())
+    for path in folder.iterdir() if folder.is_dir() else ():
+        name, dot, rest = path.name.partition(".")
+        if dot + rest in suffixes and name not in names:
+            path.unlink()
 
 
 def _summary(manifest: Path, writers: Path, total: int, policies: tuple[Policy, ...]) -> Iterator[str]:

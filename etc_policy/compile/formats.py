@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _QUOTED = re.compile(r"'[^']*'")
+#: A year that may be of any length, and a fraction in the same run of digits: Spark takes too many digits for the year.
+_RUN_INTO_FRACTION = re.compile(r"yyy[a-zA-Z]*S")
 _LETTERS = frozenset("GyMLdDEQqahkKHmsSVzOXxZ")
 _WRONG = {"Y": "y", "u": "y", "e": "E", "w": None, "W": None, "n": "S", "N": "S", "A": "S"}
 
@@ -22,4 +24,9 @@ def format_fault(pattern: str) -> str | None:
             )
     if "y" not in letters:
         return f"`{pattern[:60]}` has no year (`yyyy`), so it is no point in time"
+    if _RUN_INTO_FRACTION.search(pattern):
+        return (
+            f"Spark reads nothing with `{pattern[:60]}`: the fraction of a second (`S`) must be parted from the date, "
+            "as in `yyyyMMddHHmmss.SSS`"
+        )
     return None

@@ -27,11 +27,15 @@ class Frozen(BaseModel):
 
 
 class EventTime(Frozen):
-    """The column that carries event time; `unit` for integers, `format` (Spark pattern) for strings."""
+    """The column that carries event time; `unit` for integers, `format` (Spark pattern) for strings.
+
+    `trust_commit_metadata` is false where the writer books event times that are not to be believed.
+    """
 
     column: str
     unit: EventTimeUnit | None = None
     format: str | None = None
+    trust_commit_metadata: bool = True
 
 
 class Freshness(Frozen):

@@ -32,6 +32,15 @@ RESERVED = {
     "hoodie.clean.failed.writes.policy": _SAFETY,
     "hoodie.rollback.": _SAFETY,
 }
+#: Options that planning itself reads, with Hudi's defaults.
+WHOLE_NUMBER_OPTIONS = {
+    "hoodie.keep.min.commits": 20,
+    "hoodie.keep.max.commits": 30,
+    "hoodie.time.generator.max_expected_clock_skew_ms": 200,
+}
+#: Archiving leaves the first, and starts above the second.
+ARCHIVE_LIMITS = ("hoodie.keep.min.commits", "hoodie.keep.max.commits")
+
 _LOCK_PREFIX = "hoodie.write.lock."
 _HINTS = {
     "hoodie.logfile.max.size": "write `log_file_max_size`",

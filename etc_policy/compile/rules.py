@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from etc_policy.compile.formats import format_fault
 from etc_policy.compile.locations import location_fault, location_identity, resolve_location
-from etc_policy.compile.reserved_options import lock_option_fault, option_fault
+from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS, lock_option_fault, option_fault
 from etc_policy.declare.codes import Code
 from etc_policy.declare.project import DeclaredPolicy
 from etc_policy.declare.suggestions import did_you_mean
@@ -117,6 +118,26 @@ def hudi_options_are_free(project: Project) -> Iterator[Issue]:
                 yield Issue(fault[0], f"the option `{key[:80]}` {fault[1]}", where, fault[2])
 
 
+def planned_options_are_numbers(project: Project) -> Iterator[Issue]:
+    """The Hudi options that planning reads are whole numbers, and archiving keeps fewer commits than it begins at."""
+    for policy in project.policies:
+        options, numbers = policy.declaration.hudi_options, dict[str, int]()
+        for key in filter(options.__contains__, WHOLE_NUMBER_OPTIONS):
+            value = options[key]
+            if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,15}", str(value).strip()):
+                message = f"the option `{key}` must be a whole number, not `{str(value).lower()[:60]}`"
+                hint = f"planning reads it; Hudi's default is {WHOLE_NUMBER_OPTIONS[key]}"
+                yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", key), hint)
+            else:
+                numbers[key] = int(value)
+        fewest, most = (numbers.get(key, WHOLE_NUMBER_OPTIONS[key]) for key in ARCHIVE_LIMITS)
+        given = next((key for key in ARCHIVE_LIMITS if key in numbers), None)
+        if given is not None and fewest >= most:
+            message = f"`{ARCHIVE_LIMITS[0]}` ({fewest}) must be less than `{ARCHIVE_LIMITS[1]}` ({most})"
+            hint = "Hudi refuses to write with them; give both, as the table's writers do"
+            yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", given), hint)
+
+
 def lock_options_are_locks(project: Project) -> Iterator[Issue]:
     """`writer.lock` holds lock options only."""
     for policy in project.policies:
@@ -156,6 +177,7 @@ RULES: tuple[Rule, ...] = (
     freshness_is_ordered,
     event_time_is_readable,
     hudi_options_are_free,
+    planned_options_are_numbers,
     lock_options_are_locks,
     suites_exist,
     writers_leave_compaction,

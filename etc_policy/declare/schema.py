@@ -57,6 +57,12 @@ class EventTimeColumn(Declared):
     format: Text | None = Field(
         None, description="Spark pattern of a text column, for example `yyyy-MM-dd HH:mm:ss`.", examples=["yyyy-MM-dd"]
     )
+    trust_commit_metadata: bool = Field(
+        True,
+        description="`false` reads event times from the log files themselves, not from what the writer booked in its "
+        "commits: for columns with values that Hudi's tracking drops, such as 0 or times before 2001-09-09.",
+        examples=[False],
+    )
 
 
 class Strategy(Declared):

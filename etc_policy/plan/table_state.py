@@ -87,8 +87,6 @@ class TableState:
     table_name: str
     table_version: int
     timezone: str
-    record_key_fields: tuple[str, ...]
-    partition_fields: tuple[str, ...]
     metadata_partitions: tuple[str, ...]
     properties_fingerprint: str
     event_time_type: str | None

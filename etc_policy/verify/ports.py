@@ -10,7 +10,7 @@ from pydantic import Field
 from etc_policy.compile.manifest import Frozen, Policy, VerifyLevel
 
 CheckStatus = Literal["pass", "warn", "fail", "error"]
-VerificationStatus = Literal["pass", "warn", "fail", "error", "skipped"]
+VerificationStatus = Literal["pass", "warn", "fail", "error"]
 
 
 class ExpectationResult(Frozen):
@@ -48,8 +48,6 @@ class DataCheck:
     now_ms: int
     complete_until_ms: int | None
     pinned_instant: str
-    record_key_fields: tuple[str, ...]
-    partition_fields: tuple[str, ...]
     late_commits: frozenset[str]
     seen_until: str
     open_file_ids: frozenset[str]

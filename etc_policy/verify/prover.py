@@ -87,8 +87,6 @@ def verify_table(
         now_ms=now_ms,
         complete_until_ms=complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms),
         pinned_instant=state.last_completed,
-        record_key_fields=state.record_key_fields,
-        partition_fields=state.partition_fields,
         late_commits=frozenset(
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
         ),

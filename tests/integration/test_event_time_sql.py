@@ -50,6 +50,10 @@ def read(spark, spark_type, values, **event_time):
          [DAY_MS, DAY_MS + 3_600_000, None, None, None]),
         ("string", {"format": "dd.MM.yyyy HH:mm:ss"}, ["31.03.2024 01:00:00", "2024-03-31"], [MS - 123, None]),
         ("string", {"format": "yyyy-MM-dd HH:mm:ssXXX"}, ["2024-03-31 03:00:00+02:00"], [MS - 123]),
+        ("string", {"format": "yyyyMMddHHmmss.SSS"}, ["20240331010000.123"], [MS]),
+        ("string", {"format": "yyyyMMdd'T'HHmmssSSS"}, ["20240331T010000123"], [MS]),
+        ("string", {"format": "yyyy-MM-dd HH:mm:ssSSS"}, ["2024-03-31 01:00:00123"], [MS]),
+        ("string", {"format": "yyyyMMddHHmmssSSS"}, ["20240331010000123"], [None]),  # why `compile` refuses it
         ("string", {"format": "'Z'yyyy-MM-dd"}, ["Z2024-03-31"], [DAY_MS]),
     ],
 )  # fmt: skip

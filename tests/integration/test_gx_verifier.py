@@ -41,8 +41,6 @@ def check(table, **changes):
         "now_ms": T + 60_000,
         "complete_until_ms": T,
         "pinned_instant": table.last_completed,
-        "record_key_fields": ("id",),
-        "partition_fields": ("p",),
         "seen_until": table.last_completed,
         "late_commits": frozenset(),
         "open_file_ids": frozenset(),

@@ -240,8 +240,6 @@ class History:
             table_name="table",
             table_version=self.table_version,
             timezone=self.zone,
-            record_key_fields=("key",),
-            partition_fields=("partition",),
             metadata_partitions=("files",),
             properties_fingerprint="same",
             event_time_type="long",

@@ -26,7 +26,7 @@ def test_what_the_properties_and_the_timeline_say(table):
     state = read(table)
 
     assert (state.base_path, state.table_name, state.table_version) == (str(table.base), "orders", 9)
-    assert (state.timezone, state.record_key_fields, state.partition_fields) == ("UTC", ("id",), ("p",))
+    assert state.timezone == "UTC"
     assert state.event_time_type == "long"
     assert state.earliest_commit_to_retain == at("10:00:00")
     assert [(i.requested, i.action, i.state, i.completed) for i in state.instants] == [
@@ -182,6 +182,13 @@ class TestChangesWhileRead:
 def test_the_type_of_the_event_time_column(table, kind, name):
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=schema_with(kind))
     assert read(table).event_time_type == name
+
+
+def test_event_times_of_commits_that_are_not_to_be_trusted(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 5))
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), 5, False)]
+    distrusted = EventTime(column="ts", unit="ms", trust_commit_metadata=False)
+    assert slices(table, distrusted)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
 
 
 class TestLivingWriters:

@@ -32,6 +32,7 @@ def test_keys_and_values_are_those_of_a_policy_file():
     assert policy_values(POLICY) == {
         "data_latency": "1h30m",
         "event_time_column.column": "ts",
+        "event_time_column.trust_commit_metadata": "true",
         "event_time_column.unit": "ms",
         "freshness.target": "2h500ms",
         "log_file_max_size": "16 MiB",

@@ -19,7 +19,7 @@ policies:
   - name: long
     description: All keys.
     table: s3a://bucket/long
-    event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm"}
+    event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false}
     data_latency: PT1H
     log_file_max_size: 128 MiB
     strategy: {type: event_time, granularity: file_slice}
@@ -49,7 +49,7 @@ def test_defaults_are_filled_in(read):
     assert policy.model_dump(exclude={"table", "fingerprint"}) == {
         "name": "short",
         "description": "",
-        "event_time": {"column": "ts", "unit": None, "format": None},
+        "event_time": {"column": "ts", "unit": None, "format": None, "trust_commit_metadata": True},
         "data_latency_ms": 1_800_000,
         "log_file_max_bytes": None,
         "strategy": "event_time",
@@ -71,7 +71,12 @@ def test_every_key_reaches_the_manifest(read):
         "name": "long",
         "description": "All keys.",
         "table": "s3a://bucket/long",
-        "event_time": {"column": "placed_at", "unit": None, "format": "yyyy-MM-dd'T'HH:mm"},
+        "event_time": {
+            "column": "placed_at",
+            "unit": None,
+            "format": "yyyy-MM-dd'T'HH:mm",
+            "trust_commit_metadata": False,
+        },
         "data_latency_ms": 3_600_000,
         "log_file_max_bytes": 134_217_728,
         "strategy": "event_time",

@@ -77,8 +77,6 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         table_name="t",
         table_version=table.get("version", 9),
         timezone=table.get("timezone", "UTC"),
-        record_key_fields=("id",),
-        partition_fields=("p",),
         metadata_partitions=("files",),
         properties_fingerprint="properties",
         event_time_type="long",

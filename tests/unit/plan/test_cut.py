@@ -2,6 +2,8 @@
 
 import pytest
 
+from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS
+from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.cut import Cut, Raised, after_archive, archive_limits, archive_passed, at_a_free_time, find_cut
 from etc_policy.plan.table_state import Instant
 from tests.unit.plan.plan_cases import instant
@@ -56,6 +58,11 @@ def test_archiving_by_declared_limits(commits, raised_to):
     told = [write(f"10:0{minute}:00", f"10:0{minute}:05") for minute in range(commits)]
     raised = after_archive(cut_of(*told, keep_commits=(2, 10)), instant("10:00:00"))
     assert raised.instant == instant(raised_to)
+
+
+def test_the_defaults_are_those_that_policies_are_checked_against():
+    assert tuple(WHOLE_NUMBER_OPTIONS[key] for key in ARCHIVE_LIMITS) == archive_limits({})
+    assert WHOLE_NUMBER_OPTIONS["hoodie.time.generator.max_expected_clock_skew_ms"] == MAX_CLOCK_SKEW_MS
 
 
 def test_what_archiving_has_passed():

@@ -161,7 +161,6 @@ class TestVerdict:
         assert request.seen_until == SEEN
         assert request.open_file_ids == {"f1"}
         assert request.complete_until_ms == T
-        assert (request.record_key_fields, request.partition_fields) == (("id",), ("p",))
 
     @pytest.mark.parametrize(
         ("statuses", "status"),

@@ -71,9 +71,7 @@ def test_the_parameters_of_a_check():
         data_latency_ms=5,
         freshness=Freshness(target_ms=9),
     )
-    check = DataCheck(
-        policy, "/t", (), 1, 2, None, "20240101000000000", (), (), frozenset(), "20240101000000000", frozenset()
-    )
+    check = DataCheck(policy, "/t", (), 1, 2, None, "20240101000000000", frozenset(), "20240101000000000", frozenset())
     assert suite_parameters(check) == {
         "threshold_ms": 1, "now_ms": 2, "complete_until_ms": None, "freshness_target_ms": 9,
         "freshness_warn_after_ms": None, "freshness_error_after_ms": None, "event_time_column": "ts", "policy": "orders",
