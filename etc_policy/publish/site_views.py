@@ -14,6 +14,7 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import policy_values
 from etc_policy.errors import Issue
 from etc_policy.plan.commit_log import CommitLog, GroupChange
+from etc_policy.plan.explanation import explain_table
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.watermark import event_time_bound_ms
@@ -92,6 +93,7 @@ class RunView:
     plan: TablePlan | None = None
     operations: tuple[OperationRow, ...] = ()
     operations_left_out: int = 0
+    why: tuple[tuple[str, str], ...] = ()
     quiet: bool = False
 
     @property
@@ -134,7 +136,7 @@ class TableView:
     runs: tuple[RunView, ...]
     older_runs: int
     past: Past
-    marks: tuple[Moment, ...]
+    told: tuple[Moment, ...]
     slices: tuple[SliceRow, ...]
     slices_left_out: int
     late: tuple[LateData, ...]
@@ -142,6 +144,16 @@ class TableView:
     completeness: Mapping[str, Any]
     rewritten: Mapping[str, Any]
     spark: Spark | None
+
+    @property
+    def runs_shown(self) -> bool:
+        """Whether the completeness chart has a compaction in it."""
+        return any(moment.mark in ("run", "foreign") for moment in self.told)
+
+    @property
+    def late_shown(self) -> bool:
+        """Whether the completeness chart has late data in it."""
+        return any(moment.mark == "late" for moment in self.told)
 
     @property
     def last_run(self) -> RunView | None:
@@ -222,7 +234,7 @@ def _table(facts: TableFacts, observed_ms: int, max_runs: int) -> TableView:
         runs=tuple(runs[:max_runs]),
         older_runs=max(0, len(runs) - max_runs),
         past=past,
-        marks=tuple(reversed([moment for moment in past.moments if moment.mark])),
+        told=tuple(_told(past)),
         slices=tuple(slices[:MAX_ROWS]),
         slices_left_out=max(0, len(slices) - MAX_ROWS),
         late=tuple(late for late in reversed(facts.late) if late.writes or late.unknown_writes),
@@ -231,6 +243,13 @@ def _table(facts: TableFacts, observed_ms: int, max_runs: int) -> TableView:
         rewritten=bytes_chart(written),
         spark=spark_line(past),
     )
+
+
+def _told(past: Past) -> Iterator[Moment]:
+    """What the table beside the chart tells, newest first: how it is now, what happened, and how it began."""
+    for index, moment in reversed(list(enumerate(past.moments))):
+        if moment.mark or index in (0, len(past.moments) - 1):
+            yield moment
 
 
 def _runs(facts: TableFacts) -> Iterator[RunView]:
@@ -252,6 +271,7 @@ def _runs(facts: TableFacts) -> Iterator[RunView]:
             compaction=compaction,
             attempt=None,
             plan=plan,
+            why=tuple(explain_table(plan)) if plan else (),
             operations=rows[:MAX_ROWS],
             operations_left_out=max(0, len(rows) - MAX_ROWS),
         )

@@ -155,13 +155,14 @@ function start(chart) {
   const element = chart.querySelector(".plot"), readout = chart.querySelector(".readout");
   const data = JSON.parse(chart.querySelector(".series").textContent);
   const draw = chart.dataset.chart === "bytes" ? rewritten : completeness;
-  const say = (text) => { readout.textContent = text; };
+  const say = (text) => { readout.textContent = text || "Point at the chart, or use the arrow keys, to read a value."; };
   let view = "lag", plot = null;
   const redraw = () => {
     if (plot) plot.destroy();
     plot = draw(element, data, view, say);
   };
   redraw();
+  say("");
   moveByKeys(element, () => plot);
   const group = chart.querySelector(".switch");
   if (group) {
