@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from etc_policy.execute.runner import Runner
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
+    from etc_policy.verify.diagnosis import Finding
     from etc_policy.verify.ports import DataVerifier
 
 
@@ -103,6 +104,19 @@ class Environment:
 
         location = self.locate(policy)
         return FileCommitLogReader().read_commit_log(location, policy.event_time, compactions_only=compactions_only)
+
+    def table_properties(self, policy: Policy) -> Mapping[str, str]:
+        """The pairs of a policy's table's `hoodie.properties`."""
+        from etc_policy.adapters.hudi_layout import local_path
+        from etc_policy.adapters.hudi_properties import read_properties
+
+        return read_properties(local_path(self.locate(policy)))
+
+    def machine_findings(self, variables: Mapping[str, str]) -> tuple[Finding, ...]:
+        """What this machine has for running Spark with Hudi; `variables` are those of the process."""
+        from etc_policy.adapters.machine import machine_findings
+
+        return machine_findings(self.target.bundle, variables)
 
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""

@@ -35,6 +35,7 @@ COMMANDS = {
     "wait": ("etc_policy.cli.wait:command", "Return when RO is complete up to a time"),
     "metrics": ("etc_policy.cli.metrics:command", "Figures for Prometheus, with rules and a dashboard"),
     "history": ("etc_policy.cli.history:command", "What was done to a table: commit, policy, plan, instant, checks"),
+    "debug": ("etc_policy.cli.debug:command", "What is fine, what is not, and what to do"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),

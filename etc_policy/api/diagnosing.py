@@ -1,0 +1,88 @@
+"""`etc debug`: looks at the machine, the project, the target and each table; one thing that is broken hides no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from etc_policy.api.planning import place
+from etc_policy.compile.manifest import GitState, Policy
+from etc_policy.errors import EtcError, Issue
+from etc_policy.plan.formats import count_of
+from etc_policy.verify.diagnosis import Finding, TableFacts, diagnose_table
+from etc_policy.wiring import Environment
+
+
+def diagnose_project(environment: Environment, issues: Sequence[Issue], policies: int) -> tuple[Finding, ...]:
+    """The project's files, its git state and its target; `policies` are those that were selected."""
+    target = environment.target
+    where = f"{target.name}{f' of {target.profile}' if target.profile else ''}"
+    master = target.spark_confs.get("spark.master", "local[2]")
+    told = f"{where}: Spark at {master}, tables below {target.table_root or 'the project'}"
+    return (
+        _files(environment, issues, policies),
+        _git(environment.git_state()),
+        _finding("project", "target", "ok", told, None),
+    )
+
+
+def _files(environment: Environment, issues: Sequence[Issue], policies: int) -> Finding:
+    errors = [issue for issue in issues if issue.level == "error"]
+    if errors:
+        told = f"{count_of(len(errors), 'error')}, the first: {errors[0].message}"
+        return _finding("project", "files", "error", told, "`etc parse` shows all of them")
+    selected = f"policies selected: {policies}, in {environment.project_dir}"
+    if issues:
+        told = f"{selected}; {count_of(len(issues), 'warning')}, the first: {issues[0].message}"
+        return _finding("project", "files", "warn", told, "`etc parse` shows all of them")
+    return _finding("project", "files", "ok", selected, None)
+
+
+def _git(state: GitState | None) -> Finding:
+    if state is None:
+        return _finding(
+            "project", "git", "warn", "not in git: runs cannot be joined to a commit", "keep policies in git"
+        )
+    if state.dirty:
+        told = f"{state.sha[:12]}, and files that differ from it"
+        return _finding("project", "git", "warn", told, "commit before `etc apply`, so that a run names what it did")
+    return _finding("project", "git", "ok", state.sha[:12], None)
+
+
+def diagnose_tables(environment: Environment, policies: Iterable[Policy]) -> tuple[Finding, ...]:
+    """Every check on every table; a table that cannot be read is one finding."""
+    return tuple(finding for policy in policies for finding in _diagnose(environment, policy))
+
+
+def _diagnose(environment: Environment, policy: Policy) -> tuple[Finding, ...]:
+    try:
+        facts = TableFacts(
+            policy=policy,
+            state=environment.read_state(policy),
+            log=environment.read_commit_log(policy),
+            properties=environment.table_properties(policy),
+        )
+    except EtcError as error:
+        hint = next((issue.hint for issue in error.issues if issue.hint), None)
+        where = error.where or place(policy.source, policy.name)
+        return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
+    return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
+
+
+def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, start: bool) -> tuple[Finding, ...]:
+    """What there is to run Spark with; with `start` also whether it does."""
+    found = environment.machine_findings(variables)
+    if not start:
+        return (
+            *found,
+            _finding("machine", "session", "skipped", "Spark was not started", "`etc debug --spark` tries it"),
+        )
+    try:
+        told = f"Spark {environment.spark.version} started and answers {environment.spark.sql('SELECT 1').count()} row"
+    except EtcError as error:
+        return (*found, _finding("machine", "session", "error", str(error), next(iter(error.issues)).hint))
+    return (*found, _finding("machine", "session", "ok", told, None))
+
+
+def _finding(subject: str, check: str, status: str, message: str, hint: str | None) -> Finding:
+    told = {"subject": subject, "check": check, "status": status, "message": message, "hint": hint}
+    return Finding.model_validate(told)

@@ -1,0 +1,219 @@
+"""What is right and what is wrong with one table and its writers, from metadata alone: one small check each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from etc_policy.compile.manifest import Frozen, Policy
+from etc_policy.plan.commit_log import Commit, CommitLog
+from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.formats import count_of, format_bytes
+from etc_policy.plan.refusals import find_refusal
+from etc_policy.plan.table_state import LogFile, TableState
+
+FindingStatus = Literal["ok", "warn", "error", "skipped"]
+
+#: Indexes that find a key in log files too; all others look it up in base files only (FACTS 3).
+_SEES_LOG_FILES = frozenset({"bucket", "record_index", "global_record_index"})
+#: Parts of the metadata table that a client with default settings removes (FACTS 5).
+_DROPPED_BY_DEFAULTS = ("record_index", "bloom_filters")
+#: File groups of the bucket index begin with the bucket's number in eight digits.
+_BUCKET = re.compile(r"\d{8}-")
+_RECENT = 10
+_UNTRACKED_TYPES = ("timestamp", "local-timestamp", "date")
+
+
+class Finding(Frozen):
+    """One thing looked at: what it is about (`python`, `java`, ... or a policy's name), what was found, what to do."""
+
+    subject: str
+    check: str
+    status: FindingStatus
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """All that the checks look at; `properties` are those of `hoodie.properties`."""
+
+    policy: Policy
+    state: TableState
+    log: CommitLog
+    properties: Mapping[str, str]
+
+    @property
+    def foreign_compactions(self) -> tuple[Commit, ...]:
+        """Completed compactions that are not ours."""
+        return tuple(c for c in self.log.commits if c.is_compaction and THRESHOLD not in c.extra)
+
+    @property
+    def others_compact(self) -> bool:
+        """Whether anybody but us compacts the table: has done it, is about to, or is said to."""
+        pending = any(i.action == "compaction" and i.requested != self.state.own_pending for i in self.state.pending)
+        return bool(self.foreign_compactions) or pending or self.policy.writer.compaction != "none"
+
+
+Found = tuple[FindingStatus, str, str | None]
+Check = Callable[[TableFacts], Found]
+
+
+def can_be_planned(facts: TableFacts) -> Found:
+    """Whether a compaction can be planned now."""
+    refusal = find_refusal(facts.policy, facts.state)
+    version = f"table version {facts.state.table_version}"
+    if refusal is not None:
+        return "warn", f"{version}: {refusal.reason}", refusal.hint
+    return "ok", f"{version}: can be planned now", None
+
+
+def log_file_sizes(facts: TableFacts) -> Found:
+    """Whether writers keep to `log_file_max_size`."""
+    limit = facts.policy.log_file_max_bytes
+    files = [log_file for _, log_file in facts.state.log_files]
+    if limit is None:
+        return "skipped", "the policy sets no `log_file_max_size`", None
+    large: list[LogFile] = [log_file for log_file in files if log_file.size_bytes > limit]
+    if not large:
+        return "ok", f"{count_of(len(files), 'log file')}, none larger than `log_file_max_size`", None
+    largest = format_bytes(max(log_file.size_bytes for log_file in large))
+    message = f"{len(large)} of {count_of(len(files), 'log file')} larger than {format_bytes(limit)}, up to {largest}"
+    hint = "give the writers `hoodie.logfile.max.size` (`etc compile`); a file may pass it by its last block"
+    return "warn", message, hint
+
+
+def event_times(facts: TableFacts) -> Found:
+    """Whether delta commits record event times, so that nothing has to be read from log files."""
+    commits = [c for c in facts.log.commits if any(group.log_files for group in c.groups)]
+    bare = [c for c in commits if any(group.log_files and group.min_event_time_ms is None for group in c.groups)]
+    if not bare:
+        return "ok", f"all {len(commits)} commits to log files record event times", None
+    recent = sum(c in bare for c in commits[-_RECENT:])
+    message = f"{len(bare)} of {len(commits)} commits to log files record none, {recent} of the last {_RECENT}"
+    reason = _untracked(facts)
+    if reason is not None:
+        return "ok", f"{message}: {reason}; they are read from the log files", None
+    hint = "give the writers the options of `etc compile`; commits with deletes never record a certain one"
+    return ("warn" if recent else "ok"), message, hint if recent else None
+
+
+def _untracked(facts: TableFacts) -> str | None:
+    """Why Hudi cannot record event times for this table, whatever its writers say (FACTS 4.1); None where it can."""
+    kind, mode = facts.state.event_time_type, facts.properties.get("hoodie.record.merge.mode")
+    if mode not in (None, "EVENT_TIME_ORDERING"):
+        return f"the table merges by {mode}, and Hudi records them only with EVENT_TIME_ORDERING"
+    if kind is not None and kind.startswith(_UNTRACKED_TYPES):
+        return f"Hudi cannot record those of a {kind} column"
+    if facts.policy.event_time.unit == "us" or facts.policy.event_time.format is not None:
+        return "Hudi records only seconds and milliseconds"
+    return None
+
+
+def foreign_compactions(facts: TableFacts) -> Found:
+    """Whether anybody else compacts, and whether the policy says so."""
+    foreign, declared = facts.foreign_compactions, facts.policy.writer.compaction
+    if not foreign and declared != "none":
+        return (
+            "warn",
+            f"the policy says `{declared}`, but no compaction other than ours is in the history",
+            ("set `writer.compaction: none` if the writers no longer compact"),
+        )
+    if not foreign:
+        return "ok", "no compaction other than ours in the history", None
+    message = f"{count_of(len(foreign), 'compaction')} not of ours, the last at {foreign[-1].requested}"
+    if declared != "none":
+        return "ok", f"{message}, as the policy says (`{declared}`)", None
+    hint = "turn compaction off where the table is written (`etc compile`), or declare `writer.compaction`"
+    return "warn", message, hint
+
+
+def declared_index(facts: TableFacts) -> Found:
+    """Whether the table looks as it would under the index that the policy declares."""
+    index, partitions = facts.policy.writer.index, facts.state.metadata_partitions
+    ids = [one.file_id for one in facts.state.slices]
+    buckets = bool(ids) and all(_BUCKET.match(file_id) for file_id in ids)
+    if index == "bucket" and ids and not buckets:
+        return "error", "declared `bucket`, but its file groups carry no bucket numbers", "correct `writer.index`"
+    if index not in (None, "unknown", "bucket") and buckets:
+        return "error", f"declared `{index}`, but its file groups are buckets", "set `writer.index: bucket`"
+    if index in ("record_index", "global_record_index") and "record_index" not in partitions:
+        message = f"declared `{index}`, but the metadata table has no record index: writers fall back to another one"
+        return "error", message, "build it again by a writer with `hoodie.metadata.record.index.enable=true`"
+    if index in (None, "unknown"):
+        shown = "buckets" if buckets else ("a record index" if "record_index" in partitions else "no trace of one")
+        return "ok", f"not declared; the table shows {shown}, and planning trusts none", None
+    return "ok", f"`{index}`: nothing in the table contradicts it", None
+
+
+def declared_lock(facts: TableFacts) -> Found:
+    """Whether the lock that the policy declares fits what the timeline shows of concurrent writers."""
+    provider = facts.policy.writer.lock.get("hoodie.write.lock.provider", "").rsplit(".", 1)[-1]
+    overlap = next(_overlaps(facts.log), None)
+    if provider == "InProcessLockProvider":
+        hint = "declare a lock that other processes see (ZooKeeper, DynamoDB, Hive metastore, file system)"
+        return "warn", "the declared lock works inside one JVM only: `etc apply` runs in another", hint
+    if overlap is not None and not facts.policy.writer.lock:
+        message = f"writers work beside each other (commits {overlap[0]} and {overlap[1]} overlap), no lock is declared"
+        return "warn", message, "declare the writers' lock under `writer.lock`, so that `etc apply` takes the same"
+    if facts.policy.writer.lock:
+        return "ok", f"declared ({provider or 'no provider named'})", None
+    return "ok", "none declared, and no two writers overlap in the history", None
+
+
+def _overlaps(log: CommitLog) -> Iterator[tuple[str, str]]:
+    """Neighbouring delta commits of which the second was requested before the first had completed."""
+    writes = sorted((c for c in log.commits if c.action == "deltacommit"), key=lambda c: c.requested)
+    return ((a.requested, b.requested) for a, b in pairwise(writes) if b.requested < a.completed)
+
+
+def duplicate_keys(facts: TableFacts) -> Found:
+    """Whether stock compaction can make two rows of one key here (FACTS 3)."""
+    index = facts.policy.writer.index
+    if not facts.others_compact:
+        return "ok", "only etc compacts, and it never leaves a deleted key's later log file behind", None
+    if index in _SEES_LOG_FILES:
+        return "ok", f"the index (`{index}`) finds keys in log files too", None
+    if not any(log_file.has_deletes for _, log_file in facts.state.log_files):
+        return "ok", "no deletes in its log files now, which it would take", None
+    message = "at risk: others compact, log files hold deletes, and the index may look keys up in base files only"
+    hint = "an upsert of a deleted key beside a pending compaction makes a second row of it: leave compaction to etc"
+    return "warn", message, hint
+
+
+def dropped_indexes(facts: TableFacts) -> Found:
+    """Whether a stock client with default settings would destroy indexes of this table (FACTS 5)."""
+    precious = [p for p in facts.state.metadata_partitions if p in _DROPPED_BY_DEFAULTS]
+    if not precious:
+        return "ok", "it has no index that a client with default settings removes", None
+    named = " and ".join(precious)
+    if not facts.others_compact:
+        return "ok", f"it has {named}; etc keeps them, and nobody else compacts", None
+    hint = (
+        "run other jobs on this table with `hoodie.metadata.auto.delete.partitions=false`, or leave compaction to etc"
+    )
+    return "warn", f"at risk: others compact, and default settings remove its {named}", hint
+
+
+CHECKS: Mapping[str, Check] = {
+    "plan": can_be_planned,
+    "log file size": log_file_sizes,
+    "event times": event_times,
+    "compactions": foreign_compactions,
+    "index": declared_index,
+    "lock": declared_lock,
+    "double keys": duplicate_keys,
+    "lost indexes": dropped_indexes,
+}
+
+
+def diagnose_table(facts: TableFacts) -> tuple[Finding, ...]:
+    """What every check says about the table."""
+    return tuple(
+        Finding(subject=facts.policy.name, check=name, status=status, message=message, hint=hint)
+        for name, check in CHECKS.items()
+        for status, message, hint in [check(facts)]
+    )

@@ -1,0 +1,178 @@
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
+from etc_policy.plan.table_state import FileSlice, Instant, LogFile
+from etc_policy.verify.diagnosis import CHECKS, TableFacts, diagnose_table
+from tests.unit.plan.plan_cases import instant, state_of
+
+POLICY = Policy(name="o", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1, log_file_max_bytes=10_000)
+STATE = state_of(
+    "/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "10:10:00 > 10:10:05, event 10:05:00"}}}}
+)
+OURS = {"etc.event_time.threshold": "1"}
+
+
+def commit(requested, completed, *, event_time=1, action="deltacommit", extra=None, logs=1):
+    groups = (GroupChange("p", "f1", logs, 10, event_time),)
+    kind = "COMPACT" if action == "commit" else "UPSERT"
+    return Commit(instant(requested), instant(completed), action, kind, groups, extra=extra or {})
+
+
+def compaction(requested, extra=None):
+    return commit(requested, requested, event_time=None, action="commit", extra=extra, logs=0)
+
+
+def facts(*commits, policy=POLICY, state=STATE, properties=None, **writer):
+    policy = policy.model_copy(update={"writer": Writer(**writer)}) if writer else policy
+    return TableFacts(policy, state, CommitLog("/t", 9, "UTC", commits, complete=True), properties or {})
+
+
+def look(check, *arguments, **keywords):
+    return CHECKS[check](facts(*arguments, **keywords))
+
+
+def test_everything_is_looked_at_once():
+    found = diagnose_table(facts(commit("10:00:00", "10:00:01")))
+    assert [finding.check for finding in found] == list(CHECKS)
+    assert {finding.status for finding in found} == {"ok"}
+    assert all(len(finding.check) <= 13 for finding in found)
+
+
+def test_what_stands_in_the_way_of_a_plan():
+    pending = Instant(instant("11:59:00"), "clustering", "requested")
+    status, message, hint = look("plan", state=replace(STATE, instants=(*STATE.instants, pending)))
+    assert (status, "clustering" in message, "run_clustering" in hint) == ("warn", True, True)
+
+
+class TestLogFileSize:
+    def test_as_large_as_allowed(self):
+        assert look("log file size")[0] == "ok"
+
+    def test_larger(self):
+        status, message, hint = look("log file size", policy=POLICY.model_copy(update={"log_file_max_bytes": 9_999}))
+        assert (status, message) == ("warn", "1 of 1 log file larger than 9.8 KiB, up to 9.8 KiB")
+        assert "etc compile" in hint
+
+    def test_no_limit(self):
+        assert look("log file size", policy=POLICY.model_copy(update={"log_file_max_bytes": None}))[0] == "skipped"
+
+
+class TestEventTimes:
+    def test_all_have_them(self):
+        assert look("event times", commit("10:00:00", "10:00:01"), compaction("11:00:00"))[0] == "ok"
+
+    def test_the_latest_have_none(self):
+        status, message, hint = look(
+            "event times", commit("10:00:00", "10:00:01"), commit("10:01:00", "10:01:01", event_time=None)
+        )
+        assert (status, message) == ("warn", "1 of 2 commits to log files record none, 1 of the last 10")
+        assert "etc compile" in hint
+
+    def test_only_old_ones_have_none(self):
+        old = commit("10:00:00", "10:00:01", event_time=None)
+        assert look("event times", old, *(commit(f"10:{m:02}:00", f"10:{m:02}:01") for m in range(1, 11)))[0] == "ok"
+
+    @pytest.mark.parametrize(
+        ("state", "properties", "unit"),
+        [
+            (replace(STATE, event_time_type="timestamp-micros"), {}, None),
+            (STATE, {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING"}, None),
+            (STATE, {}, "us"),
+        ],
+    )
+    def test_where_hudi_cannot_record_them_nobody_is_blamed(self, state, properties, unit):
+        policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
+        bare = commit("10:00:00", "10:00:01", event_time=None)
+        status, message, hint = look("event times", bare, policy=policy, state=state, properties=properties)
+        assert (status, hint) == ("ok", None)
+        assert "read from the log files" in message
+
+
+class TestCompactions:
+    def test_ours_alone(self):
+        assert look("compactions", compaction("11:00:00", OURS))[0] == "ok"
+
+    def test_of_others(self):
+        status, message, _ = look("compactions", compaction("11:00:00"), compaction("12:00:00", OURS))
+        assert (status, message) == ("warn", f"1 compaction not of ours, the last at {instant('11:00:00')}")
+
+    def test_of_others_as_declared(self):
+        assert look("compactions", compaction("11:00:00"), compaction="inline")[0] == "ok"
+
+    def test_declared_and_not_there(self):
+        assert look("compactions", compaction("11:00:00", OURS), compaction="inline")[0] == "warn"
+
+    def test_a_bulk_insert_is_none(self):
+        bulk = replace(commit("11:00:00", "11:00:01", action="commit"), operation="BULK_INSERT")
+        assert look("compactions", bulk)[0] == "ok"
+
+
+BUCKETS = replace(STATE, slices=(FileSlice("p", "00000003-1234-0", "1", "b", 1, ()),))
+
+
+class TestIndex:
+    @pytest.mark.parametrize(
+        ("state", "index", "status"),
+        [
+            (STATE, None, "ok"),
+            (STATE, "bloom", "ok"),
+            (STATE, "bucket", "error"),
+            (BUCKETS, "bucket", "ok"),
+            (BUCKETS, "simple", "error"),
+            (BUCKETS, None, "ok"),
+            (replace(STATE, slices=()), "bucket", "ok"),
+            (STATE, "record_index", "error"),
+            (replace(STATE, metadata_partitions=("files", "record_index")), "record_index", "ok"),
+        ],
+    )
+    def test_it_agrees_with_the_table(self, state, index, status):
+        assert look("index", state=state, index=index)[0] == status
+
+
+ZOOKEEPER = {"hoodie.write.lock.provider": "org.x.ZookeeperBasedLockProvider"}
+
+
+class TestLock:
+    apart = (commit("10:00:00", "10:00:05"), commit("10:00:05", "10:00:09"))
+    beside = (commit("10:00:00", "10:00:05"), commit("10:00:04", "10:00:09"))
+
+    def test_one_writer_needs_none(self):
+        assert look("lock", *self.apart)[0] == "ok"
+
+    def test_several_writers_need_one(self):
+        status, message, _ = look("lock", *self.beside)
+        assert status == "warn"
+        assert f"(commits {instant('10:00:00')} and {instant('10:00:04')} overlap)" in message
+        assert look("lock", *self.beside, lock=ZOOKEEPER)[:2] == ("ok", "declared (ZookeeperBasedLockProvider)")
+
+    def test_one_inside_a_process_protects_from_nothing(self):
+        assert look("lock", lock={"hoodie.write.lock.provider": "org.x.InProcessLockProvider"})[0] == "warn"
+
+
+class TestDefectsOfStockHudi:
+    deletes = replace(STATE, slices=(replace(STATE.slices[0], log_files=(LogFile("L", 1, "1", "2", None, True),)),))
+    indexed = replace(STATE, metadata_partitions=("files", "record_index", "bloom_filters"))
+
+    def test_two_rows_of_one_key(self):
+        foreign = compaction("11:00:00")
+        assert look("double keys", foreign, state=self.deletes)[0] == "warn"
+        assert look("double keys", foreign, state=self.deletes, index="bloom")[0] == "warn"
+        assert look("double keys", foreign, state=self.deletes, index="bucket")[0] == "ok"
+        assert look("double keys", foreign)[0] == "ok"
+        assert look("double keys", compaction("11:00:00", OURS), state=self.deletes)[0] == "ok"
+
+    def test_a_pending_compaction_of_others_counts(self):
+        pending = (*STATE.instants, Instant(instant("11:00:00"), "compaction", "requested"))
+        assert look("double keys", state=replace(self.deletes, instants=pending))[0] == "warn"
+        ours = replace(self.deletes, instants=pending, own_pending=instant("11:00:00"))
+        assert look("double keys", state=ours)[0] == "ok"
+
+    def test_dropped_indexes(self):
+        status, message, _ = look("lost indexes", compaction("11:00:00"), state=self.indexed)
+        assert (status, "record_index and bloom_filters" in message) == ("warn", True)
+        assert look("lost indexes", state=self.indexed)[0] == "ok"
+        assert look("lost indexes", state=self.indexed, compaction="async")[0] == "warn"
+        assert look("lost indexes", compaction("11:00:00"))[0] == "ok"
