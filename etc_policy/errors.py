@@ -12,9 +12,14 @@ EtcError
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+
+#: Characters of a line that are shown.
+_EXCERPT = 100
+_WORD = re.compile(r"[\w.+-]+")
 
 
 class ExitCode(IntEnum):
@@ -30,16 +35,29 @@ class ExitCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """A place in a file: line and column count from 1."""
+    """A place in a file: line and column count from 1; `excerpt` is the line's text, where it is known."""
 
     path: str
     line: int | None = None
     column: int | None = None
     object_name: str | None = None
+    excerpt: str | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
         return f"{place} (policy `{self.object_name}`)" if self.object_name else place
+
+    def shown(self) -> list[str]:
+        """The line with a mark below the place; nothing where the line is not known."""
+        if self.excerpt is None or self.line is None or self.column is None:
+            return []
+        begin = max(0, self.column - 1 - _EXCERPT // 2) if len(self.excerpt) > _EXCERPT else 0
+        text = self.excerpt[begin : begin + _EXCERPT].replace("\t", " ")
+        number, marked = str(self.line), self.column - 1 - begin
+        word = _WORD.match(text, marked)
+        carets = "^" * max(1, len(word[0]) if word else 1)
+        edge = " " * len(number)
+        return [f"{edge} |", f"{number} | {text.rstrip()}", f"{edge} | {' ' * marked}{carets}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,7 @@ class Issue:
         lines = [f"{self.level}[{self.code}]: {self.message}"]
         if self.where is not None:
             lines.append(f"  --> {self.where}")
+            lines += self.where.shown()
         if self.hint is not None:
             lines += ["", f"hint: {self.hint}"]
         return "\n".join(lines)

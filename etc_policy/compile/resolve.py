@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Verify, Writer
@@ -16,7 +17,8 @@ def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Iss
     """Every issue of the project, errors and warnings, in the order of their places."""
     project = Project(table_root(files), files.policies, frozenset(known_suites))
     found = [*files.issues, *(issue for rule in RULES for issue in rule(project))]
-    return tuple(sorted(found, key=_place))
+    lines = _Lines(files.texts)
+    return tuple(lines.shown(issue) for issue in sorted(found, key=_place))
 
 
 def compile_project(files: ProjectFiles, known_suites: Iterable[str]) -> Manifest:
@@ -71,6 +73,25 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         enabled=declared.enabled,
         source=policy.source,
     )
+
+
+class _Lines:
+    """Adds to an issue the line that it is about."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._lines: dict[str, list[str]] = {}
+
+    def shown(self, issue: Issue) -> Issue:
+        where = issue.where
+        if where is None or where.line is None or where.path not in self._texts:
+            return issue
+        if where.path not in self._lines:
+            self._lines[where.path] = self._texts[where.path].split("\n")
+        lines = self._lines[where.path]
+        if not 0 < where.line <= len(lines):
+            return issue
+        return replace(issue, where=replace(where, excerpt=lines[where.line - 1]))
 
 
 def _place(issue: Issue) -> tuple[str, int, int]:

@@ -37,10 +37,14 @@ class Code(StrEnum):
 
     TEMPLATE_SYNTAX = "ETC120", "A template that cannot be read"
     TEMPLATE_FORBIDDEN = "ETC121", "Something a template may not do"
-    UNKNOWN_VARIABLE = "ETC122", "A variable that has no value"
+    UNKNOWN_VARIABLE = "ETC122", "A name that has no value"
+    DUPLICATE_MACRO = "ETC123", "Two macros have one name"
 
     UNKNOWN_TARGET = "ETC125", "A target or profile that does not exist"
     WRONG_VERSION = "ETC126", "The project is for another version of etc"
+    UNUSED_DEFAULTS = "ETC127", "Defaults of a folder that does not exist"
+    UNKNOWN_TEMPLATE = "ETC128", "A template that does not exist"
+    TEMPLATE_CIRCLE = "ETC129", "Templates that extend each other in a circle"
 
     DUPLICATE_POLICY = "ETC130", "Two policies have one name"
     SHARED_TABLE = "ETC131", "Two policies govern one table"

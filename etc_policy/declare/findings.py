@@ -8,8 +8,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from etc_policy.declare.codes import Code
-from etc_policy.declare.project import FileMarks
+from etc_policy.declare.project import Places
 from etc_policy.declare.quantities import QuantityError
+from etc_policy.declare.secrets import EnvText
 from etc_policy.declare.suggestions import did_you_mean, listed
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue
@@ -30,9 +31,18 @@ _BRANCHES = {"str", "bool", "int", "float"}
 
 
 def schema_issues(
-    error: ValidationError, value: object, model: type[BaseModel], file: FileMarks
+    error: ValidationError,
+    value: object,
+    model: type[BaseModel],
+    places: Places,
+    *,
+    name: str | None = None,
+    whole: str = "the file",
 ) -> Iterator[tuple[YamlPath, Issue]]:
-    """A path and issue for each fault of `value`; several faults of one place (a union's branches) are one issue."""
+    """A path and issue for each fault of `value`; several faults of one place (a union's branches) are one issue.
+
+    `name` is that of the policy, `whole` what the value itself is called.
+    """
     seen: set[YamlPath] = set()
     for fault in error.errors(include_url=False):
         path, found = fault["loc"], dict(fault)
@@ -42,17 +52,24 @@ def schema_issues(
         path = path[:-1] if found["at_key"] else path
         if path not in seen:
             seen.add(path)
-            yield path, _Finding(found, path, value, model, file).issue()
+            yield path, _Finding(found, path, value, model, places, name, whole).issue()
 
 
 class _Finding:
     """One fault on its way to an issue."""
 
     def __init__(
-        self, fault: Mapping[str, Any], path: YamlPath, value: object, model: type[BaseModel], file: FileMarks
+        self,
+        fault: Mapping[str, Any],
+        path: YamlPath,
+        value: object,
+        model: type[BaseModel],
+        places: Places,
+        name: str | None,
+        whole: str,
     ) -> None:
-        self.fault, self.path, self.value, self.model, self.file = fault, path, value, model, file
-        self.key = _key_name(path)
+        self.fault, self.path, self.value, self.model, self.places, self.name = fault, path, value, model, places, name
+        self.key = _key_name(path) or whole
 
     def issue(self) -> Issue:
         """The issue, by the kind of fault."""
@@ -66,6 +83,8 @@ class _Finding:
             return self._wrong_choice(str(context["expected"]))
         if isinstance(quantity := context.get("error"), QuantityError):
             code = Code.BAD_SIZE if quantity.kind == "size" else Code.BAD_DURATION
+            if isinstance(self._input(), EnvText):
+                return self._issue(code, f"`{self.key}`: {self._seen()} gives no {quantity.kind}", quantity.hint)
             return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
         if kind == "string_pattern_mismatch":
             hint = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
@@ -84,9 +103,8 @@ class _Finding:
         return self._issue(Code.UNKNOWN_KEY, f"unknown key `{_shown(name)}`", hint, at_key=True)
 
     def _missing_key(self) -> Issue:
-        in_policy = self.path[:1] == ("policies",)
-        inside = f" in `{_key_name(self.path[:-1])}`" if len(self.path) > (3 if in_policy else 1) else ""
-        where = self.file.where(self.path[:-1], self._policy_name())
+        inside = f" in `{_key_name(self.path[:-1])}`" if len(self.path) > 1 else ""
+        where = self.places.where(self.path[:-1], self.name)
         return Issue(Code.MISSING_KEY, f"`{self.path[-1]}` is missing{inside}", where, self._missing_hint())
 
     def _missing_hint(self) -> str:
@@ -104,7 +122,7 @@ class _Finding:
 
     def _wrong_choice(self, expected: str) -> Issue:
         choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
-        text = str(self._input())
+        text = "" if isinstance(self._input(), EnvText) else str(self._input())
         quoted = isinstance(self._input(), str) and text in choices
         hint = "remove the quotes" if quoted else did_you_mean(text, choices)
         seen = f'`"{text}"`' if quoted else self._seen()
@@ -122,7 +140,7 @@ class _Finding:
         return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)
 
     def _issue(self, code: Code, message: str, hint: str | None = None, *, at_key: bool = False) -> Issue:
-        where = self.file.where(self.path, self._policy_name(), at_key=at_key or self.fault["at_key"])
+        where = self.places.where(self.path, self.name, at_key=at_key or self.fault["at_key"])
         return Issue(code, message, where, hint)
 
     def _input(self) -> object:
@@ -132,22 +150,17 @@ class _Finding:
         value = self._input()
         if value is None:
             return "nothing"
+        if isinstance(value, EnvText):
+            return f"`{value.reference}`" if value.reference else "a value of the environment"
         if isinstance(value, dict | list | tuple):
             return "a mapping" if isinstance(value, dict) else "a list"
         return f"`{_shown(str(value).lower() if isinstance(value, bool) else str(value))}`"
 
-    def _policy_name(self) -> str | None:
-        name = _value_at(self.value, (*self.path[:2], "name")) if self.path[:1] == ("policies",) else None
-        return _shown(name) if isinstance(name, str) and len(self.path) > 1 else None
-
 
 def _key_name(path: YamlPath) -> str:
-    """The last key as text: an item of a list by its number, a policy's item by its key alone."""
-    keys = path[2:] if path[:1] == ("policies",) and len(path) > 2 else path
-    if not keys:
-        return "the file"
+    """The keys as text, with numbers for items of a list."""
     text = ""
-    for part in keys:
+    for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 

@@ -31,29 +31,56 @@ class FileMarks:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """The places of a value that stands at `path` of a file; parts of it may come `from` elsewhere (templates, defaults)."""
+
+    file: FileMarks
+    path: YamlPath = ()
+    origins: Mapping[YamlPath, tuple[FileMarks, YamlPath]] = field(default_factory=dict)
+
+    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
+        """The place of the value at `path` below, or of the nearest value round it."""
+        file, whole = self._origin(path)
+        return file.where(whole, object_name, at_key=at_key)
+
+    def source(self, path: YamlPath) -> str:
+        """`file:line:column` of the value at `path`, the file relative to the project."""
+        file, whole = self._origin(path)
+        where = file.where(whole)
+        return f"{file.relative}:{where.line}:{where.column}"
+
+    def _origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
+        for length in range(len(path), 0, -1) if self.origins else ():
+            origin = self.origins.get(path[:length])
+            if origin is not None:
+                return origin[0], (*origin[1], *path[length:])
+        return self.file, (*self.path, *path)
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredPolicy:
-    """A policy that is right by itself, with the place of each of its keys."""
+    """A policy that is right by itself, with the place of each of its keys; `values` are as merged, before defaults."""
 
     declaration: PolicyDeclaration
-    file: FileMarks
-    path: YamlPath
+    places: Places
+    values: Mapping[str, object] = field(repr=False)
 
     def where(self, *keys: str, at_key: bool = False) -> Where:
         """The place of a value of the policy, found by its keys."""
-        return self.file.where((*self.path, *keys), self.declaration.name, at_key=at_key)
+        return self.places.where(keys, self.declaration.name, at_key=at_key)
 
     @property
     def source(self) -> str:
         """`file:line:column` of the policy's name, the file relative to the project."""
-        mark = self.file.marks[(*self.path, "name")]
-        return f"{self.file.relative}:{mark.line}:{mark.column}"
+        return self.places.source(("name",))
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectFiles:
     """A project as read: `project_dir` is absolute, `issues` are those of files and single values.
 
-    `name` is that of etc_project.yml; `target` is where this run takes place.
+    `name` is that of etc_project.yml; `target` is where this run takes place; `texts` are the files by the path that
+    errors name.
     """
 
     project_dir: str
@@ -61,3 +88,4 @@ class ProjectFiles:
     issues: tuple[Issue, ...]
     name: str | None = None
     target: Target = field(default_factory=Target)
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)

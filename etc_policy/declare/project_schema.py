@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Any, Literal
 
-from pydantic import Field, StrictStr
+from pydantic import Field, JsonValue, StrictStr
 
-from etc_policy.declare.schema import NAME_PATTERN, Declared, OptionValue, Text
-
-Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
+from etc_policy.declare.schema import Declared, Name, OptionValue, Text
 
 
 class SparkSettings(Declared):
@@ -71,6 +69,15 @@ class Profile(Declared):
     )
 
 
+class Folders(Declared):
+    """Folders of the project, relative to it."""
+
+    policies: Text = Field("policies", description="Policy files, in any depth.", examples=["compaction/policies"])
+    templates: Text = Field(
+        "templates", description="Templates that policies extend, and macros.", examples=["compaction/templates"]
+    )
+
+
 class ProjectFile(Declared):
     """The optional file `etc_project.yml`."""
 
@@ -79,10 +86,18 @@ class ProjectFile(Declared):
     require_etc: Text | None = Field(
         None, description="Versions of etc that the project works with.", examples=[">=0.1,<1"]
     )
-    vars: dict[StrictStr, OptionValue] = Field(
+    folders: Folders = Field(
+        Folders(), description="Where the project's files lie.", examples=[{"policies": "compaction/policies"}]
+    )
+    vars: dict[StrictStr, JsonValue] = Field(
         default_factory=dict,
-        description="Values for `{{ var('name') }}` in every policy file.",
+        description="Values for `{{ var('name') }}` in every file.",
         examples=[{"lake": "/mnt/lake"}],
+    )
+    policies: dict[StrictStr, Any] = Field(
+        default_factory=dict,
+        description="Defaults of policies: `+key: value` for all, and folders below `policies/` with the same inside.",
+        examples=[{"+data_latency": "30m", "sales": {"+tags": ["sales"]}}],
     )
     profile: Name | None = Field(
         None, description="Profile that is used; not needed where there is only one.", examples=["warehouse"]

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 from pydantic.json_schema import WithJsonSchema
 
 from etc_policy.declare.quantities import parse_duration_ms, parse_size_bytes
@@ -25,6 +35,7 @@ SizeBytes: TypeAlias = Annotated[
     WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}),
 ]
 Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
+Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
 OptionValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat
 WriterIndex: TypeAlias = Literal[
     "simple",
@@ -136,9 +147,17 @@ class WriterFacts(Declared):
 class PolicyDeclaration(Declared):
     """One policy: what is promised for one merge-on-read table."""
 
-    name: Annotated[StrictStr, Field(pattern=NAME_PATTERN)] = Field(
+    #: An editor sees one file: there the rest may come from a template or a folder's defaults.
+    model_config = ConfigDict(json_schema_extra={"required": ["name", "table"]})
+
+    name: Name = Field(
         description="Name of the policy, unique in the project: lower-case letters, digits, `_` and `-`.",
         examples=["orders_ro"],
+    )
+    extends: Name | None = Field(
+        None,
+        description="Template that gives what is not said here: a file `templates/<name>.yml`.",
+        examples=["hourly"],
     )
     description: StrictStr = Field(
         "",
@@ -197,14 +216,31 @@ class PolicyFile(Declared):
     """A file under `policies/`."""
 
     version: Literal[1] = Field(description="Version of this file format.", examples=[1])
-    vars: dict[StrictStr, OptionValue] = Field(
+    vars: dict[StrictStr, JsonValue] = Field(
         default_factory=dict,
         description="Values for `{{ var('name') }}` in this file; they win over etc_project.yml.",
-        examples=[{"lake": "/mnt/lake"}],
+        examples=[{"lake": "/mnt/lake", "tables": ["orders", "payments"]}],
     )
     policies: tuple[PolicyDeclaration, ...] = Field(
         description="The policies of this file.",
         examples=[[{"name": "orders_ro", "table": "lake/orders", "event_time_column": "ts", "data_latency": "30m"}]],
+    )
+
+
+class PolicyFileShape(Declared):
+    """A file under `policies/` whose policies are looked at one by one."""
+
+    version: Literal[1]
+    vars: dict[StrictStr, JsonValue] = Field(default_factory=dict)
+    policies: tuple[Any, ...]
+
+
+class TemplateFile(Declared):
+    """A file under `templates/` that policies extend; its name is the template's."""
+
+    version: Literal[1] = Field(description="Version of this file format.", examples=[1])
+    template: dict[StrictStr, Any] = Field(
+        description="Keys of a policy, all but `name` and `table`.", examples=[{"data_latency": "30m"}]
     )
 
 

@@ -10,9 +10,32 @@ from etc_policy.errors import EngineError
 _REFERENCE = re.compile(r"\{\{ env_var\('([^'{}\\]{1,200})'\) \}\}")
 
 
-def reference(name: str) -> str:
-    """The text that stands for the variable's value in every file that is written."""
-    return f"{{{{ env_var('{name}') }}}}"
+class EnvText(str):
+    """A text that came from the environment, wholly or in part.
+
+    `reference` stands for it in every file that is written; None where no text can (a filter was applied).
+    """
+
+    __slots__ = ("reference",)
+
+    reference: str | None
+
+    @classmethod
+    def of(cls, name: str, value: str) -> EnvText:
+        """The value of the variable `name`."""
+        return cls.made(value, f"{{{{ env_var('{name}') }}}}")
+
+    @classmethod
+    def made(cls, value: str, reference: str | None) -> EnvText:
+        """A text made of such values."""
+        text = cls(value)
+        text.reference = reference
+        return text
+
+
+def without_secrets(options: Mapping[str, object]) -> dict[str, object]:
+    """The options with references in place of what came from the environment."""
+    return {key: (value.reference or "") if isinstance(value, EnvText) else value for key, value in options.items()}
 
 
 def with_values(options: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

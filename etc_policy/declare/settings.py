@@ -1,31 +1,40 @@
-"""What `etc_project.yml` says: variables for all files, and the target that this run is for."""
+"""What `etc_project.yml` says: variables for all files, defaults of folders, and the target that this run is for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from etc_policy import __version__
 from etc_policy.declare.codes import Code
-from etc_policy.declare.file_reader import FileReader
-from etc_policy.declare.project_schema import ProjectFile, TargetDeclaration
-from etc_policy.declare.secrets import reference
+from etc_policy.declare.jinja_functions import Value
+from etc_policy.declare.jinja_values import Context
+from etc_policy.declare.loading import Loaded, load_file, own_variables, plain_variables
+from etc_policy.declare.project import FileMarks
+from etc_policy.declare.project_schema import ProjectFile
 from etc_policy.declare.sources import SourceFile, read_project_file
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.targets import Target, choose_target, declared_target, option_texts, target_of
-from etc_policy.declare.templating import Renderer, Scalar
+from etc_policy.declare.targets import Target, choose_target, target_of
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue, PolicyError
+
+_HINT = "begin with `name: ` and the project's name"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The project file's content, with what is wrong in it; a project without the file has all defaults."""
+    """The project file's content, with what is wrong in it; a project without the file has all defaults.
 
+    `context` is what templates of the project's files see; `defaults` is `policies:` with its places in `file`.
+    """
+
+    context: Context
     project: ProjectFile = field(default_factory=ProjectFile)
-    variables: Mapping[str, Scalar] = field(default_factory=dict)
     target: Target = field(default_factory=Target)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    file: FileMarks | None = None
     issues: tuple[Issue, ...] = ()
 
 
@@ -49,39 +58,68 @@ def read_settings(
     source: SourceFile | None,
     environment: Mapping[str, str],
     target: str | None = None,
-    given: Mapping[str, Scalar] | None = None,
+    given: Mapping[str, Value] | None = None,
 ) -> Settings:
-    """The settings of a project file; only the target that is used is rendered.
+    """The settings of a project file; of the targets only the one that is used needs its environment variables.
 
     Raises:
         UsageError: there is no target `target`, or nothing says which profile is used.
 
     """
+    context = Context(dict(given or {}), environment)
     if source is None:
         choose_target(ProjectFile(), target)
-        return Settings()
-    reader = FileReader(source, environment)
-    variables = reader.variables()
-    project = reader.validate(ProjectFile)
-    if project is None:
-        return Settings(variables=variables, issues=tuple(reader.issues))
-    issues = [*_wrong_version(project, reader), *_missing_targets(project, reader)]
+        return Settings(replace(context, target=_visible(Target())))
+    own, issues = own_variables(source, context, _HINT)
+    context = replace(context, variables={**own, **(given or {})})
+    loaded = load_file(source, context, _HINT)
+    context = replace(context, variables={**plain_variables(loaded), **own, **(given or {})})
+    project = loaded.validate(ProjectFile)
+    found = dict(loaded.template_issues())
+    issues += [issue for path, issue in found.items() if path[0] not in ("vars", "profiles", "policies")]
+    issues += loaded.issues
+    if project is None and not issues:
+        issues += found.values()
+    if project is None or issues:
+        return Settings(context, issues=tuple(issues), file=loaded.file)
+    issues += [*_wrong_version(project, loaded), *_missing_targets(project, loaded), *_wrong_folders(project, loaded)]
     if issues:
-        return Settings(project, variables, issues=tuple(issues))
+        return Settings(context, issues=tuple(issues), file=loaded.file)
     chosen = choose_target(project, target)
-    if chosen is None:
-        return Settings(project, variables)
-    found = _render_target(reader, chosen, {**variables, **(given or {})}, environment)
-    return Settings(project, variables, found or Target(), tuple(reader.issues))
+    path: YamlPath = ("profiles", *chosen[:1], "targets", *chosen[1:]) if chosen else ("profiles",)
+    issues += [issue for place, issue in found.items() if chosen and place[: len(path)] == path]
+    used = target_of(chosen, project, _at(loaded.value, (*path, "lock")) or {}) if chosen and not issues else Target()
+    context = replace(context, target=_visible(used))
+    return _with_defaults(Settings(context, project, used, {}, loaded.file, tuple(issues)), source, loaded)
 
 
-def _wrong_version(project: ProjectFile, reader: FileReader) -> Iterator[Issue]:
+def _with_defaults(settings: Settings, source: SourceFile, loaded: Loaded) -> Settings:
+    """The settings with `policies:` worked out again, now that the target is known."""
+    if loaded.problems or "target" in source.text:
+        loaded = load_file(source, settings.context, _HINT)
+    found = (issue for path, issue in loaded.template_issues() if path[:1] == ("policies",))
+    defaults = _at(loaded.value, ("policies",)) or {}
+    return replace(settings, defaults=defaults, file=loaded.file, issues=(*settings.issues, *found))
+
+
+def _visible(target: Target) -> dict[str, Value]:
+    """What templates see of the target: nothing that could be a secret."""
+    catalog = target.catalog
+    return {
+        "name": target.name,
+        "profile": target.profile,
+        "table_root": target.table_root,
+        "database": catalog.database if catalog else None,
+    }
+
+
+def _wrong_version(project: ProjectFile, loaded: Loaded) -> Iterator[Issue]:
     """The version of etc that runs must be one that the project takes."""
     if project.require_etc is None:
         return
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    where = reader.file.where(("require_etc",))
+    where = loaded.file.where(("require_etc",))
     try:
         wanted = SpecifierSet(project.require_etc, prereleases=True)
     except InvalidSpecifier:
@@ -94,35 +132,28 @@ def _wrong_version(project: ProjectFile, reader: FileReader) -> Iterator[Issue]:
         yield Issue(Code.WRONG_VERSION, message, where, hint)
 
 
-def _missing_targets(project: ProjectFile, reader: FileReader) -> Iterator[Issue]:
+def _wrong_folders(project: ProjectFile, loaded: Loaded) -> Iterator[Issue]:
+    """The project's folders must lie in it; links are looked at when they are read."""
+    for key, folder in project.folders:
+        parts = PurePosixPath(folder).parts
+        if folder.startswith("/") or ".." in parts or "\0" in folder or not parts:
+            message = f"the folder `{folder[:60]}` is not in the project"
+            yield Issue(
+                Code.LEAVES_PROJECT, message, loaded.file.where(("folders", key)), "name a folder of the project"
+            )
+
+
+def _missing_targets(project: ProjectFile, loaded: Loaded) -> Iterator[Issue]:
     """A profile's default target must exist, also where another one is asked for."""
     for name, profile in project.profiles.items():
         if profile.target not in profile.targets:
-            where = reader.file.where(("profiles", name, "target"))
+            where = loaded.file.where(("profiles", name, "target"))
             hint = did_you_mean(profile.target, profile.targets) or f"the targets are {', '.join(profile.targets)}"
             yield Issue(Code.UNKNOWN_TARGET, f"there is no target `{profile.target}`", where, hint)
     if project.profile is not None and project.profile not in project.profiles:
         hint = did_you_mean(project.profile, project.profiles) or "declare it under `profiles:`"
         message = f"there is no profile `{project.profile}`"
-        yield Issue(Code.UNKNOWN_TARGET, message, reader.file.where(("profile",)), hint)
-
-
-def _render_target(
-    reader: FileReader, chosen: tuple[str, str], variables: Mapping[str, Scalar], environment: Mapping[str, str]
-) -> Target | None:
-    path: YamlPath = ("profiles", chosen[0], "targets", chosen[1])
-    raw = _at(reader.value, path)
-    rendered = reader.render(raw, path, Renderer(variables, environment))
-    if reader.unrendered:
-        return None
-    references = {name: reference(name) for name in environment}
-    lock = reader.render(_at(raw, ("lock",)) or {}, (*path, "lock"), Renderer(variables, references))
-    reader.put(path, rendered)
-    project = reader.validate(ProjectFile)
-    if project is None:
-        return None
-    declared: TargetDeclaration = declared_target(project, chosen)
-    return target_of(chosen, declared, option_texts(lock))
+        yield Issue(Code.UNKNOWN_TARGET, message, loaded.file.where(("profile",)), hint)
 
 
 def _at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value

@@ -10,12 +10,12 @@ from pathlib import Path
 from etc_policy.declare.codes import Code
 from etc_policy.errors import Issue, PolicyError, Where
 
-POLICIES_FOLDER = "policies"
 PROJECT_FILE = "etc_project.yml"
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_FOLDER_DEPTH = 32
 
 _SUFFIXES = (".yml", ".yaml")
+_MACRO_SUFFIXES = (".jinja", ".jinja2", ".j2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +32,25 @@ class Sources:
     """The files of a project in a stable order, and an issue for each that cannot be read."""
 
     project_dir: str
-    project_file: SourceFile | None
     policy_files: tuple[SourceFile, ...]
+    template_files: tuple[SourceFile, ...]
+    macro_files: tuple[SourceFile, ...]
     issues: tuple[Issue, ...]
 
 
-def read_sources(project_dir: str) -> Sources:
-    """Every `policies/**/*.yml` and `*.yaml` of the project, and its `etc_project.yml` if there is one.
+def read_sources(project_dir: str, policies: str = "policies", templates: str = "templates") -> Sources:
+    """Every `*.yml` and `*.yaml` of the policies' folder in any depth, and the templates and macros beside it.
 
     Raises:
-        PolicyError: the project has no folder `policies`, or no policy file in it.
+        PolicyError: the project has no folder of policies, or no policy file in it; or a folder leaves the project.
 
     """
     root = Path(project_dir)
-    folder = root / POLICIES_FOLDER
+    folder = root / policies
+    for name in (policies, templates):
+        _require_inside(root, name)
     if not folder.is_dir():
-        message = f"there is no folder `{POLICIES_FOLDER}` in `{project_dir}`"
+        message = f"there is no folder `{policies}` in `{project_dir}`"
         hint = "run `etc init DIR` for a new project, or name the project by `--project-dir DIR`"
         raise PolicyError([Issue(Code.NO_POLICIES, message, hint=hint)])
     issues: list[Issue] = []
@@ -56,8 +59,35 @@ def read_sources(project_dir: str) -> Sources:
         hint = "policy files end in `.yml` or `.yaml`"
         raise PolicyError([Issue(Code.NO_POLICIES, "there is no policy file in the folder", Where(str(folder)), hint)])
     texts = [source for file in found if (source := _read(file, root, issues)) is not None]
-    project_file = read_project_file(project_dir, issues)
-    return Sources(str(root.resolve()), project_file, tuple(texts), tuple(issues))
+    beside = sorted((root / templates).iterdir()) if (root / templates).is_dir() else []
+    shared = {
+        suffixes: tuple(
+            source
+            for file in beside
+            if file.suffix.lower() in suffixes and (source := _read(file, root, issues)) is not None
+        )
+        for suffixes in (_SUFFIXES, _MACRO_SUFFIXES)
+    }
+    return Sources(str(root.resolve()), tuple(texts), shared[_SUFFIXES], shared[_MACRO_SUFFIXES], tuple(issues))
+
+
+def _require_inside(root: Path, folder: str) -> None:
+    """Return if the folder lies in the project.
+
+    Raises:
+        PolicyError: it does not.
+
+    """
+    try:
+        inside = (root / folder).resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError, ValueError):
+        inside = False
+    if not inside or Path(folder).is_absolute():
+        hint = "name a folder of the project under `folders:`"
+        where = Where(str(root / PROJECT_FILE)) if os.path.lexists(root / PROJECT_FILE) else None
+        raise PolicyError(
+            [Issue(Code.LEAVES_PROJECT, f"the folder `{folder[:60]}` is not in the project", where, hint)]
+        )
 
 
 def read_project_file(project_dir: str, issues: list[Issue]) -> SourceFile | None:

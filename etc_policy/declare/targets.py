@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from etc_policy.declare.project_schema import CatalogSettings, Profile, ProjectFile, TargetDeclaration
+from etc_policy.declare.project_schema import CatalogSettings, ProjectFile, TargetDeclaration
+from etc_policy.declare.secrets import without_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 
@@ -65,14 +66,9 @@ def _profile_name(project: ProjectFile) -> str:
     raise UsageError(UNKNOWN_TARGET, message, hint=hint)
 
 
-def declared_target(project: ProjectFile, chosen: tuple[str, str]) -> TargetDeclaration:
-    """The declaration of a chosen profile and target."""
-    profile: Profile = project.profiles[chosen[0]]
-    return profile.targets[chosen[1]]
-
-
-def target_of(chosen: tuple[str, str], declared: TargetDeclaration, lock: Mapping[str, str]) -> Target:
-    """The target of a rendered declaration; `lock` has references where the declaration read the environment."""
+def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, object]) -> Target:
+    """The chosen profile's and target's target; `lock` has its values as they were worked out."""
+    declared: TargetDeclaration = project.profiles[chosen[0]].targets[chosen[1]]
     master = {"spark.master": declared.spark.master} if declared.spark.master else {}
     return Target(
         name=chosen[1],
@@ -80,7 +76,7 @@ def target_of(chosen: tuple[str, str], declared: TargetDeclaration, lock: Mappin
         spark_confs={**_catalog_confs(declared.catalog), **master, **option_texts(declared.spark.confs)},
         bundle=declared.bundle,
         catalog=declared.catalog,
-        lock=dict(lock),
+        lock=option_texts(without_secrets(lock)),
         table_root=declared.table_root,
     )
 

@@ -7,8 +7,8 @@ composer, so that depth, size and alias expansion are bounded before anything is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import yaml
@@ -21,6 +21,10 @@ from yaml.events import (
 )
 
 from etc_policy.declare.codes import Code
+from etc_policy.declare.jinja_chunks import TemplateProblem
+from etc_policy.declare.jinja_functions import join_texts
+from etc_policy.declare.jinja_text import Expansion
+from etc_policy.declare.secrets import EnvText
 from etc_policy.errors import Issue, PolicyError, Where
 
 MAX_DEPTH = 32
@@ -35,6 +39,9 @@ _FLOAT = re.compile(r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}
 _NO_TAGS = "policies are plain mappings, lists, texts and numbers; remove the tag"
 _TOO_BIG = f"the file has more than {MAX_VALUES} values, or more than {MAX_DEPTH} levels (aliases expanded)"
 _TEMPLATE_HINT = 'put quotes round a value that begins with `{{`: "{{ ... }}"'
+
+#: Stands where a template gave no value: a text that fits most keys, so that only the template is complained of.
+NO_VALUE = "?"
 
 YamlPath: TypeAlias = tuple[str | int, ...]
 #: The stubs of PyYAML know neither tags nor anchors of events, nor that parsed ones always have marks.
@@ -53,10 +60,11 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class MarkedYaml:
-    """A document's value and the place of every value in it."""
+    """A document's value and the place of every value in it; `problems` are those of templates whose value is missing."""
 
     value: Any
     marks: dict[YamlPath, Mark]
+    problems: dict[YamlPath, TemplateProblem] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -66,35 +74,66 @@ class _Node:
     scalar: Any = None
     items: list[_Node] | None = None
     entries: dict[str, tuple[_Node, _Node]] | None = None
+    problem: TemplateProblem | None = None
 
 
-def load_marked(text: str, path: str) -> MarkedYaml:
+def load_marked(text: str, path: str, expansion: Expansion | None = None) -> MarkedYaml:
     """The one document in `text` with its marks; an empty text is None.
+
+    With `expansion` the document is the expansion's text, and places are those in its source.
 
     Raises:
         PolicyError: bad syntax, a duplicate key, a tag, a second document, too deep or too large once aliases are
             expanded; `path` is named in the place.
 
     """
-    reader = _Reader(path, _events(text, path))
+    where = _Places(path, expansion)
+    reader = _Reader(where, _events(text if expansion is None else expansion.text, where), expansion)
     root = reader.document()
     if reader.issues:
         raise PolicyError(reader.issues)
-    marks: dict[YamlPath, Mark] = {}
-    return MarkedYaml(_build(root, (), root, marks, path) if root else None, marks)
+    marked = MarkedYaml(None, {})
+    return replace(marked, value=_build(root, (), root, marked, path)) if root else marked
 
 
-def _events(text: str, path: str) -> Iterator[Event]:
+def require_printable(text: str, path: str) -> None:
+    """Return if YAML allows every character of a file.
+
+    Raises:
+        PolicyError: it does not.
+
+    """
     bad = _UNPRINTABLE.search(text)
     if bad is not None:
         line = text.count("\n", 0, bad.start()) + 1
         where = Where(path, line, bad.start() - text.rfind("\n", 0, bad.start()))
         raise PolicyError([Issue(Code.SYNTAX, f"the character U+{ord(bad[0]):04X} is not allowed in YAML", where)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Turns the parser's marks into places of the file."""
+
+    path: str
+    expansion: Expansion | None
+
+    def line_and_column(self, mark: Any) -> tuple[int, int]:  # noqa: ANN401 - a mark of PyYAML
+        if self.expansion is None:
+            return mark.line + 1, mark.column + 1
+        return self.expansion.located(mark.index)
+
+    def where(self, mark: Any) -> Where:  # noqa: ANN401 - a mark of PyYAML
+        return Where(self.path, *self.line_and_column(mark))
+
+
+def _events(text: str, places: _Places) -> Iterator[Event]:
+    if places.expansion is None:
+        require_printable(text, places.path)
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        where = Where(path, mark.line + 1, mark.column + 1) if mark else Where(path)
+        where = places.where(mark) if mark else Where(places.path)
         problem = getattr(error, "problem", None) or str(error)
         hint = _syntax_hint(problem, "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else "")
         raise PolicyError([Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, hint)]) from error
@@ -114,8 +153,9 @@ def _syntax_hint(problem: str, line: str) -> str | None:
 class _Reader:
     """Turns events into nodes; an alias is the same node again, so expansion costs nothing here."""
 
-    path: str
+    places: _Places
     events: Iterator[Event]
+    expansion: Expansion | None = None
     issues: list[Issue] = field(default_factory=list)
     _anchors: dict[str, _Node] = field(default_factory=dict)
     _count: int = 0
@@ -139,9 +179,9 @@ class _Reader:
             return self._alias(event)
         if event.tag is not None:
             self._report(Code.FORBIDDEN_YAML, f"the tag `{event.tag[:60]}` is not allowed", event, _NO_TAGS)
-        node = _Node(event.start_mark.line + 1, event.start_mark.column + 1)
+        node = _Node(*self.places.line_and_column(event.start_mark))
         if isinstance(event, ScalarEvent):
-            node.scalar = _scalar(event.value) if not event.style else event.value
+            self._fill(node, event, depth)
         elif isinstance(event, SequenceStartEvent):
             node.items = [self._node(item, depth + 1) for item in self._until_end()]
         else:
@@ -155,8 +195,10 @@ class _Reader:
         for event in self._until_end():
             key = self._node(event, depth + 1)
             value = self._node(next(self.events), depth + 1)
-            name = event.value if isinstance(event, ScalarEvent) else None
-            if name is None:
+            name = self._key(key, event)
+            if key.problem is not None:
+                self.issues.append(_template_issue(key.problem, self._where(event)))
+            elif name is None:
                 self._report(Code.FORBIDDEN_YAML, "a key must be plain text", event, _TEMPLATE_HINT)
             elif name in entries:
                 first = entries[name][0].line
@@ -177,24 +219,75 @@ class _Reader:
         node = self._anchors.get(event.anchor)
         if node is None:
             self._report(Code.SYNTAX, f"the alias `*{event.anchor[:60]}` has no complete anchor before it", event)
-            return _Node(event.start_mark.line + 1, event.start_mark.column + 1)
+            return _Node(*self.places.line_and_column(event.start_mark))
         return node
 
     def _report(self, code: Code, message: str, event: Event, hint: str | None = None) -> None:
         self.issues.append(Issue(code, message, self._where(event), hint))
 
     def _where(self, event: Event) -> Where:
-        return Where(self.path, event.start_mark.line + 1, event.start_mark.column + 1)
+        return self.places.where(event.start_mark)
+
+    def _fill(self, node: _Node, event: Event, depth: int) -> None:
+        """Give a scalar its value; one that is a template alone has the value's own type."""
+        pieces = self.expansion.pieces(event.value) if self.expansion is not None else None
+        if pieces is None:
+            node.scalar = _scalar(event.value) if not event.style else event.value
+            return
+        try:
+            for piece in pieces:
+                if isinstance(piece, TemplateProblem):
+                    raise piece
+            if len(pieces) == 1 and not event.style:
+                self._fill_value(node, pieces[0], depth)
+            else:
+                text = join_texts(pieces)
+                node.scalar = text if event.style or isinstance(text, EnvText) else _scalar(text)
+        except TemplateProblem as problem:
+            node.problem = problem
+
+    def _fill_value(self, node: _Node, value: Any, depth: int) -> None:  # noqa: ANN401 - any YAML value
+        self._count += 1
+        if depth > MAX_DEPTH or self._count > MAX_VALUES:
+            where = Where(self.places.path, node.line, node.column)
+            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, where)])
+        if isinstance(value, list | tuple):
+            node.items = [self._value_node(node, item, depth) for item in value]
+        elif isinstance(value, Mapping):
+            node.entries = {key: (node, self._value_node(node, item, depth)) for key, item in value.items()}
+        else:
+            node.scalar = value
+
+    def _value_node(self, place: _Node, value: Any, depth: int) -> _Node:  # noqa: ANN401 - any YAML value
+        node = _Node(place.line, place.column)
+        self._fill_value(node, value, depth + 1)
+        return node
+
+    def _key(self, node: _Node, event: Event) -> str | None:
+        """A key's text; numbers and words stay as they are written."""
+        if not isinstance(event, ScalarEvent) or node.problem is not None:
+            return None
+        if self.expansion is None or self.expansion.pieces(event.value) is None:
+            return str(event.value)
+        return node.scalar if isinstance(node.scalar, str) else None
 
 
-def _build(node: _Node, path: YamlPath, key: _Node, marks: dict[YamlPath, Mark], file: str) -> Any:  # noqa: ANN401 - YAML
+def _template_issue(problem: TemplateProblem, where: Where) -> Issue:
+    return Issue(problem.code, problem.message, where, problem.hint)
+
+
+def _build(node: _Node, path: YamlPath, key: _Node, marked: MarkedYaml, file: str) -> Any:  # noqa: ANN401 - YAML
+    marks = marked.marks
     if len(marks) >= MAX_VALUES or len(path) > MAX_DEPTH:
         raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(file, node.line, node.column))])
     marks[path] = Mark(node.line, node.column, key.line, key.column)
+    if node.problem is not None:
+        marked.problems[path] = node.problem
+        return NO_VALUE
     if node.items is not None:
-        return [_build(item, (*path, place), item, marks, file) for place, item in enumerate(node.items)]
+        return [_build(item, (*path, place), item, marked, file) for place, item in enumerate(node.items)]
     if node.entries is not None:
-        return {name: _build(value, (*path, name), key, marks, file) for name, (key, value) in node.entries.items()}
+        return {name: _build(value, (*path, name), key, marked, file) for name, (key, value) in node.entries.items()}
     return node.scalar
 
 

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from etc_policy.declare.sources import MAX_FILE_BYTES, read_sources
+from etc_policy.declare.sources import MAX_FILE_BYTES, read_project_file, read_sources
 from etc_policy.errors import PolicyError
 
 
@@ -89,11 +89,33 @@ def test_what_is_no_regular_file_is_not_read(project):
 
 
 def test_the_project_file_is_read_under_the_same_rules(project):
-    (project / "policies" / "a.yml").write_text("x")
-    assert read_sources(str(project)).project_file is None
+    issues = []
+    assert read_project_file(str(project), issues) is None
     (project.parent / "other.yml").write_text("vars: {}")
     (project / "etc_project.yml").symlink_to(project.parent / "other.yml")
-    assert _codes(read_sources(str(project))) == ["ETC103"]
+    assert read_project_file(str(project), issues) is None
+    assert [str(issue.code) for issue in issues] == ["ETC103"]
     (project / "etc_project.yml").unlink()
     (project / "etc_project.yml").write_text("vars: {}")
-    assert read_sources(str(project)).project_file.text == "vars: {}"
+    assert read_project_file(str(project), issues).text == "vars: {}"
+
+
+def test_templates_and_macros_lie_beside_each_other(project):
+    (project / "policies" / "a.yml").write_text("x")
+    (project / "templates" / "deeper").mkdir(parents=True)
+    for name in ("hourly.yml", "names.jinja", "more.j2", "README.md", "deeper/other.yml"):
+        (project / "templates" / name).write_text(name)
+    (project / "templates" / "bad.yml").symlink_to("/etc/hostname")
+    sources = read_sources(str(project))
+    assert [file.relative for file in sources.template_files] == ["templates/hourly.yml"]
+    assert [file.relative for file in sources.macro_files] == ["templates/more.j2", "templates/names.jinja"]
+    assert _codes(sources) == ["ETC103"]
+
+
+def test_a_linked_folder_of_templates_that_leaves_the_project_is_not_read(project):
+    (project / "policies" / "a.yml").write_text("x")
+    (project.parent / "outside").mkdir()
+    (project.parent / "outside" / "hourly.yml").write_text("x")
+    (project / "templates").symlink_to(project.parent / "outside")
+    with pytest.raises(PolicyError, match="not in the project"):
+        read_sources(str(project))

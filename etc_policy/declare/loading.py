@@ -1,0 +1,124 @@
+"""Loads one file: templates carried out, YAML read with its places; every fault is gathered, none raised."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from etc_policy.declare.codes import Code
+from etc_policy.declare.findings import schema_issues
+from etc_policy.declare.jinja_chunks import TemplateProblem, has_template
+from etc_policy.declare.jinja_functions import Value
+from etc_policy.declare.jinja_text import Expansion, expand
+from etc_policy.declare.jinja_values import Context
+from etc_policy.declare.project import FileMarks, Places
+from etc_policy.declare.sources import SourceFile
+from etc_policy.declare.yaml_marks import YamlPath, load_marked, require_printable
+from etc_policy.errors import Issue, PolicyError, Where
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_VARS = re.compile(r"(?m)^vars[ \t]*:.*(?:\n(?:[ \t#-].*|[ \t]*$))*")
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A file as read; `value` is None where it is no mapping, `problems` are templates that gave no value.
+
+    `partial` says that a loop or condition failed, so that parts of the file are not there.
+    """
+
+    file: FileMarks
+    value: dict[str, Any] | None = None
+    problems: Mapping[YamlPath, TemplateProblem] = field(default_factory=dict)
+    issues: list[Issue] = field(default_factory=list)
+    partial: bool = False
+
+    def template_issues(self, name_of: Mapping[YamlPath, str] | None = None) -> Iterator[tuple[YamlPath, Issue]]:
+        """A path and issue for each template that gave no value."""
+        for path, problem in self.problems.items():
+            name = (name_of or {}).get(path[:2])
+            where = self.file.where(path, name)
+            if problem.place is not None:
+                where = Where(where.path, *problem.place, name)
+            yield path, Issue(problem.code, problem.message, where, problem.hint)
+
+    def validate(self, model: type[Model]) -> Model | None:
+        """The file as `model`; None when it has issues, which are then recorded."""
+        if self.value is None:
+            return None
+        try:
+            return model.model_validate(self.value)
+        except ValidationError as error:
+            found = schema_issues(error, self.value, model, Places(self.file))
+            lost = {("policies",), ("template",)} if self.partial else set()
+            self.issues += [issue for path, issue in found if path not in self.problems and path not in lost]
+            return None
+
+
+def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
+    """The file with its templates carried out; `hint` says how such a file begins."""
+    loaded = Loaded(FileMarks(source.path, source.relative, {}))
+    try:
+        expansion = _expand(source, context)
+        if expansion is not None and expansion.problems:
+            loaded.issues += _statement_issues(expansion, source.path)
+            loaded.partial = True
+        marked = load_marked(source.text, source.path, expansion)
+    except PolicyError as error:
+        if not loaded.issues:  # what is left of a file without its faulty loops need not be YAML
+            loaded.issues += error.issues
+        return loaded
+    loaded.file = FileMarks(source.path, source.relative, marked.marks)
+    loaded.problems = marked.problems
+    if isinstance(marked.value, dict):
+        loaded.value = marked.value
+    else:
+        kind = "empty" if marked.value is None else "no mapping"
+        loaded.issues.append(Issue(Code.WRONG_TYPE, f"the file is {kind}", loaded.file.where(()), hint))
+    return loaded
+
+
+def own_variables(source: SourceFile, context: Context, hint: str) -> tuple[dict[str, Value], list[Issue]]:
+    """The `vars:` of a file, worked out before the rest of it, and what is wrong with their templates."""
+    if not has_template(source.text):
+        return {}, []
+    match = _VARS.search(source.text)
+    if match is None:
+        return {}, []
+    before = re.sub(r"[^\n]", "", source.text[: match.start()])
+    loaded = load_file(replace(source, text=before + match[0]), context, hint)
+    issues = [issue for _, issue in loaded.template_issues()]
+    declared = loaded.value.get("vars") if loaded.value else None
+    if not isinstance(declared, dict):
+        return {}, issues
+    return {name: value for name, value in declared.items() if ("vars", name) not in loaded.problems}, issues
+
+
+def plain_variables(loaded: Loaded) -> dict[str, Value]:
+    """The `vars:` of a file that is loaded."""
+    declared = loaded.value.get("vars") if loaded.value else None
+    return dict(declared) if isinstance(declared, dict) else {}
+
+
+def _expand(source: SourceFile, context: Context) -> Expansion | None:
+    if not has_template(source.text):
+        return None
+    require_printable(source.text, source.path)
+    bad = re.search("[\U000f0000-\U0010ffff]", source.text)
+    if bad is not None:
+        message = f"the character U+{ord(bad[0]):04X} is not allowed in a file with templates"
+        line = source.text.count("\n", 0, bad.start()) + 1
+        raise PolicyError([Issue(Code.SYNTAX, message, Where(source.path, line))])
+    return expand(source.text, context)
+
+
+def _statement_issues(expansion: Expansion, path: str) -> list[Issue]:
+    return [
+        Issue(problem.code, problem.message, Where(path, *expansion.position(offset)), problem.hint)
+        for offset, problem in expansion.problems
+    ]
