@@ -16,6 +16,9 @@ from etc_policy.plan.table_state import CompactionRecord
 
 Group = tuple[str, str]
 
+#: The first table version whose log files are named by the commit that wrote them.
+FIRST_CUT_VERSION = 8
+
 
 @dataclass(frozen=True, slots=True)
 class CompletenessPoint:
@@ -126,7 +129,9 @@ class _Replay:
         found = self._event_times.get((commit.requested, group.partition, group.file_id), group.min_event_time_ms)
         if found is not None:
             return found, False
-        return instant_to_ms(commit.completed, self._zone) - self._latency_ms, True
+        # Before version 8 a log file is named by its base file, and its state is bounded by that: so is its past.
+        written = commit.completed if self._history.table_version >= FIRST_CUT_VERSION else group.previous
+        return instant_to_ms(written or commit.completed, self._zone) - self._latency_ms, True
 
     def _late(self, commit: Commit) -> list[int]:
         """How far below its threshold each group's smallest event lies, where that is known."""
