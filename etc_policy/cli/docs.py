@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -9,12 +11,14 @@ from pathlib import Path
 
 import click
 
+from etc_policy import __version__
 from etc_policy.api.planning import place
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import (
     debug_option,
     examples,
     metadata_only_option,
+    output_option,
     project_dir_option,
     select_options,
     select_policies,
@@ -33,11 +37,15 @@ from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile
 from etc_policy.publish.site import render_site
-from etc_policy.publish.site_views import TableFacts, site_view
+from etc_policy.publish.site_builder import site_view
+from etc_policy.publish.site_views import TableFacts
 from etc_policy.verify.late_data import late_data, with_times_of
 from etc_policy.wiring import Environment, clock_ms
 
 _ADDRESS = "127.0.0.1"
+#: The list of the site's files, so that the next one can take away what it no longer has.
+_LIST = "site.json"
+_OWN_PAGE = re.compile(r"(tables|runs/[A-Za-z0-9_-]+)/[A-Za-z0-9_-]+\.html")
 
 
 @click.group(
@@ -75,6 +83,7 @@ def command() -> None:
 @at_option
 @conf_option
 @metadata_only_option
+@output_option
 @debug_option
 def generate(
     out: Path | None,
@@ -85,6 +94,7 @@ def generate(
     at_ms: int | None,
     confs: Mapping[str, str],
     metadata_only: bool,
+    output: str,
 ) -> None:
     """Write the site.
 
@@ -104,10 +114,33 @@ def generate(
     name = manifest.project or project_dir.resolve().name or "etc"
     site = site_view(name, facts, now_ms, kept.issues, runs)
     folder = out or target_dir / "site"
-    for path, text in render_site(site, read_template).items():
+    files = render_site(site, read_template)
+    write_site(folder, files)
+    if output == "json":
+        click.echo(json.dumps({"schema_version": 1, "folder": str(folder), "files": sorted(files)}, indent=2))
+    else:
+        click.echo(f"wrote {counted(len(files), 'file')} about {counted(len(facts), 'policy')}", err=True)
+        say(str(folder / "index.html"))
+
+
+def write_site(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes the site and takes away what an earlier one wrote that this one has not; other files stay."""
+    before = _listed(folder)
+    for path, text in files.items():
         write_text(folder / path, text)
-    click.echo(f"[{counted(len(facts), 'policy')}]", err=True)
-    say(str(folder / "index.html"))
+    for path in before - files.keys():
+        (folder / path).unlink(missing_ok=True)
+    listed = {"schema_version": 1, "etc_version": __version__, "files": sorted(files)}
+    write_text(folder / _LIST, json.dumps(listed, indent=1) + "\n")
+
+
+def _listed(folder: Path) -> set[str]:
+    """The files of the site that stands in a folder, none where there is none or its list is not ours."""
+    try:
+        names = json.loads((folder / _LIST).read_text(encoding="utf-8"))["files"]
+        return {name for name in names if isinstance(name, str) and _OWN_PAGE.fullmatch(name)}
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
 
 
 @command.command(

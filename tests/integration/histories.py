@@ -2,7 +2,7 @@
 
 Each history mixes stock writes (updates, inserts, late data, deletes by key), stock compactions, automatic clean and
 archive at low limits, metadata-table compaction, and cuts of ours of both granularities. After every cut RT, RO, the
-time travel that cleaning allows, and hudi-rs are compared.
+time travel that cleaning allows, and hudi-rs are compared, and the past that commits tell with the table's state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
+from etc_policy.adapters.hudi_commit_log import FileCommitLogReader
+from etc_policy.plan.completeness import replay_completeness
+from etc_policy.plan.watermark import watermark
 from tests.integration.bench import Bench
 from tests.integration.history import Oracle, Views, Write, write_history
 
@@ -99,7 +103,18 @@ class RealHistory:
             assert self.bench.state().last_compaction.instant == table.instant
         self.check(second)
 
+    def check_past(self) -> None:
+        """The past that the commits tell, active and archived, ends with what the table shows now."""
+        policy, state = self.bench.policy, self.bench.state()
+        log = FileCommitLogReader().read_commit_log(policy.table, policy.event_time)
+        last = replay_completeness(log, policy.data_latency_ms)[-1]
+        left = [log_file for _, log_file in state.log_files]
+        now = watermark(left, policy.data_latency_ms, ZoneInfo(state.timezone))
+        assert log.complete
+        assert (last.watermark_ms, last.open_log_files) == (now.value_ms, len(left)), "the past as commits tell it"
+
     def check(self, second: int | None) -> None:
+        self.check_past()
         views, rt = Views(self.bench.spark, self.bench.base), self.oracle.rt()
         assert views.rt() == rt, "RT by Spark"
         assert views.rt_without_mdt() == rt, "RT without the metadata table"

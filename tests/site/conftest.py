@@ -10,7 +10,7 @@ from etc_policy.cli import docs
 from etc_policy.cli.main import main
 from etc_policy.declare.templates import read_template
 from etc_policy.publish.site import render_site
-from etc_policy.publish.site_views import site_view
+from etc_policy.publish.site_builder import site_view
 from tests.site.made_up import MARKUP, NOW, add_odd_runs, make_project
 
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-sync"]

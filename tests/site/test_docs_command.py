@@ -1,5 +1,6 @@
 """`etc docs`: what is written where, from which sources, and what serves it. No browser needed."""
 
+import json
 import os
 import shutil
 import signal
@@ -97,6 +98,25 @@ def test_only_what_is_selected(project, tmp_path):
     pages = html(tmp_path / "a" / "b")
     assert sorted(name.split("/")[0] for name in pages) == ["index.html", "runs", "runs", "tables"]
     assert "older: <code>etc history orders_ro</code>" in pages["tables/orders_ro.html"]
+
+
+def test_pages_that_are_no_more_go_and_nothing_else(project, tmp_path, capsys):
+    out = ["--project-dir", str(project), "--at", NOW, "--out", str(tmp_path), "--output", "json"]
+    assert main(["docs", "generate", *out]) == 0
+    whole = set(json.loads(capsys.readouterr().out)["files"])
+    listed = tmp_path / "site.json"
+    names = json.loads(listed.read_text())["files"]
+    assert set(names) == whole
+    kept = [tmp_path / "mine.html", tmp_path / "tables" / "mine.html"]
+    for path in kept:
+        path.write_text("mine")
+    listed.write_text(json.dumps({"files": [*names, "../outside.html", "mine.html", 7]}))
+    (tmp_path.parent / "outside.html").write_text("mine")
+    assert main(["docs", "generate", *out, "--select", "orders_ro"]) == 0
+    part = set(json.loads(capsys.readouterr().out)["files"])
+    assert part < whole
+    assert all(path.read_text() == "mine" for path in (*kept, tmp_path.parent / "outside.html"))
+    assert {path for path in whole if (tmp_path / path).exists()} == part
 
 
 def test_serve_needs_a_site(project, tmp_path, capsys):
