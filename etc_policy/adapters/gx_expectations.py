@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from great_expectations.core.metric_domain_types import MetricDomainTypes  # noqa: TID253 - imported late as a whole
@@ -10,9 +11,8 @@ from great_expectations.expectations.expectation import BatchExpectation  # noqa
 from great_expectations.expectations.metrics.metric_provider import metric_value  # noqa: TID253
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider  # noqa: TID253
 
-from etc_policy.adapters.view_comparison import count_differences
-from etc_policy.compile.manifest import Freshness
-from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
+from etc_policy.adapters.view_comparison import count_differences, load_views
+from etc_policy.plan.formats import format_time
 
 DIFFERENCES = "table.etc.ro_against_rt"
 _KEYS = ("comparison", "threshold_ms", "sample_size")
@@ -35,8 +35,9 @@ class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
     ) -> dict[str, Any]:
         batch, _, _ = execution_engine.get_compute_domain(metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE)
         name, spark = metric_value_kwargs["comparison"], batch.sparkSession
-        rt, ro = spark.table(f"{name}_rt"), spark.table(f"{name}_ro")
-        return count_differences(rt, ro, metric_value_kwargs["threshold_ms"], metric_value_kwargs["sample_size"])
+        return count_differences(
+            load_views(spark, name), metric_value_kwargs["threshold_ms"], metric_value_kwargs["sample_size"]
+        )
 
 
 class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
@@ -91,24 +92,27 @@ class ExpectNoDeletedRows(_ComparisonExpectation):
     told = ("deleted_not_yet_compacted", "newer_than_pinned")
 
 
-class ExpectFreshnessWithin(BatchExpectation):  # type: ignore[misc]
-    """The completeness of the read-optimized view lags behind now no more than is allowed."""
+class ExpectRowsOfTheirBaseFile(_ComparisonExpectation):
+    """Each row of RO says that it was written into a base file that is one of the table's latest.
 
-    now_ms: int
-    complete_until_ms: int | None = None
-    target_ms: int | None = None
-    warn_after_ms: int | None = None
-    error_after_ms: int | None = None
+    Hudi writes the file's name into every row, so a file that was swapped for another gives itself away.
+    """
 
-    metric_dependencies: ClassVar[tuple[str, ...]] = ()
-    success_keys: ClassVar[tuple[str, ...]] = (
-        "now_ms",
-        "complete_until_ms",
-        "target_ms",
-        "warn_after_ms",
-        "error_after_ms",
-    )
-    domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
+    failures = ("rows_of_other_files",)
+
+
+class ExpectEventTimesWithinBounds(_ComparisonExpectation):
+    """No row without event time is held back from RO, and no event time lies before `earliest_ms` or after `latest_ms`.
+
+    A row without event time has no place at or below the threshold, so nothing else speaks for it.
+    """
+
+    earliest_ms: int | None = None
+    latest_ms: int | None = None
+
+    failures = ("null_event_times_not_in_ro",)
+    told = ("null_event_times",)
+    rows = "rt_rows"
 
     def _validate(
         self,
@@ -116,13 +120,22 @@ class ExpectFreshnessWithin(BatchExpectation):  # type: ignore[misc]
         runtime_configuration: Any = None,  # noqa: ANN401
         execution_engine: Any = None,  # noqa: ANN401
     ) -> dict[str, Any]:
-        limits = Freshness(
-            target_ms=self.target_ms, warn_after_ms=self.warn_after_ms, error_after_ms=self.error_after_ms
-        )
-        lag_ms = completeness_lag_ms(self.now_ms, self.complete_until_ms)
-        verdict = judge_lag(lag_ms, limits)
-        details = {"lag_ms": lag_ms, "verdict": verdict, **limits.model_dump(exclude_none=True)}
-        return {"success": verdict in {"pass", "warn"}, "result": {"observed_value": lag_ms, "details": details}}
+        found = super()._validate(metrics, runtime_configuration, execution_engine)
+        counts, details = metrics[DIFFERENCES], found["result"]["details"]
+        seen = {"earliest_ms": counts["earliest_event_ms"], "latest_ms": counts["latest_event_ms"]}
+        details |= {"earliest_event_ms": seen["earliest_ms"], "latest_event_ms": seen["latest_ms"]}
+        faults = list(_out_of_bounds(seen, self.earliest_ms, self.latest_ms))
+        if faults:
+            details["fault"] = "; ".join(faults)
+        return {**found, "success": found["success"] and not faults}
+
+
+def _out_of_bounds(seen: dict[str, int | None], earliest_ms: int | None, latest_ms: int | None) -> Iterator[str]:
+    first, last = seen["earliest_ms"], seen["latest_ms"]
+    if earliest_ms is not None and first is not None and first < earliest_ms:
+        yield f"an event time of {format_time(first)} lies before {format_time(earliest_ms)}"
+    if latest_ms is not None and last is not None and last > latest_ms:
+        yield f"an event time of {format_time(last)} lies after {format_time(latest_ms)}"
 
 
 def _result(wrong: int, rows: int, details: dict[str, Any]) -> dict[str, Any]:

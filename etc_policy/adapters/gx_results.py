@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
 
@@ -15,14 +16,15 @@ _TOLD = ("observed_value", "element_count", "unexpected_count", "unexpected_perc
 
 def read_result(expectation: SuiteExpectation, result: Mapping[str, Any]) -> ExpectationResult:
     """The result of one expectation from the JSON form of Great Expectations' own."""
+    view = None if source_of(expectation.type) == "rows" else expectation.view
     problem = exception_message(result.get("exception_info") or {})
     if problem is not None:
-        return ExpectationResult(expectation=expectation.type, status="error", message=problem)
+        return ExpectationResult(expectation=expectation.type, on=view, status="error", message=problem)
     outcome = result.get("result") or {}
     observed = outcome.get("details") or _observed(outcome)
-    status = _status(expectation, bool(result["success"]), observed.get("verdict"))
+    status = _status(expectation, bool(result["success"]))
     return ExpectationResult(
-        expectation=expectation.type, status=status, observed=observed, message=_message(status, observed)
+        expectation=expectation.type, on=view, status=status, observed=observed, message=_message(status, observed)
     )
 
 
@@ -44,11 +46,9 @@ def _first_line(info: Mapping[str, Any]) -> str:
     return lines[0] if lines else "the check raised an exception without a message"
 
 
-def _status(expectation: SuiteExpectation, success: bool, verdict: str | None) -> CheckStatus:
-    if verdict == "unknown":
-        return "error"
+def _status(expectation: SuiteExpectation, success: bool) -> CheckStatus:
     if success:
-        return "warn" if verdict == "warn" else "pass"
+        return "pass"
     return "fail" if expectation.severity == "critical" else "warn"
 
 
@@ -63,10 +63,9 @@ def _message(status: CheckStatus, observed: Mapping[str, Any]) -> str | None:
     """A sentence for what did not pass; None for what did."""
     if status == "pass":
         return None
-    if "verdict" in observed:
-        lag = observed.get("lag_ms")
-        return "how far RO is complete is not known" if lag is None else f"RO lags {lag / 1000:.0f} s behind now"
     samples = observed.get("samples") or {}
+    if "fault" in observed:
+        return str(observed["fault"])
     counts = [f"{observed[kind]} {kind.replace('_', ' ')}" for kind in samples]
     first = next((keys[0] for keys in samples.values() if keys), None)
     if first is not None:

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from etc_policy.adapters.gx_results import read_result
-from etc_policy.adapters.view_comparison import SAMPLE_SIZE, prepare_views, require_readable
-from etc_policy.compile.manifest import Freshness
+from etc_policy.adapters.gx_views import narrowed, read_view, require_columns
+from etc_policy.adapters.view_comparison import SAMPLE_SIZE, named_views, prepare_views, require_readable
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.errors import EngineError, Issue, PolicyError, Where
-from etc_policy.verify.freshness import has_limits
+from etc_policy.errors import EngineError, Issue, PolicyError
+from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
-from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters, suite_place
+from etc_policy.verify.suites import SuiteExpectation, View, bind_suite, suite_parameters
 
 _CONTAINMENT = "expect_ro_to_contain_rt_up_to"
-_COMPARISONS = frozenset({_CONTAINMENT, "expect_no_key_twice", "expect_no_deleted_rows"})
-_FRESHNESS = "expect_freshness_within"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +32,25 @@ class GxVerifier:
         """Late rows counted, and one result per expectation in the suite's order.
 
         Raises:
-            PolicyError: the suite names an unknown expectation, argument or parameter.
+            PolicyError: the suite names an unknown expectation, argument, parameter or column, or the policy's condition
+                on partitions is none.
             TableError: no times can be read from the event-time column.
             EngineError: the table could not be read, or no expectation could run.
 
         """
         comparison = f"etc_{uuid.uuid4().hex}"
-        place = suite_place(request)
-        bound = bind_suite(request.suite, suite_parameters(request), place)
-        suite = _wanted(bound, comparison, request.threshold_ms)
-        configured = _configurations(suite, place)
+        suite = _completed(bind_suite(request.suite, suite_parameters(request)), comparison, request.threshold_ms)
+        configured = _configurations(suite)
+        compares = any(source_of(e.type) == "rows" for e in suite)
         with ExitStack() as stack:
             stack.enter_context(_setting(self.spark, "spark.sql.legacy.timeParserPolicy", "CORRECTED"))
-            views = {"ro": _read(self.spark, request, read_optimized=True)}
-            if any(e.on == "rt" or e.type in _COMPARISONS for e in suite):
-                views["rt"] = _read(self.spark, request, read_optimized=False)
-            if any(e.type in _COMPARISONS for e in suite):
-                stack.enter_context(_comparison_views(self.spark, comparison, views, request))
-            results = _run(suite, configured, views)
+            sides: set[View] = {"ro", "rt"} if compares else {"ro", *(e.view for e in suite)}
+            views = {side: read_view(self.spark, request, side) for side in sorted(sides)}
+            require_columns(suite, views)
+            if compares:
+                prepared = prepare_views(self.spark, views["rt"], views["ro"], request)
+                stack.enter_context(named_views(self.spark, comparison, prepared))
+            results = _run(suite, configured, {side: narrowed(self.spark, v, request) for side, v in views.items()})
             _require_times(results, views, request)
         if results and all(result.status == "error" for result in results):
             raise EngineError("ETC332", "no expectation could be checked", cause=results[0].message)
@@ -59,24 +58,18 @@ class GxVerifier:
         return late, results
 
 
-def _wanted(suite: tuple[SuiteExpectation, ...], comparison: str, threshold_ms: int) -> tuple[SuiteExpectation, ...]:
-    """The suite with our own arguments filled in; freshness is left out where nothing limits it."""
+def _completed(suite: tuple[SuiteExpectation, ...], comparison: str, threshold_ms: int) -> tuple[SuiteExpectation, ...]:
+    """The suite with the arguments that our own expectations take from the check; those run once, on RO."""
     ours = {"comparison": comparison, "threshold_ms": threshold_ms, "sample_size": SAMPLE_SIZE}
-    wanted = []
-    for expectation in suite:
-        if expectation.type in _COMPARISONS:
-            expectation = expectation.model_copy(update={"kwargs": {**ours, **expectation.kwargs}, "on": "ro"})
-        if expectation.type != _FRESHNESS or _is_limited(expectation.kwargs):
-            wanted.append(expectation)
-    return tuple(wanted)
+    return tuple(
+        item.model_copy(update={"kwargs": {**ours, **item.kwargs}, "on": "ro"})
+        if source_of(item.type) == "rows"
+        else item
+        for item in suite
+    )
 
 
-def _is_limited(kwargs: Mapping[str, Any]) -> bool:
-    limits = {name: kwargs.get(name) for name in Freshness.model_fields}
-    return has_limits(Freshness.model_construct(**limits))
-
-
-def _configurations(suite: tuple[SuiteExpectation, ...], where: Where) -> list[Any]:
+def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
     """The expectations as Great Expectations' own objects.
 
     Built one by one: a suite drops an expectation that it does not know with only a log line.
@@ -97,15 +90,16 @@ def _configurations(suite: tuple[SuiteExpectation, ...], where: Where) -> list[A
             )
             built.append(configuration.to_domain_obj())
         except Exception as error:
-            issues.append(_configuration_issue(expectation, error, where))
+            issues.append(_configuration_issue(expectation, error))
     if issues:
         raise PolicyError(issues)
     return built
 
 
-def _configuration_issue(expectation: SuiteExpectation, error: Exception, where: Where) -> Issue:
+def _configuration_issue(expectation: SuiteExpectation, error: Exception) -> Issue:
     from great_expectations.expectations.registry import list_registered_expectation_implementations
 
+    where = expectation.place
     known = list_registered_expectation_implementations()
     if expectation.type not in known:
         message = f"unknown expectation `{expectation.type}`"
@@ -130,30 +124,6 @@ def _setting(spark: Any, name: str, value: str) -> Iterator[None]:  # noqa: ANN4
             spark.conf.set(name, before)
 
 
-def _read(spark: Any, request: DataCheck, *, read_optimized: bool) -> Any:  # noqa: ANN401
-    """A view of the table at the pinned instant, which both kinds of query honour."""
-    reader = spark.read.format("hudi").option("as.of.instant", request.pinned_instant)
-    try:
-        return reader.option("hoodie.query.as.ro.table", str(read_optimized).lower()).load(request.base_path)
-    except Exception as error:
-        view = "read-optimized" if read_optimized else "real-time"
-        message = f"cannot read the {view} view of `{request.base_path}`"
-        raise EngineError("ETC331", message, cause=str(error)) from error
-
-
-@contextmanager
-def _comparison_views(spark: Any, name: str, views: Mapping[str, Any], request: DataCheck) -> Iterator[None]:  # noqa: ANN401
-    """The two temporary views that the metric finds by name; they hold a plan and no data."""
-    rt, ro = prepare_views(spark, views["rt"], views["ro"], request)
-    rt.createOrReplaceTempView(f"{name}_rt")
-    ro.createOrReplaceTempView(f"{name}_ro")
-    try:
-        yield
-    finally:
-        spark.catalog.dropTempView(f"{name}_rt")
-        spark.catalog.dropTempView(f"{name}_ro")
-
-
 def _run(
     suite: tuple[SuiteExpectation, ...], configured: list[Any], views: Mapping[str, Any]
 ) -> tuple[ExpectationResult, ...]:
@@ -167,8 +137,8 @@ def _run(
     # Never persist: caching a join of Hudi relations can deadlock (FACTS 9).
     source = context.data_sources.add_spark("etc", persist=False)
     results: dict[int, ExpectationResult] = {}
-    for side in sorted({expectation.on for expectation in suite}):
-        chosen = [built for expectation, built in zip(suite, configured, strict=True) if expectation.on == side]
+    for side in sorted({expectation.view for expectation in suite}):
+        chosen = [built for expectation, built in zip(suite, configured, strict=True) if expectation.view == side]
         definition = source.add_dataframe_asset(side).add_batch_definition_whole_dataframe("whole")
         batch = definition.get_batch(batch_parameters={"dataframe": views[side]})
         outcome = batch.validate(ExpectationSuite(name=side, expectations=chosen), result_format="SUMMARY")
@@ -178,7 +148,7 @@ def _run(
     return tuple(results[place] for place in range(len(suite)))
 
 
-def _require_times(results: tuple[ExpectationResult, ...], views: Mapping[str, Any], request: DataCheck) -> None:
+def _require_times(results: tuple[ExpectationResult, ...], views: Mapping[View, Any], request: DataCheck) -> None:
     column = request.policy.event_time.column
     for result in results:
         if result.expectation == _CONTAINMENT and "rt" in views:

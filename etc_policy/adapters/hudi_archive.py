@@ -55,15 +55,13 @@ class Archive:
         return {row["instantTime"]: decode_metadata(row["metadata"] or b"", str(self._folder)) for row in rows}
 
     def commits(self) -> Iterator[Commit]:
-        """Every archived write and compaction that completed, a compaction with its plan's metadata merged in."""
+        """Every archived write and compaction that completed."""
         columns = ("instantTime", "completionTime", "action", "metadata", "plan")
         for row in self._rows(columns, ("action", "in", ["commit", "deltacommit", "replacecommit"])):
             metadata = decode_metadata(row["metadata"] or b"", str(self._folder))
             if metadata and row["completionTime"]:
-                extra = {**self._plan_extra(row), **(metadata.get("extraMetadata") or {})}
-                is_compaction = row["action"] == "commit"
-                merged = {**metadata, "extraMetadata": extra}
-                yield Commit(row["instantTime"], row["completionTime"], merged, is_compaction)
+                plan_extra = self._plan_extra(row) if row["action"] == "commit" else None
+                yield Commit(row["instantTime"], row["completionTime"], metadata, plan_extra)
 
     def writes(self, actions: Sequence[str], limit: int) -> tuple[list[ArchivedWrite], bool]:
         """The newest `limit` archived instants of the given actions, and whether there are older ones."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +14,29 @@ from etc_policy.plan.table_state import CompactionRecord
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A completed write, or a completed compaction with the metadata of its plan merged in."""
+    """A completed write; `plan_extra` are the pairs of a compaction's plan, None for what is no compaction."""
 
     requested: str
     completed: str
     metadata: Mapping[str, Any]
-    is_compaction: bool
+    plan_extra: Mapping[str, str] | None = None
+
+    @property
+    def record(self) -> CompactionRecord | None:
+        """The threshold that a compaction promises by its commit or, if stock Hudi ran it, by its plan."""
+        if self.plan_extra is None:
+            return None
+        pairs = {**self.plan_extra, **(self.metadata.get("extraMetadata") or {})}
+        return compaction_record(self.requested, self.completed, pairs)
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether plan and commit both make a promise, and not the same."""
+        planned = compaction_record(self.requested, self.completed, self.plan_extra or {})
+        return planned is not None and planned != self.record
 
 
-def build_history(commits: Iterable[Commit], timezone: str, *, trusted: bool) -> TableHistory:
+def build_history(commits: Sequence[Commit], timezone: str, *, trusted: bool) -> TableHistory:
     """The history in those commits; `trusted` is false where the recorded event times cannot be the policy's."""
     writes: list[GroupWrite] = []
     runs: list[CompactionRecord] = []
@@ -32,11 +46,10 @@ def build_history(commits: Iterable[Commit], timezone: str, *, trusted: bool) ->
             name = _name(stat)
             if name:
                 booked[partition, name] = stat.get("fileSizeInBytes") or 0
-        if commit.is_compaction:
-            record = compaction_record(commit.requested, commit.completed, commit.metadata.get("extraMetadata") or {})
-            runs += [record] if record else []
+        runs += [commit.record] if commit.record else []
         writes += _writes(commit, trusted=trusted)
-    return TableHistory(timezone, tuple(writes), tuple(runs), booked)
+    disputed = frozenset(commit.requested for commit in commits if commit.is_disputed)
+    return TableHistory(timezone, tuple(writes), tuple(runs), booked, disputed)
 
 
 def _writes(commit: Commit, *, trusted: bool) -> Iterator[GroupWrite]:

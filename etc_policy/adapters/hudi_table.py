@@ -148,17 +148,23 @@ def _state(commits: _Commits) -> TableState:
         last_compaction=_last_compaction(timeline, metadata, archive),
         own_pending=_own_pending(timeline),
         living_writers=_living_writers(base, timeline),
+        partition_fields=_partition_fields(properties),
     )
 
 
+def _plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
+    """The pairs of a completed compaction's plan; None for what is no compaction."""
+    if timeline.latest(requested).action != "commit":
+        return None
+    return (timeline.plan_of(requested) or {}).get("extraMetadata") or {}
+
+
 def _history(commits: _Commits, *, archived: bool) -> TableHistory:
-    timeline, known = commits.timeline, []
-    for requested, metadata in commits.metadata.items():
-        is_compaction = timeline.latest(requested).action == "commit"
-        plan = (timeline.plan_of(requested) if is_compaction else None) or {}
-        extra = {**(plan.get("extraMetadata") or {}), **(metadata.get("extraMetadata") or {})}
-        completed = timeline.completions[requested]
-        known.append(Commit(requested, completed, {**metadata, "extraMetadata": extra}, is_compaction))
+    timeline = commits.timeline
+    known = [
+        Commit(requested, timeline.completions[requested], metadata, _plan_extra(timeline, requested))
+        for requested, metadata in commits.metadata.items()
+    ]
     if archived and timeline.layout >= 2:
         known += [c for c in commits.archive.commits() if c.requested not in timeline.files]
     trusted = timeline.layout >= 2 and tracked(commits.event_time, commits.column_type)
@@ -226,6 +232,11 @@ def _names(value: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in (value or "").split(",") if name.strip())
 
 
+def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The partition columns; a custom key generator has the kind of each behind a colon."""
+    return tuple(name.split(":", 1)[0] for name in _names(properties.get("hoodie.table.partition.fields")))
+
+
 def _metadata_instants(base: Path) -> frozenset[str]:
     table = base / ".hoodie" / "metadata"
     path = table / ".hoodie" / "hoodie.properties"
@@ -250,8 +261,7 @@ def _last_compaction(
     records = []
     for requested, commit in metadata.items():
         if timeline.latest(requested).action == "commit":
-            plan = timeline.plan_of(requested) or {}
-            extra = {**(plan.get("extraMetadata") or {}), **(commit.get("extraMetadata") or {})}
+            extra = {**(_plan_extra(timeline, requested) or {}), **(commit.get("extraMetadata") or {})}
             records.append(compaction_record(requested, timeline.completions[requested], extra))
     found = [record for record in records if record is not None]
     return max(found, key=lambda record: record.completed) if found else archive.last_compaction()

@@ -15,12 +15,14 @@ from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyErro
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan, TablePlan
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import watermark
 from etc_policy.publish.results import TableResult, table_result
+from etc_policy.verify.metadata_checks import PROMISE, Claim, Evidence
 from etc_policy.verify.ports import ExpectationResult, Verification
-from etc_policy.verify.prover import Claim, claim_of, verify_table
-from etc_policy.verify.suites import parse_suite
+from etc_policy.verify.prover import claim_of, claim_of_run, verify_table
+from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
 _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
@@ -136,19 +138,30 @@ class Applier:
 
         A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
         """
-        state, memory = self.environment.read_state(policy, read_stats=True), self.environment.memory
-        last = state.last_compaction
+        state, history = self.environment.read_table(policy, read_stats=True)
+        memory, last = self.environment.memory, state.last_compaction
         proved = last is None or memory.verified(policy.table) == last.instant
         level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proved else policy.verify.level
-        if outcome.threshold_ms is None:
-            claim = claim_of(policy, state, self.now_ms)
-        else:
-            claim = Claim(outcome.threshold_ms, outcome.seen_until or state.last_completed or "")
+        claim = self._claim(policy, outcome, state, history)
         self.environment.progress(f"{policy.name}: verifying ({level})")
-        verification = verify(self.environment, policy, state, claim, self.now_ms, level)
-        if last is not None and verification.level == "data" and verification.status in ("pass", "warn"):
+        if claim is None:
+            return _measured(policy, state), _without_promise(outcome, level)
+        verification = verify(self.environment, Evidence(policy, state, history, claim, self.now_ms), level)
+        if last is not None and verification.level == policy.verify.level and verification.status in ("pass", "warn"):
             memory.note_verified(policy.table, last.instant)
         return _measured(policy, state), verification
+
+    def _claim(self, policy: Policy, outcome: Outcome, state: TableState, history: TableHistory) -> Claim | None:
+        """What the table itself claims of a compaction that was done; None where it makes no such claim.
+
+        What a plan found not to be due is claimed by the plan: the table's metadata must bear that out.
+        """
+        if outcome.threshold_ms is None:
+            return claim_of(policy, state, self.now_ms)
+        if outcome.status == "nothing_due":
+            return Claim(outcome.threshold_ms, outcome.seen_until or state.last_completed or "")
+        claim = claim_of_run(state, history, outcome.instant or "")
+        return claim if claim is not None and claim.threshold_ms == outcome.threshold_ms else None
 
     def _fail(self, policy: Policy, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
         self.errors.append(error)
@@ -220,20 +233,33 @@ def require_suites(environment: Environment, policies: Iterable[Policy]) -> None
 
 
 def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any], ...]:
-    """The expectations of the policy's suite, parameters not yet filled in."""
+    """The expectations of the policy's suite, parameters not yet filled in.
+
+    Raises:
+        PolicyError: there is no such suite, or something in it is wrong; carries all of it.
+
+    """
     path, text = read_suite(policy.verify.suite, environment.project_dir)
+    issues = suite_issues(text, path)
+    if issues:
+        raise PolicyError(issues)
     return parse_suite(text, path).items
 
 
-def verify(
-    environment: Environment, policy: Policy, state: TableState, claim: Claim, now_ms: int, level: VerifyLevel
-) -> Verification:
+def verify(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Verification:
     """The verdict over one table; an engine that fails is an `error`, neither success nor failed data."""
-    suite = suite_items(environment, policy)
+    suite = suite_items(environment, evidence.policy)
     try:
-        return verify_table(policy, state, claim, now_ms, suite, environment.data_verifier if level == "data" else None)
+        return verify_table(evidence, suite, level, environment.data_verifier)
     except EngineError as error:
-        return broken_verification(level, claim.threshold_ms, error)
+        return broken_verification(level, evidence.claim.threshold_ms, error)
+
+
+def _without_promise(outcome: Outcome, level: VerifyLevel) -> Verification:
+    """The verdict where the run says that it compacted, and the table does not say so."""
+    message = f"no compaction at {outcome.instant} with this threshold is on the table's timeline"
+    failed = ExpectationResult(expectation=PROMISE, status="fail", message=message)
+    return Verification(level=level, status="fail", threshold_ms=outcome.threshold_ms, expectations=(failed,))
 
 
 def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: EtcError) -> Verification:

@@ -9,6 +9,7 @@ from etc_policy.api.planning import place
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.errors import EtcError
 from etc_policy.publish.results import TableVerification
+from etc_policy.verify.metadata_checks import Evidence
 from etc_policy.verify.prover import claim_of
 from etc_policy.wiring import Environment
 
@@ -29,6 +30,7 @@ def verify_tables(
 
 
 def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:
-    state = environment.read_state(policy, read_stats=True)
-    verification = verify(environment, policy, state, claim_of(policy, state, now_ms), now_ms, level)
+    state, history = environment.read_table(policy, read_stats=True)
+    evidence = Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
+    verification = verify(environment, evidence, level)
     return TableVerification(policy=policy.name, base_path=state.base_path, verification=verification)

@@ -11,7 +11,7 @@ import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.project import check_files, counted, load_manifest
+from etc_policy.cli.project import check_files, check_suites, counted, load_manifest
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.selection import Selection
 from etc_policy.errors import ExitCode, Issue, PolicyError
@@ -28,11 +28,15 @@ from etc_policy.publish.checks import Check, checks_of_issues
 def command(project_dir: Path, target_dir: Path, select: Selection, output: str) -> ExitCode:
     """Check the project's files.
 
-    Reads every file under policies/ and prints all that is wrong, each with its place. Nothing is written, no table is
-    touched.
+    Reads every file under policies/ and suites/ and prints all that is wrong, each with its place. Nothing is written, no
+    table is touched.
     """
     if output == "json":
         return _print_json(project_dir, select)
+    files, found = check_files(project_dir)
+    faults = check_suites(files, project_dir)
+    if faults:
+        raise PolicyError([*(issue for issue in found if issue.level == "error"), *faults])
     manifest = load_manifest(project_dir)
     policies = select_policies(manifest, select)
     _report(policies)
@@ -45,7 +49,8 @@ def command(project_dir: Path, target_dir: Path, select: Selection, output: str)
 def _print_json(project_dir: Path, select: Selection) -> ExitCode:
     """Policies and issues to stdout, so that an editor or a CI can read them; the issues alone where there are errors."""
     try:
-        _, issues = check_files(project_dir)
+        files, found = check_files(project_dir)
+        issues = (*found, *check_suites(files, project_dir))
     except PolicyError as error:
         issues = error.issues
     report_checks(checks_of_issues(issues))

@@ -13,9 +13,10 @@ from etc_policy.compile.manifest import Manifest
 from etc_policy.compile.resolve import check_project, compile_project
 from etc_policy.declare.project import ProjectFiles
 from etc_policy.declare.reading import read_project
-from etc_policy.declare.suites import suite_names
-from etc_policy.errors import EngineError, Issue
+from etc_policy.declare.suites import own_suite_names, read_suite, suite_names
+from etc_policy.errors import EngineError, Issue, PolicyError
 from etc_policy.publish.checks import checks_of_issues
+from etc_policy.verify.suites import suite_issues
 
 
 def check_files(project_dir: Path) -> tuple[ProjectFiles, tuple[Issue, ...]]:
@@ -28,6 +29,23 @@ def check_files(project_dir: Path) -> tuple[ProjectFiles, tuple[Issue, ...]]:
     """
     files = read_project(str(project_dir), os.environ, target=target_name())
     return files, check_project(files, suite_names(project_dir))
+
+
+def check_suites(files: ProjectFiles, project_dir: Path) -> tuple[Issue, ...]:
+    """Every fault of the project's own suites, and of others that its policies name; each suite is looked at once.
+
+    Commands that verify look at the suites they need by themselves.
+    """
+    named = {policy.declaration.verify.suite for policy in files.policies} & set(suite_names(project_dir))
+    issues: list[Issue] = []
+    for name in sorted({*named, *own_suite_names(project_dir)}):
+        try:
+            path, text = read_suite(name, project_dir)
+        except PolicyError as error:
+            issues += error.issues
+        else:
+            issues += suite_issues(text, path)
+    return tuple(issues)
 
 
 def load_manifest(project_dir: Path) -> Manifest:

@@ -14,7 +14,7 @@ MANIFEST_SCHEMA_VERSION = 1
 
 EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
-VerifyLevel = Literal["metadata", "data"]
+VerifyLevel = Literal["metadata", "sample", "data"]
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_PRINTED = frozenset({"source", "description", "tags", "enabled", "fingerprint"})
@@ -46,11 +46,28 @@ class Freshness(Frozen):
     error_after_ms: int | None = None
 
 
+class Sample(Frozen):
+    """Which share of the file groups is read, and the seed that chooses them.
+
+    Without a seed the moment of the check chooses, so that runs choose differently.
+    """
+
+    share: float = 0.1
+    seed: int | None = None
+
+
 class Verify(Frozen):
-    """Which suite proves the table, and whether from metadata alone or from the data."""
+    """Which suite proves the table, from what, and over how much of it.
+
+    `sample` says which file groups level `sample` reads, `window_ms` how long before the threshold event times are looked
+    at, `where` is a condition of Spark SQL on partition columns.
+    """
 
     suite: str = "ro_complete"
     level: VerifyLevel = "data"
+    sample: Sample | None = None
+    window_ms: int | None = None
+    where: str | None = None
 
 
 class Writer(Frozen):

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from etc_policy.compile.locations import resolve_location
-from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Verify, Writer
+from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Sample, Verify, Writer
 from etc_policy.compile.rules import RULES, Project
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
+from etc_policy.declare.schema import VerifyChoice
 from etc_policy.declare.targets import option_texts
 from etc_policy.errors import Issue, PolicyError
 
@@ -62,7 +63,7 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         freshness=Freshness(
             target_ms=limits.target, warn_after_ms=limits.warn_after, error_after_ms=limits.error_after
         ),
-        verify=Verify(**declared.verify.model_dump()),
+        verify=_verify(declared.verify),
         writer=Writer(
             index=declared.writer.index,
             lock=option_texts(declared.writer.lock) or dict(lock or {}),
@@ -92,6 +93,16 @@ class _Lines:
         if not 0 < where.line <= len(lines):
             return issue
         return replace(issue, where=replace(where, excerpt=lines[where.line - 1]))
+
+
+def _verify(declared: VerifyChoice) -> Verify:
+    return Verify(
+        suite=declared.suite,
+        level=declared.level,
+        sample=Sample(share=declared.sample.share, seed=declared.sample.seed) if declared.sample else None,
+        window_ms=declared.window,
+        where=declared.where,
+    )
 
 
 def _place(issue: Issue) -> tuple[str, int, int]:

@@ -19,6 +19,8 @@ _KINDS = {
     "string_type": "text",
     "bool_type": "`true` or `false`",
     "bool_parsing": "`true` or `false`",
+    "greater_than": "a larger number",
+    "less_than_equal": "a smaller number",
     "dict_type": "a mapping",
     "tuple_type": "a list",
     "model_type": "a mapping",

@@ -106,6 +106,21 @@ class FreshnessLimits(Declared):
     )
 
 
+class SampleChoice(Declared):
+    """Which file groups level `sample` reads."""
+
+    share: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1)] = Field(
+        0.1,
+        description="Share of the file groups that is read, above 0 and at most 1; one group at least.",
+        examples=[0.1],
+    )
+    seed: StrictInt | None = Field(
+        None,
+        description="The same seed chooses the same file groups; without one each run chooses others.",
+        examples=[7],
+    )
+
+
 class VerifyChoice(Declared):
     """How a compaction is proved after it ran."""
 
@@ -114,10 +129,26 @@ class VerifyChoice(Declared):
         description="Name of a suite of expectations, a file `suites/<name>.yml`.",
         examples=["ro_complete", "orders"],
     )
-    level: Literal["metadata", "data"] = Field(
+    level: Literal["metadata", "sample", "data"] = Field(
         "data",
-        description="`data` compares the rows of both views; `metadata` proves from the timeline alone.",
+        description="`data` compares the rows of both views; `sample` those of some whole file groups; `metadata` proves "
+        "from the timeline alone.",
         examples=["metadata"],
+    )
+    sample: SampleChoice | None = Field(
+        None,
+        description="Which file groups level `sample` reads, a tenth if not told.",
+        examples=[{"share": 0.1, "seed": 7}],
+    )
+    window: DurationMs | None = Field(
+        None,
+        description="Compare only rows whose event time is at most this long before the threshold.",
+        examples=["7d"],
+    )
+    where: Text | None = Field(
+        None,
+        description="Compare only partitions for which this Spark SQL condition on partition columns holds.",
+        examples=["region = 'eu'"],
     )
 
 

@@ -33,6 +33,11 @@ def suite_names(project_dir: Path) -> tuple[str, ...]:
     return tuple(sorted({file.stem for folder in _folders(project_dir) for file in folder.glob("*.yml")}))
 
 
+def own_suite_names(project_dir: Path) -> tuple[str, ...]:
+    """The suites that the project itself holds, sorted."""
+    return tuple(sorted(file.stem for file in (project_dir / "suites").glob("*.yml")))
+
+
 def _folders(project_dir: Path) -> list[Path]:
     shipped = [folder for folder in ((_PACKAGE / relative).resolve() for relative in _SHIPPED) if folder.is_dir()]
     return [project_dir / "suites", *shipped[:1]]

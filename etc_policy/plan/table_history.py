@@ -30,11 +30,12 @@ class TableHistory:
     """A table's past as far as it was read: the active timeline, and where asked for the archived one.
 
     `writes` are in the order of their completion, and so are `runs`, the compactions that carry a threshold. `booked`
-    has the bytes of each data file, by partition and name, as its commit's write stat tells them. Instants are in the
-    IANA zone `timezone`.
+    has the bytes of each data file, by partition and name, as its commit's write stat tells them. `disputed` are
+    compactions whose commit promises something else than their plan did. Instants are in the IANA zone `timezone`.
     """
 
     timezone: str
     writes: tuple[GroupWrite, ...] = ()
     runs: tuple[CompactionRecord, ...] = ()
     booked: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    disputed: frozenset[str] = frozenset()

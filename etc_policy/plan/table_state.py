@@ -97,6 +97,7 @@ class TableState:
     last_compaction: CompactionRecord | None = None
     own_pending: str | None = None
     living_writers: frozenset[str] = frozenset()
+    partition_fields: tuple[str, ...] = ()
 
     @property
     def pending(self) -> tuple[Instant, ...]:

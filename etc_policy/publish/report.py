@@ -16,7 +16,7 @@ from etc_policy.publish.results import (
 )
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 
 #: No span is as long: what is larger is a moment in epoch milliseconds.
 _MOMENT_MS = 100_000_000_000
@@ -78,12 +78,31 @@ def render_verification(verification: Verification) -> Iterator[str]:
     late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
     until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
     yield labelled("verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})")
+    if verification.coverage is not None:
+        yield labelled("", f"rows read: {_coverage(verification.coverage)}")
     for expectation in verification.expectations:
         yield labelled("", f"{expectation.status:<5} {_expectation(expectation)}")
+    if verification.not_checked:
+        names = dict.fromkeys(name.removeprefix("expect_").replace("_", " ") for name in verification.not_checked)
+        yield labelled("not checked", f"needs rows: {', '.join(names)}")
+
+
+def _coverage(coverage: Coverage) -> str:
+    """`3 of 30 file groups (seed 7), event times after ..., partitions where ...; nothing is proved of other rows`."""
+    parts = []
+    if coverage.seed is not None:
+        parts.append(f"{coverage.file_groups_read} of {coverage.file_groups} file groups (seed {coverage.seed})")
+    if coverage.since_ms is not None:
+        parts.append(f"event times after {format_time(coverage.since_ms)}")
+    if coverage.where is not None:
+        parts.append(f"partitions where {coverage.where}")
+    return f"{', '.join(parts)}; nothing is proved of other rows"
 
 
 def _expectation(result: ExpectationResult) -> str:
     name = result.expectation.removeprefix("expect_").replace("_", " ")
+    if result.on is not None:
+        name = f"{name} on {result.on.upper()}"
     if result.message:
         return f"{name}: {result.message}"
     facts = [fact for key, value in result.observed.items() if (fact := _fact(key, value))]

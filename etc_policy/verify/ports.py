@@ -14,22 +14,44 @@ VerificationStatus = Literal["pass", "warn", "fail", "error"]
 
 
 class ExpectationResult(Frozen):
-    """One expectation: `fail` means the data disagrees, `error` that it could not be checked."""
+    """One expectation: `fail` means the data disagrees, `error` that it could not be checked.
+
+    `on` is the view that it was run against, None where it looks at both or at the table's metadata.
+    """
 
     expectation: str
+    on: Literal["ro", "rt"] | None = None
     status: CheckStatus
     observed: dict[str, Any] = Field(default_factory=dict)
     message: str | None = None
 
 
+class Coverage(Frozen):
+    """What of the rows was looked at, where it was not all: file groups chosen by a seed, a window, a condition.
+
+    `share` is of the table's file groups. Whatever lies outside is not proved by rows.
+    """
+
+    file_groups: int
+    file_groups_read: int
+    seed: int | None = None
+    since_ms: int | None = None
+    where: str | None = None
+
+
 class Verification(Frozen):
-    """The verdict over one table; `late_rows` is None where it was not counted."""
+    """The verdict over one table; `late_rows` is None where it was not counted, `coverage` where all rows were read.
+
+    `not_checked` are expectations of the suite that need rows, where none were read.
+    """
 
     level: VerifyLevel
     status: VerificationStatus
     threshold_ms: int | None
     late_rows: int | None = None
+    coverage: Coverage | None = None
     expectations: tuple[ExpectationResult, ...] = ()
+    not_checked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +60,9 @@ class DataCheck:
 
     `pinned_instant` is the completion time at which both views are read. `late_commits` are requested instants of
     commits that completed after the plan was made, and whatever was requested after `seen_until` is late too (such
-    commits may be archived by now). `open_file_ids` are file groups that still have log files.
+    commits may be archived by now). `open_file_ids` are file groups that still have log files, `base_files` the names of
+    the base files that RO should show. With `file_ids` only rows of these file groups are looked at, and with
+    `since_ms` only those with a later event time.
     """
 
     policy: Policy
@@ -51,6 +75,12 @@ class DataCheck:
     late_commits: frozenset[str]
     seen_until: str
     open_file_ids: frozenset[str]
+    partition_fields: tuple[str, ...] = ()
+    base_files: frozenset[str] = frozenset()
+    watermark_ms: int | None = None
+    event_time_type: str | None = None
+    file_ids: frozenset[str] | None = None
+    since_ms: int | None = None
 
 
 class DataVerifier(Protocol):

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.plan.table_state import LogFile, TableState
-from etc_policy.plan.watermark import complete_until_ms, event_time_bound_ms, watermark
-from etc_policy.verify.ports import DataCheck, DataVerifier, ExpectationResult, Verification, VerificationStatus
-
-METADATA_EXPECTATION = "no_uncompacted_log_file_at_or_below_threshold"
-_NAMED_FILES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """What is to be proved: RO is complete up to `threshold_ms` as far as commits up to `seen_until` go.
-
-    Commits that completed after `seen_until` are late data: they are counted, and do not make the claim false.
-    """
-
-    threshold_ms: int
-    seen_until: str
+from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_state import TableState
+from etc_policy.plan.watermark import complete_until_ms, watermark
+from etc_policy.verify.catalog import source_of
+from etc_policy.verify.metadata_checks import Claim, Evidence, always_checked, check_metadata, is_wanted
+from etc_policy.verify.ports import (
+    Coverage,
+    DataCheck,
+    DataVerifier,
+    ExpectationResult,
+    Verification,
+    VerificationStatus,
+)
+from etc_policy.verify.sampling import choose_file_groups, seed_of
+from etc_policy.verify.suites import bind_suite, suite_parameters
 
 
 def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
@@ -36,84 +33,104 @@ def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     return Claim(complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), state.last_completed or "")
 
 
-def prove_from_metadata(policy: Policy, state: TableState, claim: Claim) -> ExpectationResult:
-    """No log file that is not compacted can hold an event at or below the threshold, late commits apart (FACTS 6)."""
-    below = [log_file for _, log_file in state.log_files if _may_hold(log_file, policy, state, claim)]
-    broken = [log_file for log_file in below if log_file.completed <= claim.seen_until]
-    late = len(below) - len(broken)
-    observed: dict[str, Any] = {
-        "log_files": sum(1 for _ in state.log_files),
-        "log_files_at_or_below_threshold": len(broken),
-        "late_log_files": late,
-        "examples": [log_file.name for log_file in broken[:_NAMED_FILES]],
-    }
-    pending = [i for i in state.pending if i.action in ("compaction", "logcompaction")]
-    if pending:
-        observed["pending_compaction"] = pending[0].requested
-    message = f"{len(broken)} log files that are not compacted may hold events at or below the threshold"
-    return ExpectationResult(
-        expectation=METADATA_EXPECTATION,
-        status="fail" if broken else "pass",
-        observed=observed,
-        message=message if broken else None,
-    )
+def claim_of_run(state: TableState, history: TableHistory, instant: str) -> Claim | None:
+    """The claim that the compaction at `instant` left on the table; None where the table knows of no such promise."""
+    records = [*history.runs, *([state.last_compaction] if state.last_compaction else [])]
+    record = next((record for record in records if record.instant == instant), None)
+    return Claim(record.threshold_ms, record.seen_until or record.instant) if record else None
 
 
 def verify_table(
-    policy: Policy,
-    state: TableState,
-    claim: Claim,
-    now_ms: int,
-    suite: tuple[dict[str, Any], ...],
-    data_verifier: Callable[[], DataVerifier] | None,
+    evidence: Evidence,
+    suite: Sequence[Mapping[str, Any]],
+    level: VerifyLevel,
+    data_verifier: Callable[[], DataVerifier],
 ) -> Verification:
-    """The verdict over one table; the data are read only where `data_verifier` is given.
+    """The verdict over one table; `data_verifier` is asked for only where the suite and the level need rows.
 
     Raises:
+        PolicyError: the suite does not fit the table.
         EngineError: the data could not be read at all.
 
     """
-    metadata = prove_from_metadata(policy, state, claim)
-    if data_verifier is None or state.last_completed is None:
-        return Verification(
-            level="metadata", status=_verdict((metadata,)), threshold_ms=claim.threshold_ms, expectations=(metadata,)
-        )
-    mark = watermark((f for _, f in state.log_files), policy.data_latency_ms, ZoneInfo(state.timezone))
-    request = DataCheck(
+    request = _data_check(evidence, suite, level)
+    bound = [item for item in bind_suite(suite, suite_parameters(request)) if is_wanted(item)]
+    found = {
+        place: check_metadata(item, evidence) for place, item in enumerate(bound) if source_of(item.type) == "metadata"
+    }
+    with_rows = [place for place in range(len(bound)) if place not in found]
+    if level != "metadata" and with_rows and evidence.state.last_completed is not None:
+        chosen = tuple(bound[place].model_dump() for place in with_rows)
+        late_rows, results = data_verifier().check(_data_check(evidence, chosen, level))
+        found |= dict(zip(with_rows, results, strict=True))
+        return _verification(evidence, level, found, late_rows, _coverage(request, evidence))
+    unchecked = tuple(bound[place].type for place in with_rows)
+    reached: VerifyLevel = "metadata" if with_rows else level
+    return _verification(evidence, reached, found, None, None, unchecked)
+
+
+def _verification(
+    evidence: Evidence,
+    level: VerifyLevel,
+    found: Mapping[int, ExpectationResult],
+    late_rows: int | None,
+    coverage: Coverage | None,
+    not_checked: tuple[str, ...] = (),
+) -> Verification:
+    expectations = (*always_checked(evidence), *(found[place] for place in sorted(found)))
+    return Verification(
+        level=level,
+        status=verdict_over(expectations),
+        threshold_ms=evidence.claim.threshold_ms,
+        late_rows=late_rows,
+        coverage=coverage,
+        expectations=expectations,
+        not_checked=not_checked,
+    )
+
+
+def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: VerifyLevel) -> DataCheck:
+    policy, state, claim = evidence.policy, evidence.state, evidence.claim
+    chosen = choose_file_groups(state, policy.verify, evidence.now_ms) if level == "sample" else None
+    window_ms = policy.verify.window_ms
+    return DataCheck(
         policy=policy,
         base_path=state.base_path,
-        suite=suite,
+        suite=tuple(dict(item) for item in suite),
         threshold_ms=claim.threshold_ms,
-        now_ms=now_ms,
-        complete_until_ms=complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms),
-        pinned_instant=state.last_completed,
+        now_ms=evidence.now_ms,
+        complete_until_ms=evidence.complete_until_ms,
+        pinned_instant=state.last_completed or "",
+        partition_fields=state.partition_fields,
         late_commits=frozenset(
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
         ),
         seen_until=claim.seen_until,
         open_file_ids=frozenset(file_slice.file_id for file_slice in state.slices if file_slice.log_files),
-    )
-    late_rows, results = data_verifier().check(request)
-    expectations = (metadata, *results)
-    return Verification(
-        level="data",
-        status=_verdict(expectations),
-        threshold_ms=claim.threshold_ms,
-        late_rows=late_rows,
-        expectations=expectations,
+        base_files=frozenset(s.base_file for s in state.slices if s.base_file is not None),
+        watermark_ms=evidence.watermark_ms,
+        event_time_type=state.event_time_type,
+        file_ids=chosen,
+        since_ms=None if window_ms is None else claim.threshold_ms - window_ms,
     )
 
 
-def _may_hold(log_file: LogFile, policy: Policy, state: TableState, claim: Claim) -> bool:
-    """Whether the file can hold an event at or below the threshold; an unknown time is trusted only if it came later."""
-    if log_file.min_event_time_ms is not None:
-        return log_file.min_event_time_ms <= claim.threshold_ms
-    if log_file.completed <= claim.seen_until:
-        return True
-    return event_time_bound_ms(log_file, policy.data_latency_ms, ZoneInfo(state.timezone)) <= claim.threshold_ms
+def _coverage(request: DataCheck, evidence: Evidence) -> Coverage | None:
+    """What was looked at, None where it was everything."""
+    verify, groups = request.policy.verify, {file_slice.file_id for file_slice in evidence.state.slices}
+    if request.file_ids is None and request.since_ms is None and verify.where is None:
+        return None
+    return Coverage(
+        file_groups=len(groups),
+        file_groups_read=len(groups if request.file_ids is None else request.file_ids),
+        seed=None if request.file_ids is None else seed_of(verify, evidence.now_ms),
+        since_ms=request.since_ms,
+        where=verify.where,
+    )
 
 
-def _verdict(expectations: tuple[ExpectationResult, ...]) -> VerificationStatus:
+def verdict_over(expectations: Sequence[ExpectationResult]) -> VerificationStatus:
+    """The verdict over all results: what could not be checked first, then what failed, then warnings."""
     found = {expectation.status for expectation in expectations}
     for status in ("error", "fail", "warn"):
         if status in found:

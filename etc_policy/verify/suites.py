@@ -2,31 +2,54 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from etc_policy.compile.manifest import Frozen
+from etc_policy.compile.manifest import EventTime, Frozen
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.yaml_marks import MarkedYaml, load_marked
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.verify.catalog import OWN, argument_faults, name_fault
 from etc_policy.verify.ports import DataCheck
 
 PARAMETER = "$PARAMETER"
 
+#: What `{$PARAMETER: name}` may name. The first four are in the form of the event-time column.
+PARAMETERS = (
+    "T",
+    "now",
+    "watermark",
+    "complete_until",
+    "threshold_ms",
+    "now_ms",
+    "watermark_ms",
+    "complete_until_ms",
+    "freshness_target_ms",
+    "freshness_warn_after_ms",
+    "freshness_error_after_ms",
+    "log_file_max_bytes",
+    "event_time_column",
+    "policy",
+)
+_ALWAYS_KNOWN = {"T": "threshold_ms", "now": "now_ms"}
+
 Severity = Literal["critical", "warning", "info"]
 View = Literal["ro", "rt"]
+_VIEWS: tuple[View, ...] = ("ro", "rt")
 
 
-class SuiteExpectation(Frozen):
-    """One expectation of a suite: Great Expectations' type and arguments, the view it runs on, what a failure means."""
+class DeclaredExpectation(Frozen):
+    """One expectation of a suite: its type and arguments, the view it runs on, what a failure means."""
 
     type: str = Field(min_length=1)
     kwargs: dict[str, Any] = Field(default_factory=dict)
     severity: Severity = "critical"
-    on: View = "ro"
+    on: Literal["ro", "rt", "both"] = "ro"
 
     @field_validator("type")
     @classmethod
@@ -35,12 +58,23 @@ class SuiteExpectation(Frozen):
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+class SuiteExpectation(DeclaredExpectation):
+    """An expectation with its place in the suite's file, for what is said about it later."""
+
+    place: Where | None = None
+
+    @property
+    def view(self) -> View:
+        """The view it runs on; a suite's `both` has become two expectations by now."""
+        return "rt" if self.on == "rt" else "ro"
+
+
 class Suite(Frozen):
     """A named list of expectations."""
 
     name: str = Field(min_length=1)
     description: str = ""
-    expectations: tuple[SuiteExpectation, ...]
+    expectations: tuple[DeclaredExpectation, ...]
 
     @field_validator("expectations", mode="before")
     @classmethod
@@ -49,13 +83,41 @@ class Suite(Frozen):
             raise ValueError("a suite needs at least one expectation")
         return items
 
+
+@dataclass(frozen=True, slots=True)
+class PlacedSuite:
+    """A suite with the places of everything in its file."""
+
+    suite: Suite
+    document: MarkedYaml
+    path: str
+
+    def place(self, *keys: str | int) -> Where:
+        """The place of the value at `keys`, or of the nearest one round it that the text really has."""
+        return _place(keys, self.document, self.path)
+
+    @property
+    def expectations(self) -> tuple[SuiteExpectation, ...]:
+        """The expectations, each with its place; one `on: both` stands twice, for each view."""
+        return tuple(
+            SuiteExpectation(
+                type=item.type,
+                kwargs=item.kwargs,
+                severity=item.severity,
+                on=view,
+                place=self.place("expectations", number, "type"),
+            )
+            for number, item in enumerate(self.suite.expectations)
+            for view in (_VIEWS if item.on == "both" else (item.on,))
+        )
+
     @property
     def items(self) -> tuple[dict[str, Any], ...]:
         """The expectations as `DataCheck.suite` takes them, parameters not yet filled in."""
         return tuple(expectation.model_dump() for expectation in self.expectations)
 
 
-def parse_suite(text: str, path: str) -> Suite:
+def parse_suite(text: str, path: str) -> PlacedSuite:
     """The suite in a YAML text; `path` is named in errors.
 
     Raises:
@@ -67,45 +129,107 @@ def parse_suite(text: str, path: str) -> Suite:
         message = "a suite is a mapping with `name` and `expectations`"
         raise PolicyError([Issue("ETC222", message, Where(path, 1, 1))])
     try:
-        return Suite.model_validate(document.value)
+        return PlacedSuite(Suite.model_validate(document.value), document, path)
     except ValidationError as error:
         raise PolicyError([_schema_issue(dict(fault), document, path) for fault in error.errors()]) from error
 
 
+def suite_issues(text: str, path: str) -> tuple[Issue, ...]:
+    """Everything that is wrong with a suite as far as its text tells: no table is looked at, no engine imported."""
+    try:
+        parsed = parse_suite(text, path)
+    except PolicyError as error:
+        return error.issues
+    return tuple(
+        issue for number, item in enumerate(parsed.suite.expectations) for issue in _issues(parsed, number, item)
+    )
+
+
+def _issues(parsed: PlacedSuite, number: int, item: DeclaredExpectation) -> Iterator[Issue]:
+    here = ("expectations", number)
+    fault = name_fault(item.type)
+    if fault is not None:
+        yield Issue("ETC225", fault[0], parsed.place(*here, "type"), fault[1])
+        return
+    if item.type in OWN and "on" in item.model_fields_set:
+        hint = "leave `on` out: it looks at the views that it needs"
+        yield Issue("ETC226", f"`{item.type}` takes no `on`", parsed.place(*here, "on"), hint)
+    is_parameter = {name: _parameter_name(value) is not None for name, value in item.kwargs.items()}
+    for name, message, advice in argument_faults(item.type, item.kwargs, is_parameter):
+        keys = ("kwargs", name) if name is not None else ("type",)
+        yield Issue("ETC226", message, parsed.place(*here, *keys), advice)
+    for argument, value in item.kwargs.items():
+        for parameter in _parameters_in(value):
+            if parameter not in PARAMETERS:
+                yield _unknown_parameter(item.type, parameter, PARAMETERS, parsed.place(*here, "kwargs", argument))
+
+
 def suite_parameters(check: DataCheck) -> dict[str, Any]:
-    """The values that `{$PARAMETER: name}` may stand for in a suite."""
+    """The values that `{$PARAMETER: name}` may stand for in a suite, as PARAMETERS names them.
+
+    `T`, `now`, `watermark` and `complete_until` are in the form that the event-time column has. Text has no such form
+    that would be certain: there they are None, which `bind_suite` refuses.
+    """
     freshness = check.policy.freshness
+    moments = {
+        "T": check.threshold_ms,
+        "now": check.now_ms,
+        "watermark": check.watermark_ms,
+        "complete_until": check.complete_until_ms,
+    }
     return {
+        **{name: in_column(value, check.event_time_type, check.policy.event_time) for name, value in moments.items()},
         "threshold_ms": check.threshold_ms,
         "now_ms": check.now_ms,
+        "watermark_ms": check.watermark_ms,
         "complete_until_ms": check.complete_until_ms,
         "freshness_target_ms": freshness.target_ms,
         "freshness_warn_after_ms": freshness.warn_after_ms,
         "freshness_error_after_ms": freshness.error_after_ms,
+        "log_file_max_bytes": check.policy.log_file_max_bytes,
         "event_time_column": check.policy.event_time.column,
         "policy": check.policy.name,
     }
 
 
-def suite_place(check: DataCheck) -> Where:
-    """The place that errors name for a check's suite."""
-    return Where(f"suites/{check.policy.verify.suite}.yml", object_name=check.policy.name)
+def in_column(
+    moment_ms: int | None, column_type: str | None, event_time: EventTime
+) -> int | dt.datetime | dt.date | None:
+    """A moment as a value of the event-time column: a number in its unit, a date, or a naive local time.
+
+    Naive local times are what Spark hands out and takes in for timestamps, whatever its session's zone is.
+    """
+    if moment_ms is None or column_type == "string":
+        return None
+    if column_type in ("int", "long"):
+        factor, divisor = {"s": (1, 1000), "us": (1000, 1)}.get(event_time.unit or "ms", (1, 1))
+        return moment_ms * factor // divisor
+    moment = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=moment_ms)
+    if column_type == "date":
+        return moment.date()
+    if (column_type or "").startswith("local-"):
+        return moment.replace(tzinfo=None)
+    return moment.astimezone().replace(tzinfo=None)
 
 
-def bind_suite(
-    items: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any], where: Where | None = None
-) -> tuple[SuiteExpectation, ...]:
+def bind_suite(items: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> tuple[SuiteExpectation, ...]:
     """The expectations with every parameter replaced by its value.
 
     Raises:
-        PolicyError: a parameter is not known; carries all of them, with the suite's place `where`.
+        PolicyError: a parameter is not known, or cannot be a value of this table's column; carries all of them.
 
     """
     expectations = [SuiteExpectation.model_validate(dict(item)) for item in items]
-    used = {(e.type, name) for e in expectations for name in _parameters_in(e.kwargs)}
-    unknown = sorted((type_name, name) for type_name, name in used if name not in parameters)
-    if unknown:
-        raise PolicyError([_unknown_parameter(type_name, name, parameters, where) for type_name, name in unknown])
+    used = {(e.type, name): e.place for e in expectations for name in _parameters_in(e.kwargs)}
+    issues = []
+    for (type_name, name), place in sorted(used.items(), key=lambda entry: entry[0]):
+        if name not in parameters:
+            issues.append(_unknown_parameter(type_name, name, parameters, place))
+        elif parameters[name] is None and name in _ALWAYS_KNOWN:
+            message = f"`{name}` in expectation `{type_name}` cannot be given as a value of a text column"
+            issues.append(Issue("ETC224", message, place, f"use `{_ALWAYS_KNOWN[name]}`, in epoch milliseconds"))
+    if issues:
+        raise PolicyError(issues)
     return tuple(e.model_copy(update={"kwargs": _fill(e.kwargs, parameters)}) for e in expectations)
 
 
@@ -131,7 +255,7 @@ def _fill(value: Any, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a
     return [_fill(part, parameters) for part in value] if isinstance(value, list) else value
 
 
-def _unknown_parameter(type_name: str, name: str, parameters: Mapping[str, Any], where: Where | None) -> Issue:
+def _unknown_parameter(type_name: str, name: str, parameters: Collection[str], where: Where | None) -> Issue:
     hint = did_you_mean(name, parameters) or f"known parameters: {', '.join(sorted(parameters))}"
     return Issue("ETC223", f"unknown parameter `{name}` in expectation `{type_name}`", where, hint)
 
@@ -140,7 +264,7 @@ def _schema_issue(fault: Mapping[str, Any], document: MarkedYaml, path: str) -> 
     keys = tuple(fault["loc"])
     where, place = _place(keys, document, path), ".".join(str(key) for key in keys)
     if fault["type"] == "extra_forbidden":
-        known = Suite.model_fields if len(keys) == 1 else SuiteExpectation.model_fields
+        known = Suite.model_fields if len(keys) == 1 else DeclaredExpectation.model_fields
         hint = did_you_mean(str(keys[-1]), known) or f"known keys: {', '.join(known)}"
         return Issue("ETC222", f"unknown key `{place}`", where, hint)
     reason = str(fault["msg"]).removeprefix("Value error, ")

@@ -71,3 +71,7 @@ class StockTable:
     def file_ids(self):
         names = self.view(read_optimized=True).select("_hoodie_file_name").distinct().collect()
         return frozenset(row[0].split("_")[0] for row in names)
+
+    def base_files(self):
+        """Every base file on disk, old ones too."""
+        return frozenset(file.name for file in Path(self.base).rglob("*.parquet"))

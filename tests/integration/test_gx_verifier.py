@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from etc_policy.adapters.gx_verifier import GxVerifier
-from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.compile.manifest import EventTime, Policy, Verify
 from etc_policy.declare.suites import read_suite
-from etc_policy.errors import EngineError, PolicyError, TableError
+from etc_policy.errors import EngineError, PolicyError, TableError, Where
+from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck
 from etc_policy.verify.suites import parse_suite
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
@@ -20,23 +21,34 @@ ROWS = "id int, p string, v string, ts long"
 CONTAINMENT, TWICE, DELETED = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice", "expect_no_deleted_rows"
 
 
+BASE_FILE, BOUNDS = "expect_rows_of_their_base_file", "expect_event_times_within_bounds"
+
+
+def row_suite():
+    path, text = read_suite("ro_complete", Path("no-such-project"))
+    return tuple(item for item in parse_suite(text, path).items if source_of(item["type"]) != "metadata")
+
+
+ROW_SUITE = row_suite()
+
+
 def row(key, value="a", at_ms=0, partition="x"):
     return (key, partition, value, EPOCH_MS + at_ms)
 
 
-def check(table, **changes):
-    path, text = read_suite("ro_complete", Path("no-such-project"))
+def request_for(table, **changes):
+    """The request for a check of all rows up to T."""
     policy = Policy(
         name="orders",
         table=table.base,
         event_time=changes.pop("event_time", EventTime(column="ts")),
         data_latency_ms=0,
-        freshness=changes.pop("freshness", Freshness()),
+        verify=Verify(where=changes.pop("where", None)),
     )
     request = {
         "policy": policy,
         "base_path": table.base,
-        "suite": parse_suite(text, path).items,
+        "suite": ROW_SUITE,
         "threshold_ms": T,
         "now_ms": T + 60_000,
         "complete_until_ms": T,
@@ -44,8 +56,15 @@ def check(table, **changes):
         "seen_until": table.last_completed,
         "late_commits": frozenset(),
         "open_file_ids": frozenset(),
+        "partition_fields": ("p",),
+        "base_files": table.base_files(),
+        "event_time_type": "long",
     }
-    late, results = GxVerifier(table.spark).check(DataCheck(**{**request, **changes}))
+    return DataCheck(**{**request, **changes})
+
+
+def check(table, **changes):
+    late, results = GxVerifier(table.spark).check(request_for(table, **changes))
     return late, {result.expectation: result for result in results}
 
 
@@ -62,7 +81,7 @@ def logged(spark, tmp_path_factory):
     return table
 
 
-def test_a_complete_view_passes_and_freshness_is_left_out_without_limits(spark, tmp_path):
+def test_a_complete_view_passes(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS)
     table.write([row(n) for n in range(4)], "insert")
     table.write([row(1, "new", 500), row(2, "late", 5_000)])
@@ -72,7 +91,7 @@ def test_a_complete_view_passes_and_freshness_is_left_out_without_limits(spark, 
     late, results = check(table)
     assert late == 0
     assert {name: result.status for name, result in results.items()} == {
-        CONTAINMENT: "pass", TWICE: "pass", DELETED: "pass",
+        CONTAINMENT: "pass", TWICE: "pass", DELETED: "pass", BASE_FILE: "pass", BOUNDS: "pass",
     }  # fmt: skip
     observed = results[CONTAINMENT].observed
     assert (observed["promised_rows"], observed["rt_rows"], observed["missing"], observed["different"]) == (2, 3, 0, 0)
@@ -139,6 +158,16 @@ def test_a_key_twice_in_ro_fails(spark, tmp_path):
     assert results[TWICE].observed["ro_rows"] == 3
 
 
+#: On a column of timestamps: T is 500 ms, one row lies a day later.
+TIMES = (
+    {"type": "expect_column_min_to_be_between", "kwargs": {"column": "ts", "max_value": {"$PARAMETER": "T"}}},
+    {"type": "expect_column_max_to_be_between", "kwargs": {"column": "ts", "max_value": {"$PARAMETER": "T"}}},
+    {
+        "type": "expect_column_values_to_be_between",
+        "kwargs": {"column": "ts", "max_value": {"$PARAMETER": "T"}, "mostly": 0.6},
+        "on": "rt",
+    },
+)
 NESTED = "id int, p string, m map<string,struct<a:double,n:map<string,int>>>, s array<double>, ts timestamp"
 
 
@@ -157,10 +186,16 @@ def test_nested_values_are_compared_by_value_and_null_times_are_counted(spark, t
         (2, "x", {"k": (1.0, {"i": 7})}, None, moment),
         (3, "x", {"k": (1.0, {})}, None, None),
     ])  # fmt: skip
-    found = check(table, threshold_ms=EPOCH_MS + 500)[1][CONTAINMENT]
+    results = check(table, threshold_ms=EPOCH_MS + 500, event_time_type="timestamp-micros", suite=(*ROW_SUITE, *TIMES))[
+        1
+    ]
+    found = results[CONTAINMENT]
     assert found.observed["promised_rows"] == 2
     assert found.observed["null_event_times"] == 1
     assert found.observed["samples"]["different"] == [{"partition": "x", "key": "2", "columns": ["m"]}]
+    assert (results[BOUNDS].status, results[BOUNDS].observed["null_event_times_not_in_ro"]) == ("warn", 1)
+    assert "2023-11-15 22:13:20.500 UTC lies after" in results[BOUNDS].message
+    assert [results[item["type"]].status for item in TIMES] == ["pass", "fail", "pass"]
 
 
 def test_event_times_in_text(spark, tmp_path):
@@ -176,35 +211,102 @@ def test_event_times_in_text(spark, tmp_path):
 
 
 def test_stock_expectations_run_on_either_view_and_errors_are_not_failures(logged):
-    items = (
-        {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 2}, "on": "rt"},
-        {
-            "type": "expect_column_values_to_be_in_set",
-            "kwargs": {"column": "v", "value_set": ["b"]},
-            "severity": "info",
-        },
-        {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 2}},
-        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "nope"}},
-    )
-    path, text = read_suite("ro_complete", Path("no-such-project"))
-    suite = (*items[:3], *parse_suite(text, path).items)
-    request = {"suite": suite, "late_commits": frozenset(logged.commits)}
-    late, results = check(logged, freshness=Freshness(warn_after_ms=1_000), **request)
-    statuses = {name: result.status for name, result in results.items()}
+    count = {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 2}}
+    query = "SELECT * FROM {batch} WHERE nope > 1"
+    broken = {"type": "unexpected_rows_expectation", "kwargs": {"unexpected_rows_query": query}}
+    in_set = {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "v", "value_set": ["b"]}}
+    suite = ({**count, "on": "rt"}, {**in_set, "severity": "info"}, count, broken, *ROW_SUITE)
+    request = request_for(logged, suite=suite, late_commits=frozenset(logged.commits))
+    late, results = GxVerifier(logged.spark).check(request)
     assert late == 1
-    assert statuses["expect_table_row_count_to_equal"] == "fail"  # the second, on RO, where three rows still stand
-    assert statuses["expect_column_values_to_be_in_set"] == "warn"
-    assert statuses["expect_freshness_within"] == "warn"
-    assert results["expect_freshness_within"].observed["lag_ms"] == 60_000
-    assert list(results)[-4:] == [CONTAINMENT, TWICE, DELETED, "expect_freshness_within"]
-
-    broken = check(logged, suite=(items[0], items[3]))[1]
-    assert broken["expect_table_row_count_to_equal"].status == "pass"
-    assert broken["expect_column_values_to_not_be_null"].status == "error"
-    assert "nope" in broken["expect_column_values_to_not_be_null"].message
+    assert [(r.expectation, r.on, r.status) for r in results[:4]] == [
+        ("expect_table_row_count_to_equal", "rt", "pass"),
+        ("expect_column_values_to_be_in_set", "ro", "warn"),
+        ("expect_table_row_count_to_equal", "ro", "fail"),  # three rows still stand there
+        ("unexpected_rows_expectation", "ro", "error"),
+    ]
+    assert "nope" in results[3].message
+    assert [r.expectation for r in results[4:]] == [CONTAINMENT, TWICE, DELETED, BASE_FILE, BOUNDS, BOUNDS]
+    assert {r.on for r in results[4:]} == {None}
     with pytest.raises(EngineError) as raised:
-        check(logged, suite=items[3:])
+        check(logged, suite=(broken,))
     assert (raised.value.code, "nope" in raised.value.cause) == ("ETC332", True)
+
+
+def test_a_column_that_is_not_there_is_an_error_of_the_suite(logged):
+    items = (
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "vv"}, "place": Where("s.yml", 3, 5)},
+        {"type": "expect_compound_columns_to_be_unique", "kwargs": {"column_list": ["id", "zzz"]}},
+        {"type": "expect_column_to_exist", "kwargs": {"column": "zzz"}},
+    )
+    with pytest.raises(PolicyError) as raised:
+        check(logged, suite=items)
+    first, second = raised.value.issues
+    assert (first.code, str(first.where), first.hint) == ("ETC227", "s.yml:3:5", "did you mean `v`?")
+    assert second.hint == "its columns are id, p, v, ts"
+
+
+def test_a_window_compares_later_rows_only(logged):
+    """The update that RO lacks is of 500 ms, the deleted row of 0 ms."""
+    inside = check(logged, since_ms=EPOCH_MS + 499)[1]
+    assert (inside[CONTAINMENT].status, inside[CONTAINMENT].observed["promised_rows"]) == ("fail", 1)
+    assert inside[DELETED].status == "pass"
+    outside = check(logged, since_ms=EPOCH_MS + 500)[1]
+    assert (outside[CONTAINMENT].status, outside[CONTAINMENT].observed["promised_rows"]) == ("pass", 0)
+    count = ({"type": "expect_table_row_count_to_equal", "kwargs": {"value": 1}, "on": "rt"},)
+    assert check(logged, since_ms=EPOCH_MS + 500, suite=count)[1]["expect_table_row_count_to_equal"].status == "pass"
+
+
+@pytest.fixture(scope="module")
+def spread(spark, tmp_path_factory):
+    """Two partitions; in each a base row of two file groups, and an update below T in one of them. Key 1 moves."""
+    table = StockTable(
+        spark, str(tmp_path_factory.mktemp("spread") / "t"), ROWS, options={"hoodie.parquet.small.file.limit": "0"}
+    )
+    table.write([row(1), row(2, partition="y")], "insert")
+    table.write([row(3), row(4, partition="y")], "insert")
+    table.write([row(3, "new", 500), row(4, "new", 600, partition="y")])
+    return table
+
+
+def groups(table):
+    """The file group of each key, as RO has it."""
+    names = table.view(read_optimized=True).select("id", "_hoodie_file_name").collect()
+    return {row.id: row._hoodie_file_name.split("_")[0] for row in names}
+
+
+def test_a_sample_is_exact_on_the_file_groups_that_it_reads(spread):
+    file_ids = groups(spread)
+    whole = check(spread)[1][CONTAINMENT].observed
+    assert (whole["promised_rows"], whole["different"]) == (4, 2)
+    for key, different in ((2, 0), (4, 1)):
+        found = check(spread, file_ids=frozenset([file_ids[key]]))[1][CONTAINMENT]
+        assert (found.observed["promised_rows"], found.observed["different"]) == (1, different), key
+        assert found.status == ("fail" if different else "pass")
+    both = check(spread, file_ids=frozenset([file_ids[1], file_ids[3]]))[1][CONTAINMENT].observed
+    assert (both["promised_rows"], both["different"]) == (2, 1)
+
+
+def test_a_key_that_moved_to_a_group_outside_the_sample_is_looked_up_there(spark, tmp_path):
+    """Key 1 was deleted and written again into another file group; key 2 was deleted for good."""
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options={"hoodie.parquet.small.file.limit": "0"})
+    table.write([row(1), row(2)], "insert")
+    (before,) = table.file_ids()
+    table.write([row(1), row(2)], "delete")
+    table.write([row(1, "again", 100)], "insert")
+    found = check(table, file_ids=frozenset([before]))[1][DELETED].observed
+    assert (found["deleted"], found["samples"]["deleted"]) == (1, [{"partition": "x", "key": "2"}])
+
+
+def test_a_condition_on_partitions_prunes_them_and_takes_no_other_column(spread):
+    """Only partition `y` has the update of 600 ms."""
+    found = check(spread, where="p = 'y'", threshold_ms=EPOCH_MS + 550)[1][CONTAINMENT]
+    assert (found.status, found.observed["promised_rows"], found.observed["rt_rows"]) == ("pass", 1, 2)
+    for wrong in ("id = 1", "p ="):
+        with pytest.raises(PolicyError) as raised:
+            check(spread, where=wrong)
+        (issue,) = raised.value.issues
+        assert (issue.code, issue.hint) == ("ETC228", "the partition columns are `p`")
 
 
 def test_both_views_are_read_once_and_nothing_stays_cached(logged, monkeypatch):
@@ -226,13 +328,17 @@ def test_rows_that_a_late_commit_put_into_ro_only_are_not_ghosts(logged):
 
 
 def test_unknown_expectations_and_arguments_are_errors_of_the_suite(logged):
-    items = ({"type": "expect_no_key_twise"}, {"type": "expect_column_max_to_be_between", "kwargs": {"colum": "v"}})
+    place = Where("suites/mine.yml", 3, 5)
+    items = (
+        {"type": "expect_no_key_twise", "place": place},
+        {"place": place, "type": "expect_column_max_to_be_between", "kwargs": {"colum": "v"}},
+    )
     with pytest.raises(PolicyError) as raised:
         check(logged, suite=items)
     unknown, wrong = raised.value.issues
     assert (unknown.code, unknown.hint) == ("ETC225", "did you mean `expect_no_key_twice`?")
     assert wrong.code == "ETC226"
-    assert str(wrong.where) == "suites/ro_complete.yml (policy `orders`)"
+    assert str(wrong.where) == "suites/mine.yml:3:5"
     assert "`colum`" in wrong.message
 
 

@@ -40,22 +40,21 @@ def test_a_success_passes_without_a_message():
     assert (found.status, found.message, found.observed) == ("pass", None, {"observed_value": 4})
 
 
-@pytest.mark.parametrize(
-    ("verdict", "lag_ms", "status", "message"),
-    [
-        ("pass", 1_000, "pass", None),
-        ("warn", 61_000, "warn", "RO lags 61 s behind now"),
-        ("error", 61_000, "fail", "RO lags 61 s behind now"),
-        ("unknown", None, "error", "how far RO is complete is not known"),
-    ],
-)
-def test_the_verdict_over_freshness(verdict, lag_ms, status, message):
-    details = {"lag_ms": lag_ms, "verdict": verdict}
-    found = read({"success": verdict in {"pass", "warn"}, "result": {"observed_value": lag_ms, "details": details}})
-    assert (found.status, found.message, found.observed) == (status, message, details)
-
-
 def test_a_failure_names_its_counts_and_the_first_key():
     details = {"missing": 2, "different": 0, "samples": {"missing": [{"partition": "p", "key": "k"}]}}
     found = read({"success": False, "result": {"details": details}})
     assert found.message == "2 missing; for example key `k` in partition `p`"
+
+
+def test_the_view_is_told_only_where_one_view_was_looked_at():
+    assert read({"success": True, "result": {}}).on == "ro"
+    assert read({"success": True, "result": {}}, on="rt").on == "rt"
+    compared = read_result(SuiteExpectation(type="expect_no_key_twice"), {"success": True, "result": {}})
+    assert compared.on is None
+
+
+def test_a_fault_that_is_no_count_is_told_in_words():
+    found = read(
+        {"success": False, "result": {"details": {"fault": "an event time lies after now"}}}, severity="warning"
+    )
+    assert (found.status, found.message) == ("warn", "an event time lies after now")

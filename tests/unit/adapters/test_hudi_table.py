@@ -222,3 +222,12 @@ class TestLivingWriters:
         beats(at("10:00:00"), 1)
         beats(at("10:00:02"), 1)
         assert read(table).living_writers == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("told", "fields"), [("p", ("p",)), ("region:simple,day:TIMESTAMP", ("region", "day")), (None, ()), ("", ())]
+)
+def test_the_partition_columns(tmp_path, told, fields):
+    """A custom key generator writes the kind of each beside it."""
+    table = TableFolder(tmp_path / "t", properties={"hoodie.table.partition.fields": told})
+    assert read(table).partition_fields == fields

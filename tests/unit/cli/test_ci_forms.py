@@ -123,8 +123,20 @@ def test_a_refused_table_is_told_once_with_its_place_and_hint(etc, project):
 
 def test_a_verdict_of_verify(etc, project):
     code, _, err = etc(
-        "verify", "--project-dir", "sub", "--level", "metadata", "--at", NOON, "--github", "--junit-xml", "v.xml"
+        "verify",
+        "--project-dir",
+        "sub",
+        "--level",
+        "metadata",
+        "--at",
+        "2026-01-01T11:30:00Z",
+        "--github",
+        "--junit-xml",
+        "v.xml",
     )
     assert (code, annotations(err)) == (0, [])
-    (case,) = ET.parse("v.xml").iter("testcase")
-    assert case.get("name") == "no_uncompacted_log_file_at_or_below_threshold"
+    assert [case.get("name") for case in ET.parse("v.xml").iter("testcase")] == [
+        "no_uncompacted_log_file_at_or_below_threshold",
+        "files_are_what_their_commits_wrote",
+        "expect_freshness_within",
+    ]

@@ -24,7 +24,7 @@ policies:
     log_file_max_size: 128 MiB
     strategy: {type: event_time, granularity: file_slice}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h}
-    verify: {suite: ro_complete, level: metadata}
+    verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
     writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, compaction: async}
     hudi_options: {hoodie.memory.merge.max.size: 1073741824, hoodie.memory.spillable: true, hoodie.x: "1.50"}
     tags: [a, b]
@@ -55,7 +55,7 @@ def test_defaults_are_filled_in(read):
         "strategy": "event_time",
         "granularity": "log_file",
         "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None},
-        "verify": {"suite": "ro_complete", "level": "data"},
+        "verify": {"suite": "ro_complete", "level": "data", "sample": None, "window_ms": None, "where": None},
         "writer": {"index": None, "lock": {}, "compaction": "none"},
         "hudi_options": {},
         "tags": (),
@@ -82,7 +82,13 @@ def test_every_key_reaches_the_manifest(read):
         "strategy": "event_time",
         "granularity": "file_slice",
         "freshness": {"target_ms": 7_200_000, "warn_after_ms": 10_800_000, "error_after_ms": 14_400_000},
-        "verify": {"suite": "ro_complete", "level": "metadata"},
+        "verify": {
+            "suite": "ro_complete",
+            "level": "sample",
+            "sample": {"share": 0.25, "seed": 7},
+            "window_ms": 7 * 86_400_000,
+            "where": "region = 'eu'",
+        },
         "writer": {"index": "bucket", "lock": {"hoodie.write.lock.num_retries": "3"}, "compaction": "async"},
         "hudi_options": {
             "hoodie.memory.merge.max.size": "1073741824",

@@ -2,11 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.compile.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.errors import EngineError
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.verify.metadata_checks import Claim, Evidence, prove_compacted
 from etc_policy.verify.ports import ExpectationResult
-from etc_policy.verify.prover import Claim, claim_of, prove_from_metadata, verify_table
+from etc_policy.verify.prover import claim_of, claim_of_run, verify_table
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 NOW = epoch_ms("12:00:00")
@@ -30,8 +32,15 @@ def state_with(*logs, **told):
     )
 
 
+def evidence(state, claim=CLAIM, policy=POLICY):
+    """What a table's metadata tell, every file of it booked as it is."""
+    booked = {(s.partition, f.name): f.size_bytes for s, f in state.log_files}
+    booked |= {(s.partition, s.base_file): s.base_file_bytes for s in state.slices}
+    return Evidence(policy, state, TableHistory(state.timezone, booked=booked), claim, NOW)
+
+
 def proof(*logs, claim=CLAIM, **told):
-    return prove_from_metadata(POLICY, state_with(*logs, **told), claim)
+    return prove_compacted(evidence(state_with(*logs, **told), claim))
 
 
 class TestMetadata:
@@ -107,10 +116,19 @@ class TestClaim:
         state = replace(state_with(), last_compaction=self.record())
         assert claim_of(POLICY, state, NOW) == Claim(T, SEEN)
 
+    def test_that_of_a_run_is_what_the_table_says_of_it(self):
+        """Not what the run says: nothing but the instant is taken from it."""
+        state = replace(state_with(), last_compaction=self.record(seen_until=instant("11:35:00")))
+        older = replace(self.record(), instant=instant("10:00:00"), threshold_ms=T - 1)
+        history = TableHistory("UTC", runs=(older,))
+        assert claim_of_run(state, history, SEEN) == Claim(T, instant("11:35:00"))
+        assert claim_of_run(state, history, instant("10:00:00")) == Claim(T - 1, instant("10:00:00"))
+        assert claim_of_run(state, history, instant("10:30:00")) is None
+
     def test_without_one_what_the_watermark_promises(self):
         state = state_with("11:20:00 > 11:20:05, event 10:30:00")
         assert claim_of(POLICY, state, NOW) == Claim(epoch_ms("10:30:00") - 1, instant("11:20:05"))
-        assert prove_from_metadata(POLICY, state, claim_of(POLICY, state, NOW)).status == "pass"
+        assert prove_compacted(evidence(state, claim_of(POLICY, state, NOW))).status == "pass"
 
     def test_never_above_what_the_latency_allows(self):
         state = state_with("11:20:00 > 11:20:05, event 11:15:00")
@@ -131,36 +149,81 @@ class Verifier:
         return self.late_rows, self.results
 
 
+STATUSES = ("pass", "warn", "fail", "error")
+
+
 def result(status):
-    return ExpectationResult(expectation=f"expect_{status}", status=status)
+    return ExpectationResult(expectation=f"expect_{status}", status=status if status in STATUSES else "pass")
+
+
+ROWS = {"type": "expect_no_key_twice"}
+LAG = {"type": "expect_freshness_within", "kwargs": {"now_ms": {"$PARAMETER": "now_ms"}, "error_after_ms": 1}}
 
 
 class TestVerdict:
-    def verify(self, state, verifier=None):
-        given = (lambda: verifier) if verifier else None
-        return verify_table(POLICY, state, CLAIM, NOW, ({"type": "x"},), given)
+    def verify(self, state, verifier=None, suite=(ROWS,), level="data", policy=POLICY):
+        def given():
+            assert verifier is not None, "no rows were to be read"
+            return verifier
+
+        return verify_table(evidence(state, policy=policy), suite, level, given)
+
+    def names(self, verdict):
+        return [found.expectation for found in verdict.expectations]
 
     def test_from_metadata_alone(self):
-        verdict = self.verify(state_with())
+        verdict = self.verify(state_with(), level="metadata")
         assert (verdict.level, verdict.status, verdict.threshold_ms, verdict.late_rows) == ("metadata", "pass", T, None)
-        assert [e.expectation for e in verdict.expectations] == ["no_uncompacted_log_file_at_or_below_threshold"]
+        assert self.names(verdict) == [
+            "no_uncompacted_log_file_at_or_below_threshold", "files_are_what_their_commits_wrote",
+        ]  # fmt: skip
+        assert verdict.not_checked == ("expect_no_key_twice",)
 
     def test_an_empty_table_has_no_rows_to_read(self):
-        assert self.verify(state_of("/t", {}), Verifier()).level == "metadata"
+        verdict = self.verify(state_of("/t", {}))
+        assert (verdict.level, verdict.not_checked) == ("metadata", ("expect_no_key_twice",))
+
+    @pytest.mark.parametrize("level", ["metadata", "sample", "data"])
+    def test_a_suite_that_needs_no_rows_reads_none(self, level):
+        verdict = self.verify(state_with(), suite=(LAG,), level=level)
+        assert (verdict.level, verdict.status, verdict.not_checked) == (level, "fail", ())
+        assert self.names(verdict)[-1] == "expect_freshness_within"
+
+    def test_results_stand_in_the_suites_order(self):
+        verifier = Verifier(result("one"), result("two"))
+        verdict = self.verify(state_with(), verifier, suite=(ROWS, LAG, ROWS))
+        assert self.names(verdict)[-3:] == ["expect_one", "expect_freshness_within", "expect_two"]
+        assert [item["type"] for item in verifier.requests[0].suite] == ["expect_no_key_twice"] * 2
 
     def test_what_the_rows_are_asked(self):
         verifier = Verifier(result("pass"))
         late = "11:29:00 > 11:30:00.001, event 11:20:00"
         state = state_with("11:20:00 > 11:20:05, event 11:15:00", late, instants=["11:50:00, deltacommit, inflight"])
+        state = replace(state, partition_fields=("p",))
         verdict = self.verify(state, verifier)
         (request,) = verifier.requests
         assert (verdict.level, verdict.status, verdict.late_rows) == ("data", "pass", 3)
-        assert (request.threshold_ms, request.now_ms, request.suite) == (T, NOW, ({"type": "x"},))
+        assert (request.threshold_ms, request.now_ms) == (T, NOW)
         assert request.pinned_instant == state.last_completed == instant("11:30:00.001")
         assert request.late_commits == {instant("11:29:00"), instant("11:50:00")}
         assert request.seen_until == SEEN
         assert request.open_file_ids == {"f1"}
-        assert request.complete_until_ms == T
+        assert request.base_files == {file_slice.base_file for file_slice in state.slices}
+        assert (request.complete_until_ms, request.watermark_ms) == (T, epoch_ms("11:15:00") - 1)
+        assert request.partition_fields == ("p",)
+        assert (request.file_ids, request.since_ms, verdict.coverage) == (None, None, None)
+
+    def test_a_sample_reads_whole_file_groups_and_says_which_share(self):
+        verifier = Verifier(result("pass"))
+        policy = POLICY.model_copy(update={"verify": Verify(sample=Sample(seed=7), window_ms=60_000, where="p = 'x'")})
+        verdict = self.verify(state_with(), verifier, level="sample", policy=policy)
+        (request,) = verifier.requests
+        assert len(request.file_ids) == 1
+        assert request.file_ids < {"f1", "f2"}
+        assert request.since_ms == T - 60_000
+        found = verdict.coverage
+        assert (found.file_groups, found.file_groups_read, found.seed) == (2, 1, 7)
+        assert (found.since_ms, found.where) == (T - 60_000, "p = 'x'")
 
     @pytest.mark.parametrize(
         ("statuses", "status"),
@@ -172,7 +235,9 @@ class TestVerdict:
         ],
     )
     def test_the_worst_expectation_decides(self, statuses, status):
-        assert self.verify(state_with(), Verifier(*map(result, statuses))).status == status
+        assert (
+            self.verify(state_with(), Verifier(*map(result, statuses)), suite=(ROWS,) * len(statuses)).status == status
+        )
 
     def test_good_rows_do_not_hide_what_the_metadata_refute(self):
         state = state_with("11:20:00 > 11:20:05, event 10:00:00")

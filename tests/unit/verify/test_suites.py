@@ -1,9 +1,13 @@
+import datetime as dt
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.declare.suites import read_suite
 from etc_policy.errors import PolicyError
 from etc_policy.verify.ports import DataCheck
-from etc_policy.verify.suites import bind_suite, parse_suite, suite_parameters
+from etc_policy.verify.suites import PARAMETERS, bind_suite, in_column, parse_suite, suite_issues, suite_parameters
 
 SUITE = """\
 name: mine
@@ -14,6 +18,13 @@ expectations:
     severity: warning
   - type: expect_no_key_twice
 """
+
+
+def data_check(policy, **changes):
+    """A check with T = 1 and now = 2."""
+    at = "20240101000000000"
+    check = DataCheck(policy, "/t", (), 1, 2, None, at, frozenset(), at, frozenset(), event_time_type="long")
+    return replace(check, **changes)
 
 
 def faults(text):
@@ -71,8 +82,85 @@ def test_the_parameters_of_a_check():
         data_latency_ms=5,
         freshness=Freshness(target_ms=9),
     )
-    check = DataCheck(policy, "/t", (), 1, 2, None, "20240101000000000", frozenset(), "20240101000000000", frozenset())
+    check = data_check(policy)
     assert suite_parameters(check) == {
-        "threshold_ms": 1, "now_ms": 2, "complete_until_ms": None, "freshness_target_ms": 9,
-        "freshness_warn_after_ms": None, "freshness_error_after_ms": None, "event_time_column": "ts", "policy": "orders",
+        "T": 1, "now": 2, "watermark": None, "complete_until": None,
+        "threshold_ms": 1, "now_ms": 2, "watermark_ms": None, "complete_until_ms": None, "freshness_target_ms": 9,
+        "freshness_warn_after_ms": None, "freshness_error_after_ms": None, "log_file_max_bytes": None,
+        "event_time_column": "ts", "policy": "orders",
     }  # fmt: skip
+    assert set(suite_parameters(check)) == set(PARAMETERS)
+
+
+def test_moments_are_given_in_the_form_of_the_column(monkeypatch):
+    moment = 1_700_000_000_123
+    assert in_column(moment, "long", EventTime(column="ts")) == moment
+    assert in_column(moment, "int", EventTime(column="ts", unit="s")) == 1_700_000_000
+    assert in_column(moment, "long", EventTime(column="ts", unit="us")) == moment * 1000
+    assert in_column(moment, "date", EventTime(column="ts")) == dt.date(2023, 11, 14)
+    wall_clock = dt.datetime.fromisoformat("2023-11-14T22:13:20.123")
+    assert in_column(moment, "local-timestamp-micros", EventTime(column="ts")) == wall_clock
+    local = in_column(moment, "timestamp-micros", EventTime(column="ts"))
+    assert (local.tzinfo, local.timestamp()) == (None, 1_700_000_000.123)
+    assert in_column(moment, "string", EventTime(column="ts")) is None
+    assert in_column(None, "long", EventTime(column="ts")) is None
+
+
+def test_a_moment_that_no_text_column_can_have_is_refused_at_its_place():
+    kwargs = "{column: ts, max_value: {$PARAMETER: T}}"
+    suite = f"name: x\nexpectations:\n  - type: expect_column_max_to_be_between\n    kwargs: {kwargs}\n"
+    policy = Policy(name="orders", table="/t", event_time=EventTime(column="ts"), data_latency_ms=5)
+    check = data_check(policy, event_time_type="string")
+    with pytest.raises(PolicyError) as raised:
+        bind_suite(parse_suite(suite, "s.yml").items, suite_parameters(check))
+    (issue,) = raised.value.issues
+    assert (issue.code, str(issue.where), issue.hint) == (
+        "ETC224", "s.yml:3:5", "use `threshold_ms`, in epoch milliseconds",
+    )  # fmt: skip
+
+
+def test_on_both_is_one_expectation_for_each_view():
+    text = "name: x\nexpectations:\n  - {type: expect_column_to_exist, kwargs: {column: v}, on: both}\n"
+    assert [item.on for item in parse_suite(text, "s.yml").expectations] == ["ro", "rt"]
+
+
+WRONG = """\
+name: mine
+expectations:
+  - type: expect_column_valuse_to_not_be_null
+    kwargs: {column: v}
+  - type: expect_column_values_to_not_be_null
+    kwargs:
+      colum: v
+  - type: expect_column_values_to_not_be_null
+    kwargs:
+      column: 3
+      mostly: {$PARAMETER: treshold}
+  - type: expect_no_key_twice
+    on: rt
+"""
+
+
+def test_what_is_wrong_is_known_without_great_expectations_and_with_its_place():
+    found = [(i.code, str(i.where), i.message, i.hint) for i in suite_issues(WRONG, "s.yml")]
+    assert found[0] == (
+        "ETC225", "s.yml:3:5", "unknown expectation `expect_column_valuse_to_not_be_null`",
+        "did you mean `expect_column_values_to_not_be_null`?",
+    )  # fmt: skip
+    assert found[1] == (
+        "ETC226", "s.yml:7:7", "expectation `expect_column_values_to_not_be_null` has no argument `colum`",
+        "did you mean `column`?",
+    )  # fmt: skip
+    name = "expect_column_values_to_not_be_null"
+    assert found[2][:3] == ("ETC226", "s.yml:5:5", f"expectation `{name}` needs the argument `column`")
+    assert found[3][:3] == ("ETC226", "s.yml:10:7", f"argument `column` of `{name}` must be text, got `3`")
+    assert found[4][:3] == ("ETC223", "s.yml:11:7", f"unknown parameter `treshold` in expectation `{name}`")
+    assert found[5][:3] == ("ETC226", "s.yml:13:5", "`expect_no_key_twice` takes no `on`")
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("name", ["ro_complete", "ro_fresh", "writer_conformance"])
+def test_the_shipped_suites_are_right(name, tmp_path):
+    path, text = read_suite(name, tmp_path)
+    assert suite_issues(text, path) == ()
+    assert parse_suite(text, path).suite.name == name

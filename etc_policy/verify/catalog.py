@@ -1,0 +1,124 @@
+"""Every expectation that a suite may name, with its arguments: those of Great Expectations, from a shipped list, and ours.
+
+The list is read instead of Great Expectations itself, whose import takes seconds and which need not be installed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from etc_policy.declare.suggestions import did_you_mean, listed
+
+CATALOG_FILE = str(Path(__file__).with_name("expectations.json"))
+
+Source = Literal["metadata", "rows", "great_expectations"]
+
+_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "`true` or `false`",
+    "array": "a list",
+    "object": "a mapping",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """An expectation: its arguments with the JSON types that each takes (none: any), and which of them it needs.
+
+    `source` says what it is checked from: the table's metadata, the rows of both views by ourselves, or the rows of one
+    view by Great Expectations.
+    """
+
+    arguments: Mapping[str, tuple[str, ...]]
+    required: frozenset[str] = frozenset()
+    source: Source = "great_expectations"
+
+
+_MS = ("integer",)
+_LIMITS = dict.fromkeys(("now_ms", "complete_until_ms", "target_ms", "warn_after_ms", "error_after_ms"), _MS)
+
+#: Ours. What an argument means stands beside the check: `metadata_checks` and `adapters.gx_expectations`.
+OWN: Mapping[str, Offered] = {
+    "expect_ro_to_contain_rt_up_to": Offered({"threshold_ms": _MS}, source="rows"),
+    "expect_no_key_twice": Offered({}, source="rows"),
+    "expect_no_deleted_rows": Offered({}, source="rows"),
+    "expect_rows_of_their_base_file": Offered({}, source="rows"),
+    "expect_event_times_within_bounds": Offered({"earliest_ms": _MS, "latest_ms": _MS}, source="rows"),
+    "expect_freshness_within": Offered(_LIMITS, frozenset({"now_ms"}), "metadata"),
+    "expect_completeness_up_to": Offered({"threshold_ms": _MS}, frozenset({"threshold_ms"}), "metadata"),
+    "expect_event_times_tracked": Offered({"least_share": ("number",)}, source="metadata"),
+    "expect_log_files_no_larger_than": Offered({"max_bytes": _MS, "tolerance": ("number",)}, source="metadata"),
+}
+
+
+@cache
+def offered() -> Mapping[str, Offered]:
+    """Every expectation by its registered name."""
+    listing = json.loads(Path(CATALOG_FILE).read_text("utf-8"))["expectations"]
+    theirs = {
+        name: Offered({key: tuple(types) for key, types in told["arguments"].items()}, frozenset(told["required"]))
+        for name, told in listing.items()
+    }
+    return {**theirs, **OWN}
+
+
+def source_of(name: str) -> Source:
+    """What the expectation is checked from; one that is not known is left to Great Expectations."""
+    return offered()[name].source if name in offered() else "great_expectations"
+
+
+def name_fault(name: str) -> tuple[str, str | None] | None:
+    """What is wrong with an expectation's name, and a hint; None where nothing is."""
+    if name in offered():
+        return None
+    hint = did_you_mean(name, offered()) or "`etc` has its own and those of Great Expectations 1.x"
+    return f"unknown expectation `{name[:80]}`", hint
+
+
+def argument_faults(
+    name: str, kwargs: Mapping[str, Any], is_parameter: Mapping[str, bool]
+) -> Iterator[tuple[str | None, str, str | None]]:
+    """(argument, or None where it is missing, message, hint) of each fault in the arguments of a known expectation."""
+    known = offered()[name]
+    for argument, value in kwargs.items():
+        if argument not in known.arguments:
+            hint = did_you_mean(argument, known.arguments) or _arguments_of(known)
+            yield argument, f"expectation `{name}` has no argument `{argument[:80]}`", hint
+        elif not is_parameter.get(argument) and not _fits(value, known.arguments[argument]):
+            wanted = listed_words(known.arguments[argument])
+            yield argument, f"argument `{argument}` of `{name}` must be {wanted}, got `{str(value)[:60]}`", None
+    for argument in sorted(known.required - kwargs.keys()):
+        yield None, f"expectation `{name}` needs the argument `{argument}`", _arguments_of(known)
+
+
+def listed_words(types: tuple[str, ...]) -> str:
+    """JSON types in words."""
+    words = [_WORDS.get(kind, kind) for kind in types]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _arguments_of(known: Offered) -> str:
+    if not known.arguments:
+        return "it takes no arguments"
+    return f"its arguments are {listed(known.arguments)}".replace(" or ", " and ")
+
+
+def _fits(value: object, types: tuple[str, ...]) -> bool:
+    if not types or value is None:
+        return True
+    kinds = {
+        "string": isinstance(value, str),
+        "integer": isinstance(value, int) and not isinstance(value, bool),
+        "number": isinstance(value, int | float) and not isinstance(value, bool),
+        "boolean": isinstance(value, bool),
+        "array": isinstance(value, list | tuple),
+        "object": isinstance(value, dict),
+    }
+    return any(kinds.get(kind, True) for kind in types)

@@ -1,0 +1,231 @@
+"""Checks that need no rows: what the timeline, the commits and a listing of the files prove or refute by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from etc_policy.compile.manifest import Freshness, Policy
+from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.refusals import CUT_VERSIONS
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
+from etc_policy.plan.watermark import complete_until_ms, event_time_bound_ms, watermark
+from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
+from etc_policy.verify.ports import CheckStatus, ExpectationResult
+from etc_policy.verify.suites import SuiteExpectation
+
+COMPACTED = "no_uncompacted_log_file_at_or_below_threshold"
+FILES = "files_are_what_their_commits_wrote"
+PROMISE = "compaction_promises_what_it_planned"
+_NAMED_FILES = 5
+#: How much larger than asked for a log file may be: writers begin a new one after a block that is too much.
+LOG_FILE_TOLERANCE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is to be proved: RO is complete up to `threshold_ms` as far as commits up to `seen_until` go.
+
+    Commits that completed after `seen_until` are late data: they are counted, and do not make the claim false.
+    """
+
+    threshold_ms: int
+    seen_until: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A claim, and all that the table's metadata tell about it."""
+
+    policy: Policy
+    state: TableState
+    history: TableHistory
+    claim: Claim
+    now_ms: int
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone of the table's instants."""
+        return ZoneInfo(self.state.timezone)
+
+    @cached_property
+    def watermark_ms(self) -> int | None:
+        """The completeness watermark now."""
+        files = (log_file for _, log_file in self.state.log_files)
+        return watermark(files, self.policy.data_latency_ms, self.zone).value_ms
+
+    @property
+    def complete_until_ms(self) -> int:
+        """Up to where RO is complete now."""
+        return complete_until_ms(self.watermark_ms, self.now_ms, self.policy.data_latency_ms)
+
+
+def always_checked(evidence: Evidence) -> tuple[ExpectationResult, ...]:
+    """The checks that every verification makes, whatever its suite says."""
+    found = [prove_compacted(evidence), check_files(evidence)]
+    record = evidence.state.last_compaction
+    return (*found, check_promise(evidence, record)) if record is not None else tuple(found)
+
+
+def prove_compacted(evidence: Evidence) -> ExpectationResult:
+    """No log file that is not compacted can hold an event at or below the threshold, late commits apart (FACTS 6)."""
+    below = [log_file for _, log_file in evidence.state.log_files if _may_hold(log_file, evidence)]
+    broken = [log_file for log_file in below if log_file.completed <= evidence.claim.seen_until]
+    observed: dict[str, Any] = {
+        "log_files": sum(1 for _ in evidence.state.log_files),
+        "log_files_at_or_below_threshold": len(broken),
+        "late_log_files": len(below) - len(broken),
+        "examples": [log_file.name for log_file in broken[:_NAMED_FILES]],
+    }
+    pending = [i for i in evidence.state.pending if i.action in ("compaction", "logcompaction")]
+    if pending:
+        observed["pending_compaction"] = pending[0].requested
+    message = f"{len(broken)} log files that are not compacted may hold events at or below the threshold"
+    return _result(COMPACTED, observed, message if broken else None)
+
+
+def check_files(evidence: Evidence) -> ExpectationResult:
+    """Every file of the latest slices has the bytes that its commit booked: none was swapped, cut short or never booked.
+
+    Files of archived commits cannot be told from the active timeline; they are counted. Before table version 8 log
+    files grow after their commit, so there only base files are looked at.
+    """
+    active = {instant.requested for instant in evidence.state.instants}
+    booked, wrong, archived, files = evidence.history.booked, [], 0, 0
+    for partition, name, size, instant, is_log in _data_files(evidence.state):
+        files += 1
+        told = booked.get((partition, name))
+        if told is None:
+            archived += instant not in active
+            wrong += [f"{name}: no write stat"] if instant in active else []
+        elif told and (size < told if is_log else size != told):
+            wrong.append(f"{name}: {size} bytes, booked with {told}")
+    observed: dict[str, Any] = {"data_files": files, "files_that_differ": len(wrong), "examples": wrong[:_NAMED_FILES]}
+    if archived:
+        observed["files_of_archived_commits"] = archived
+    message = f"{len(wrong)} files are not what their commits say they wrote; for example {wrong[0]}" if wrong else None
+    return _result(FILES, observed, message)
+
+
+def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationResult:
+    """The threshold that a compaction carries is its plan's, no later than its own completion, and it saw what it merged."""
+    faults = []
+    if record.instant in evidence.history.disputed:
+        faults.append("its commit promises something else than its plan")
+    if record.threshold_ms > instant_to_ms(record.completed, evidence.zone):
+        faults.append("its threshold lies after its own completion")
+    seen = record.seen_until or record.instant
+    if any(seen < write.completed < record.instant for write in evidence.history.writes):
+        faults.append("it says that it had not seen what it merged")
+    message = f"the compaction at {record.instant} is not to be believed: {', '.join(faults)}" if faults else None
+    return _result(PROMISE, {"instant": record.instant, "threshold_ms": record.threshold_ms}, message)
+
+
+def is_wanted(expectation: SuiteExpectation) -> bool:
+    """Whether there is anything to check: freshness without any limit is left out."""
+    if expectation.type != "expect_freshness_within":
+        return True
+    return has_limits(_limits(expectation.kwargs))
+
+
+def check_metadata(expectation: SuiteExpectation, evidence: Evidence) -> ExpectationResult:
+    """One of our expectations that need no rows, by the severity that the suite gives it."""
+    result = _CHECKS[expectation.type](expectation.kwargs, evidence)
+    if result.status == "fail" and expectation.severity != "critical":
+        return result.model_copy(update={"status": "warn"})
+    return result
+
+
+def _freshness_within(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
+    """The lag of RO's completeness behind `now_ms` is within the limits."""
+    limits = _limits(kwargs)
+    until = kwargs.get("complete_until_ms", evidence.complete_until_ms)
+    lag_ms = completeness_lag_ms(kwargs["now_ms"], until)
+    verdict = judge_lag(lag_ms, limits)
+    observed = {"lag_ms": lag_ms, "verdict": verdict, **limits.model_dump(exclude_none=True)}
+    statuses: dict[str, CheckStatus] = {"pass": "pass", "warn": "warn", "error": "fail", "unknown": "error"}
+    message = None if verdict == "pass" else f"RO lags {(lag_ms or 0) / 1000:.0f} s behind now"
+    if lag_ms is None:
+        message = "how far RO is complete is not known"
+    return ExpectationResult(
+        expectation="expect_freshness_within", status=statuses[verdict], observed=observed, message=message
+    )
+
+
+def _completeness_up_to(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
+    """RO is complete up to `threshold_ms` now: late data makes it fall back below."""
+    threshold_ms, mark_ms = kwargs["threshold_ms"], evidence.watermark_ms
+    regression_ms = 0 if mark_ms is None else max(0, threshold_ms - mark_ms)
+    observed = {"threshold_ms": threshold_ms, "watermark_ms": mark_ms, "regression_ms": regression_ms}
+    message = f"late data: RO is complete {regression_ms / 1000:.0f} s less far than was published"
+    return _result("expect_completeness_up_to", observed, message if regression_ms else None)
+
+
+def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
+    """Of what the writers wrote to log files, at least `least_share` (all, if not told) has event times in its commits."""
+    writes, least = evidence.history.writes, kwargs.get("least_share", 1)
+    tracked = sum(write.min_event_time_ms is not None for write in writes)
+    observed = {"log_writes": len(writes), "tracked": tracked, "least_share": least}
+    message = f"{len(writes) - tracked} of {len(writes)} writes to log files have no event time in their commit"
+    return _result("expect_event_times_tracked", observed, message if tracked < least * len(writes) else None)
+
+
+def _log_files_no_larger_than(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
+    """No log file is larger than `max_bytes` and `tolerance` of it; without `max_bytes` nothing is asked for."""
+    name, limit = "expect_log_files_no_larger_than", kwargs.get("max_bytes")
+    sizes = sorted(((f.size_bytes, f.name) for _, f in evidence.state.log_files), reverse=True)
+    observed: dict[str, Any] = {"log_files": len(sizes), "largest_bytes": sizes[0][0] if sizes else 0}
+    if limit is None:
+        return _result(name, observed, None)
+    allowed = limit * (1 + kwargs.get("tolerance", LOG_FILE_TOLERANCE))
+    wrong = [file_name for size, file_name in sizes if size > allowed]
+    observed |= {"max_bytes": limit, "too_large": len(wrong), "examples": wrong[:_NAMED_FILES]}
+    message = f"{len(wrong)} of {len(sizes)} log files are larger than {limit:,} bytes, the largest {observed['largest_bytes']:,}"
+    return _result(name, observed, message if wrong else None)
+
+
+_CHECKS = {
+    "expect_freshness_within": _freshness_within,
+    "expect_completeness_up_to": _completeness_up_to,
+    "expect_event_times_tracked": _event_times_tracked,
+    "expect_log_files_no_larger_than": _log_files_no_larger_than,
+}
+
+
+def _result(name: str, observed: dict[str, Any], message: str | None) -> ExpectationResult:
+    """Failed where there is something to say."""
+    return ExpectationResult(
+        expectation=name, status="pass" if message is None else "fail", observed=observed, message=message
+    )
+
+
+def _limits(kwargs: Mapping[str, Any]) -> Freshness:
+    return Freshness(**{name: kwargs.get(name) for name in Freshness.model_fields})
+
+
+def _may_hold(log_file: LogFile, evidence: Evidence) -> bool:
+    """Whether the file can hold an event at or below the threshold; an unknown time is trusted only if it came later."""
+    claim = evidence.claim
+    if log_file.min_event_time_ms is not None:
+        return log_file.min_event_time_ms <= claim.threshold_ms
+    if log_file.completed <= claim.seen_until:
+        return True
+    return event_time_bound_ms(log_file, evidence.policy.data_latency_ms, evidence.zone) <= claim.threshold_ms
+
+
+def _data_files(state: TableState) -> Iterator[tuple[str, str, int, str, bool]]:
+    """(partition, name, bytes on disk, instant in the name, whether it is a log) of the latest slices' files."""
+    for file_slice in state.slices:
+        if file_slice.base_file is not None:
+            size = file_slice.base_file_bytes
+            yield file_slice.partition, file_slice.base_file, size, file_slice.base_instant, False
+        for log_file in file_slice.log_files if _is_cut(state) else ():
+            yield file_slice.partition, log_file.name, log_file.size_bytes, log_file.requested, True
+
+
+def _is_cut(state: TableState) -> bool:
+    return state.table_version in CUT_VERSIONS

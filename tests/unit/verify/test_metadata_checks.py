@@ -1,0 +1,174 @@
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.plan.table_history import GroupWrite, TableHistory
+from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.verify.metadata_checks import (
+    Claim,
+    Evidence,
+    check_files,
+    check_metadata,
+    check_promise,
+    is_wanted,
+)
+from etc_policy.verify.suites import SuiteExpectation
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+
+T, NOW = epoch_ms("11:00:00"), epoch_ms("12:00:00")
+POLICY = Policy(name="orders_ro", table="/t", event_time=EventTime(column="ts"), data_latency_ms=3_600_000)
+
+
+def state(**told):
+    """A base file of 08:00 and a log file of 11:20, both booked by commits on the active timeline."""
+    logs = {"L1": "11:20:00 > 11:20:05, event 11:15:00"}
+    commits = ["08:00:00 > 08:00:05, deltacommit", "11:20:00 > 11:20:05, deltacommit"]
+    return state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}, "instants": commits, **told})
+
+
+def booked(table):
+    files = {(s.partition, s.base_file): s.base_file_bytes for s in table.slices}
+    return files | {(s.partition, f.name): f.size_bytes for s, f in table.log_files}
+
+
+def evidence(table=None, history=None, policy=POLICY, claim=None):
+    table = table or state()
+    return Evidence(
+        policy, table, history or TableHistory("UTC", booked=booked(table)), claim or Claim(T, instant("11:30:00")), NOW
+    )
+
+
+def check(name, kwargs, severity="critical", **told):
+    found = check_metadata(SuiteExpectation(type=name, kwargs=kwargs, severity=severity), evidence(**told))
+    assert found.expectation == name
+    return found
+
+
+class TestFiles:
+    def test_what_is_as_it_was_booked_passes(self):
+        found = check_files(evidence())
+        assert (found.status, found.observed["data_files"], found.observed["files_that_differ"]) == ("pass", 2, 0)
+
+    @pytest.mark.parametrize(("more", "status"), [(-1, "fail"), (1, "fail"), (0, "pass")])
+    def test_a_base_file_of_another_size_is_another_file(self, more, status):
+        table = state()
+        files = {key: size + (more if not key[1].startswith("L") else 0) for key, size in booked(table).items()}
+        assert check_files(evidence(table, TableHistory("UTC", booked=files))).status == status
+
+    @pytest.mark.parametrize(("more", "status"), [(1, "fail"), (-1, "pass")])
+    def test_a_log_file_may_be_longer_than_it_was_booked_and_never_shorter(self, more, status):
+        table = state()
+        files = {key: size + (more if key[1] == "L1" else 0) for key, size in booked(table).items()}
+        assert check_files(evidence(table, TableHistory("UTC", booked=files))).status == status
+
+    @pytest.mark.parametrize("name", ["L1", "base"])
+    def test_a_file_that_no_write_stat_speaks_of(self, name):
+        table = state()
+        files = {key: size for key, size in booked(table).items() if (key[1] == "L1") != (name == "L1")}
+        found = check_files(evidence(table, TableHistory("UTC", booked=files)))
+        assert (found.status, found.observed["files_that_differ"]) == ("fail", 1)
+        assert "no write stat" in found.message
+
+    def test_files_of_archived_commits_are_counted_only(self):
+        table = state(archived_before="09:00:00", instants=[])
+        files = {key: size for key, size in booked(table).items() if key[1] == "L1"}
+        found = check_files(evidence(table, TableHistory("UTC", booked=files)))
+        assert (found.status, found.observed["files_of_archived_commits"]) == ("pass", 1)
+
+    def test_before_version_8_log_files_grow_and_only_base_files_are_looked_at(self):
+        table = state(version=6)
+        files = {key: size for key, size in booked(table).items() if key[1] != "L1"}
+        found = check_files(evidence(table, TableHistory("UTC", booked=files)))
+        assert (found.status, found.observed["data_files"]) == ("pass", 1)
+
+    def test_a_size_that_was_not_booked_is_not_held_against_a_file(self):
+        table = state()
+        assert (
+            check_files(evidence(table, TableHistory("UTC", booked=dict.fromkeys(booked(table), 0)))).status == "pass"
+        )
+
+
+class TestPromise:
+    RECORD = CompactionRecord(instant("11:00:00"), instant("11:01:00"), T, "p", "x", instant("10:59:59.999"))
+
+    def promise(self, record, writes=(), **history):
+        return check_promise(evidence(history=TableHistory("UTC", tuple(writes), **history)), record)
+
+    def test_a_compaction_that_says_what_it_planned(self):
+        assert self.promise(self.RECORD).status == "pass"
+
+    def test_a_commit_that_says_something_else_than_its_plan(self):
+        found = self.promise(self.RECORD, disputed=frozenset([self.RECORD.instant]))
+        assert (found.status, "something else than its plan" in found.message) == ("fail", True)
+
+    def test_a_threshold_after_its_own_completion(self):
+        at_end = replace(self.RECORD, threshold_ms=epoch_ms("11:01:00"))
+        assert self.promise(at_end).status == "pass"
+        assert self.promise(replace(at_end, threshold_ms=at_end.threshold_ms + 1)).status == "fail"
+
+    def test_one_that_says_it_had_not_seen_what_it_merged(self):
+        merged = GroupWrite(instant("10:58:00"), instant("10:59:59.999"), "p", "f1", T, True, 1)
+        assert self.promise(self.RECORD, [merged]).status == "pass"
+        assert self.promise(replace(self.RECORD, seen_until=instant("10:59:00")), [merged]).status == "fail"
+
+
+class TestFreshness:
+    LIMITS: ClassVar = {"now_ms": NOW, "target_ms": 3_600_000, "error_after_ms": 7_200_000}
+
+    @pytest.mark.parametrize(
+        ("lag_ms", "severity", "status"),
+        [
+            (3_600_000, "critical", "pass"), (3_600_001, "critical", "warn"),
+            (7_200_001, "critical", "fail"), (7_200_001, "warning", "warn"),
+        ],
+    )  # fmt: skip
+    def test_the_verdict(self, lag_ms, severity, status):
+        kwargs = {**self.LIMITS, "complete_until_ms": NOW - lag_ms}
+        found = check("expect_freshness_within", kwargs, severity)
+        assert (found.status, found.observed["lag_ms"]) == (status, lag_ms)
+        assert (found.message is None) == (status == "pass")
+
+    def test_what_is_not_known_is_no_failure_and_no_success(self):
+        kwargs = {**self.LIMITS, "complete_until_ms": None}
+        assert check("expect_freshness_within", kwargs, "warning").status == "error"
+
+    def test_without_it_the_tables_own_completeness_counts(self):
+        assert check("expect_freshness_within", self.LIMITS).observed["lag_ms"] == 3_600_000
+
+    def test_without_limits_there_is_nothing_to_check(self):
+        item = SuiteExpectation(type="expect_freshness_within", kwargs={"now_ms": NOW, "target_ms": None})
+        assert not is_wanted(item)
+        assert is_wanted(item.model_copy(update={"kwargs": {"now_ms": NOW, "error_after_ms": 0}}))
+        assert is_wanted(SuiteExpectation(type="expect_no_key_twice"))
+
+
+def test_completeness_that_fell_below_what_was_published():
+    """The log file holds an event of 11:15."""
+    mark = epoch_ms("11:15:00") - 1
+    assert check("expect_completeness_up_to", {"threshold_ms": mark}).status == "pass"
+    found = check("expect_completeness_up_to", {"threshold_ms": mark + 60_000}, "warning")
+    assert (found.status, found.observed["regression_ms"]) == ("warn", 60_000)
+    assert "60 s less far" in found.message
+    table = state(slices={"p/f1": {"base": "08:00:00"}})
+    assert check("expect_completeness_up_to", {"threshold_ms": NOW}, table=table).status == "pass"
+
+
+@pytest.mark.parametrize(("least_share", "status"), [(1, "fail"), (0.76, "fail"), (0.75, "pass"), (None, "fail")])
+def test_the_share_of_writes_with_event_times(least_share, status):
+    writes = [GroupWrite("1", "1", "p", "f", time, time is not None, 1) for time in (1, 2, 3, None)]
+    kwargs = {} if least_share is None else {"least_share": least_share}
+    found = check("expect_event_times_tracked", kwargs, history=TableHistory("UTC", tuple(writes)))
+    assert (found.status, found.observed["log_writes"], found.observed["tracked"]) == (status, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "tolerance", "status"),
+    [(10_000, 0, "pass"), (9_999, 0, "fail"), (8_000, None, "pass"), (7_999, None, "fail"), (None, 0, "pass")],
+)
+def test_the_size_of_log_files(max_bytes, tolerance, status):
+    """The one log file has 10,000 bytes."""
+    kwargs = {"max_bytes": max_bytes, **({} if tolerance is None else {"tolerance": tolerance})}
+    found = check("expect_log_files_no_larger_than", kwargs)
+    assert (found.status, found.observed["largest_bytes"]) == (status, 10_000)
