@@ -49,6 +49,7 @@ class Environment:
     cache_dir: Path | None = None
     metadata_only: bool = False
     target: Target = field(default_factory=Target)
+    on_close: Callable[[], None] = lambda: None
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
@@ -172,7 +173,8 @@ class Environment:
         return git_state(self.project_dir)
 
     def close(self) -> None:
-        """Stop Spark if it was started."""
+        """Stop Spark if it was started, and whoever shows progress."""
+        self.on_close()
         if "spark" in self.__dict__:
             self.spark.stop()
 

@@ -12,6 +12,7 @@ import click
 from etc_policy.api.applying import Applier
 from etc_policy.api.planning import load_plan, match_policies, raise_all, worst
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.messages import tell
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import ask, say, text_width
@@ -115,5 +116,5 @@ def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
         return True
     if ask(f"{fold(summarize_changes(plan), text_width())}\nGo on?"):
         return True
-    click.echo("Nothing was changed.", err=True)
+    tell("Nothing was changed.")
     return False

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from etc_policy.cli.messages import tell
 from etc_policy.cli.options import WRITE_CODE, debug_option, examples, output_option
 from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
 from etc_policy.declare.templates import read_template
@@ -46,7 +47,7 @@ def command(directory: Path, output: str) -> None:
         return
     for path in written:
         click.echo(path)
-    click.echo(f"\nnext: edit {written[0]}, then run `etc parse --project-dir {directory}`", err=True)
+    tell(f"\nnext: edit {written[0]}, then run `etc parse --project-dir {directory}`")
 
 
 def _write(path: Path, source: str) -> Path:

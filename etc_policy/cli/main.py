@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy import __version__
-from etc_policy.cli.options import USAGE_CODE
+from etc_policy.cli.messages import SETTINGS, configure, tell, tell_issues
+from etc_policy.cli.options import USAGE_CODE, debug_option
 from etc_policy.errors import EtcError, ExitCode, Issue, UsageError
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ COMMANDS = {
     "metrics": ("etc_policy.cli.metrics:command", "Figures for Prometheus, with rules and a dashboard"),
     "history": ("etc_policy.cli.history:command", "What was done to a table: commit, policy, plan, instant, checks"),
     "debug": ("etc_policy.cli.debug:command", "What is fine, what is not, and what to do"),
+    "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
@@ -100,7 +102,7 @@ class LazyGroup(click.Group):
     epilog=_EXIT_CODES,
 )
 @click.version_option(__version__, prog_name="etc", message="%(prog)s %(version)s")
-@click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error.")
+@debug_option
 @click.pass_context
 def cli(context: click.Context) -> int | None:
     """Event-time-based compaction for Apache Hudi, declared in YAML.
@@ -116,7 +118,7 @@ def cli(context: click.Context) -> int | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `etc` and returns its exit code; errors are printed to stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
+    configure(given, os.environ)
     try:
         code = _run(given)
         sys.stdout.flush()
@@ -124,12 +126,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.ENGINE
     except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
+        tell("interrupted")
         code = INTERRUPTED
     except EtcError as error:
-        code = _print_error(error, debug)
+        code = _print_error(error)
     except Exception as error:  # the last line of defence: one line for the reader, the stack on request
-        code = _print_unexpected(error, debug)
+        code = _print_unexpected(error)
     return int(code)
 
 
@@ -151,23 +153,21 @@ def _sentence(message: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _print_error(error: EtcError, debug: bool) -> int:
-    click.echo("\n\n".join(str(issue) for issue in error.issues), err=True)
-    if error.cause:
-        click.echo(f"\ncause: {error.cause.strip()}", err=True)
-    if debug:
-        click.echo("\n" + "".join(traceback.format_exception(error)).rstrip(), err=True)
+def _print_error(error: EtcError) -> int:
+    tell_issues(error.issues, cause=error.cause, stack=_stack(error))
     return error.exit_code
 
 
-def _print_unexpected(error: Exception, debug: bool) -> int:
+def _print_unexpected(error: Exception) -> int:
     text = " ".join(str(error).split()) or "no message"
     message = f"unexpected {type(error).__name__}: {text[:500]}"
-    hint = None if debug else "run again with `--debug` for the stack, and report it"
-    click.echo(str(Issue(UNEXPECTED_CODE, message, hint=hint)), err=True)
-    if debug:
-        click.echo("\n" + "".join(traceback.format_exception(error)).rstrip(), err=True)
+    hint = None if SETTINGS.debug else "run again with `--debug` for the stack, and report it"
+    tell_issues([Issue(UNEXPECTED_CODE, message, hint=hint)], stack=_stack(error))
     return ExitCode.ENGINE
+
+
+def _stack(error: Exception) -> str | None:
+    return "".join(traceback.format_exception(error)) if SETTINGS.debug else None
 
 
 if __name__ == "__main__":

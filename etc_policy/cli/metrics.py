@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from etc_policy.api.observing import observe_tables
+from etc_policy.cli.messages import tell_warning
 from etc_policy.cli.options import (
     debug_option,
     examples,
@@ -148,4 +149,4 @@ def _observer(
 
 
 def _warn(issue: Issue) -> None:
-    click.echo(f"{issue}\n", err=True)
+    tell_warning(issue)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from etc_policy.cli.messages import tell
 from etc_policy.errors import UsageError, Where
 
 if TYPE_CHECKING:
@@ -22,7 +23,27 @@ USAGE_CODE = "ETC001"
 WRITE_CODE = "ETC003"
 BAD_STATE = "ETC007"
 
-debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error.")
+_MESSAGE_OPTIONS = (
+    click.option(
+        "--quiet", "-q", is_flag=True, expose_value=False, help="No progress, notes or warnings; errors only."
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        expose_value=False,
+        help="Form of what goes to stderr; json is an object a line.  [default: text]",
+    ),
+    click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error."),
+)
+
+
+def debug_option(function: Function) -> Function:
+    """Adds `--quiet`, `--log-format` and `--debug`; `messages.configure` reads them from the bare arguments."""
+    for option in reversed(_MESSAGE_OPTIONS):
+        function = option(function)
+    return function
+
+
 output_option = click.option(
     "--output",
     type=click.Choice(["text", "json"]),
@@ -37,6 +58,7 @@ _select_option = click.option(
     multiple=True,
     metavar="TERM...",
     callback=lambda context, _parameter, values: _selection(context, values),
+    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
     help="Only these policies: names, globs, tag:, path:, strategy:, state:; spaces unite, commas intersect "
     "(`etc ls --help`).  [default: all]",
 )
@@ -47,6 +69,7 @@ _exclude_option = click.option(
     is_eager=True,
     expose_value=False,
     callback=lambda context, _parameter, values: context.meta.update({_EXCLUDE_KEY: values}),
+    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
     help="All but these of the selected policies.",
 )
 _state_option = click.option(
@@ -120,6 +143,21 @@ def common_options(function: Function) -> Function:
     return function
 
 
+def complete_policies(context: click.Context, incomplete: str) -> list[str]:
+    """Names of policies and `tag:` terms that begin with what is typed; nothing where the project has errors."""
+    from etc_policy.api.project import Project
+    from etc_policy.errors import EtcError
+
+    typed = incomplete.rpartition(" ")[2].rpartition(",")[2]
+    before = incomplete.removesuffix(typed)
+    try:
+        policies = Project(context.params.get("project_dir") or ".").policies()
+    except EtcError:
+        return []
+    words = [policy.name for policy in policies] + sorted({f"tag:{tag}" for policy in policies for tag in policy.tags})
+    return [before + word for word in words if word.startswith(typed)]
+
+
 def examples(*lines: str) -> str:
     """The examples of a command's help, one a line, as its `epilog`."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
@@ -136,7 +174,7 @@ def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) ->
 
     found = selecting.select_policies(manifest, selection)
     if not found and manifest.policies:
-        click.echo("no policy is selected", err=True)
+        tell("no policy is selected")
     return found
 
 

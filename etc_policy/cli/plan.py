@@ -9,6 +9,7 @@ import click
 
 from etc_policy.api.planning import plan_tables, raise_all, refusal_errors
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.messages import tell
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
 from etc_policy.cli.printing import say, text_width
@@ -77,7 +78,7 @@ def command(
     else:
         say(explain_plan(plan, explain=explain, width=text_width()))
     if out is not None:
-        click.echo(f"Saved: etc apply {out}", err=True)
+        tell(f"Saved: etc apply {out}")
     report_checks(checks_of_plan(plan, places(policies)))
     raise_all(refusal_errors(plan, policies))
     return ExitCode.CHANGES if detailed_exitcode and plan.has_changes else ExitCode.DONE

@@ -1,28 +1,64 @@
-"""Progress on stderr: one plain line per step, with the time since the command began."""
+"""Progress on stderr: on a terminal a line that moves while a step lasts, elsewhere one plain line per step."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-import click
-
+from etc_policy.cli.messages import SETTINGS, tell_step
 from etc_policy.cli.options import target_name
 from etc_policy.declare.settings import read_target
 from etc_policy.wiring import Environment
 
+if TYPE_CHECKING:
+    from rich.live import Live
 
-def progress_lines() -> Callable[[str], None]:
-    """A function that prints a step; what is printed never goes to stdout."""
-    began = time.monotonic()
 
-    def show(step: str) -> None:
-        click.secho(f"[{time.monotonic() - began:5.1f} s] {step}", err=True, dim=True)
+class Progress:
+    """Shows steps. A step that has ended stays as a line; what is shown never goes to stdout."""
 
-    return show
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._step: tuple[str, float] | None = None
+        self._live: Live | None = None
+        self._terminal: TextIO | None = None
+
+    def __call__(self, step: str) -> None:
+        """Begin a step, and end the one before."""
+        elapsed = time.monotonic() - self._began
+        if SETTINGS.plain or SETTINGS.quiet:
+            tell_step(step, elapsed)
+            return
+        self.stop()
+        self._step = (step, elapsed)
+        if self._terminal is None:  # one of its own: while Spark starts, standard error is its log
+            self._terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
+        self._live = _moving(step, self._terminal)
+        self._live.start()
+
+    def stop(self) -> None:
+        """End the step that is shown, so that others may print."""
+        if self._live is not None and self._step is not None:
+            self._live.stop()
+            tell_step(*self._step)
+        self._live = self._step = None
+
+
+def _moving(step: str, terminal: TextIO) -> Live:
+    """A spinner, the step and the seconds it has lasted; it leaves standard output to the data."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(file=terminal, no_color=not SETTINGS.colour)
+    bar = Bar(SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console)
+    bar.add_task(step, total=None)
+    return Live(bar, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
 
 
 def open_environment(
@@ -32,13 +68,14 @@ def open_environment(
 
     Spark's settings are those of the project's target; `confs` win over them.
     """
-    log = None if "--debug" in sys.argv else target_dir / "spark.log"
+    progress = Progress()
     return Environment(
         project_dir,
-        progress_lines(),
+        progress,
         confs or {},
-        log,
+        None if SETTINGS.debug else target_dir / "spark.log",
         target=read_target(str(project_dir), os.environ, target_name()),
         cache_dir=target_dir / "cache",
         metadata_only=metadata_only,
+        on_close=progress.stop,
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
-
 from etc_policy.cli.ci_forms import report_checks
+from etc_policy.cli.messages import tell_warning
 from etc_policy.cli.options import WRITE_CODE, target_name
 from etc_policy.compile.manifest import Manifest
 from etc_policy.compile.resolve import check_project, compile_project
@@ -59,7 +58,7 @@ def load_manifest(project_dir: Path) -> Manifest:
     files, issues = check_files(project_dir)
     for issue in issues:
         if issue.level == "warning":
-            click.echo(f"{issue}\n", err=True)
+            tell_warning(issue)
             report_checks(checks_of_issues((issue,)))
     return compile_project(files, suite_names(project_dir))
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import click
-
 from etc_policy.api.applying import Applier
+from etc_policy.cli.messages import tell_warning
 from etc_policy.cli.project import write_text
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.formats import iso_time
@@ -49,7 +48,7 @@ def load_runs(target_dir: Path) -> RunFiles:
     found = read_run_files(texts)
     found = RunFiles(found.files, (*unreadable, *found.issues))
     for issue in found.issues:
-        click.echo(f"{issue}\n", err=True)
+        tell_warning(issue)
     return found
 
 

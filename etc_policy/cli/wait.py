@@ -10,6 +10,7 @@ import click
 from etc_policy.api.waiting import DEFAULT_POLL_MS, Waiter
 from etc_policy.cli.moments import Moment, Span
 from etc_policy.cli.options import (
+    complete_policies,
     debug_option,
     examples,
     metadata_only_option,
@@ -36,7 +37,13 @@ from etc_policy.wiring import clock_ms
         "etc wait orders_ro --until 1767247200000 --timeout 0s   # only ask",
     ),
 )
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument(
+    "names",
+    metavar="NAME...",
+    nargs=-1,
+    required=True,
+    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
+)
 @click.option(
     "--until",
     "until_ms",

@@ -1,0 +1,130 @@
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from etc_policy.cli import messages
+from etc_policy.cli.messages import SETTINGS, configure, tell, tell_issues, tell_step
+from etc_policy.errors import Issue, Where
+
+ERROR = Issue("ETC110", "unknown key `x`", Where("policies/a.yml", 3, 5, "orders_ro"), "remove it")
+WARNING = Issue("ETC140", "no time to compact", level="warning")
+
+
+@pytest.fixture(autouse=True)
+def defaults():
+    yield
+    configure([], {})
+
+
+@pytest.mark.parametrize("arguments", [["--log-format", "json"], ["plan", "--log-format=json"]])
+def test_json_is_an_object_a_line(capsys, arguments):
+    configure(arguments, {})
+    tell("a note")
+    tell_step("a step", 1.23)
+    tell_issues([WARNING, ERROR], cause="Spark says no")
+    out, err = capsys.readouterr()
+    note, step, warning, error = map(json.loads, err.splitlines())
+    assert out == ""
+    assert (note["level"], note["message"]) == ("info", "a note")
+    assert (step["message"], step["elapsed_seconds"]) == ("a step", 1.2)
+    assert (warning["level"], warning["code"], "cause" in warning) == ("warning", "ETC140", False)
+    assert {key: error[key] for key in error if key != "time"} == {
+        "level": "error",
+        "message": "unknown key `x`",
+        "code": "ETC110",
+        "path": "policies/a.yml",
+        "line": 3,
+        "column": 5,
+        "policy": "orders_ro",
+        "hint": "remove it",
+        "cause": "Spark says no",
+    }
+
+
+@pytest.mark.parametrize("option", ["--quiet", "-q"])
+def test_quiet_leaves_errors(capsys, option):
+    configure([option], {})
+    tell("a note")
+    tell_step("a step", 1.0)
+    tell_issues([WARNING])
+    assert capsys.readouterr().err == ""
+    tell_issues([WARNING, ERROR])
+    assert capsys.readouterr().err == f"{ERROR}\n"
+
+
+def test_a_log_of_text_has_no_colour(capsys):
+    configure([], {})
+    tell_step("a step", 1.0)
+    tell_issues([ERROR])
+    assert capsys.readouterr().err == f"[  1.0 s] a step\n{ERROR}\n"
+
+
+@pytest.mark.parametrize(
+    ("environ", "colour", "plain"),
+    [
+        ({}, True, False),
+        ({"NO_COLOR": "1"}, False, False),
+        ({"TERM": "dumb"}, False, True),
+        ({"CI": "true"}, True, True),
+    ],
+)
+def test_terminals(monkeypatch, environ, colour, plain):
+    monkeypatch.setattr(messages.sys.stderr, "isatty", lambda: True, raising=False)
+    configure([], environ)
+    assert (SETTINGS.colour, SETTINGS.plain) == (colour, plain)
+
+
+def test_long_messages_are_folded_on_a_terminal_and_places_are_not(monkeypatch):
+    monkeypatch.setattr(messages.sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    configure([], {"NO_COLOR": "1"})
+    long = Issue("ETC1", "word " * 30, Where("p/" + "x" * 90, 1, 1), "word " * 30)
+    lines = messages._painted(long).splitlines()
+    assert max(len(line) for line in lines if not line.startswith("  -->")) <= 80
+    assert f"  --> {long.where}" in lines
+
+
+SCRIPT = """
+import sys, time
+from etc_policy.cli.messages import configure
+from etc_policy.cli.progress import Progress
+configure([], {{"TERM": "xterm", **{environ}}})
+progress = Progress()
+progress("reading [the] table")
+time.sleep(0.3)
+progress("compacting")
+progress.stop()
+print("DATA", "rich" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(("environ", "moves"), [({}, True), ({"CI": "1"}, False)])
+def test_progress_on_a_terminal_leaves_stdout_alone(tmp_path, environ, moves):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(environ=environ))
+    master, slave = pty.openpty()
+    done = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        text=True,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(slave)
+    seen = b""
+    try:
+        while chunk := os.read(master, 65536):
+            seen += chunk
+    except OSError:  # the other end of a terminal is closed
+        pass
+    os.close(master)
+    assert done.communicate(timeout=30)[0] == f"DATA {moves}\n"
+    assert done.returncode == 0
+    text = seen.decode()
+    assert "reading [the] table" in text
+    assert text.count("compacting") >= 1
+    assert ("\x1b[?25l" in text) == moves  # a moving line hides the cursor
