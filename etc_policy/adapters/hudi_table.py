@@ -95,8 +95,8 @@ def attempt(base: Path, read: Callable[[], Result]) -> Result:
             raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             message = f"the metadata of the table at `{base}` is not in a form that this version of etc knows"
-            cause = f"{type(error).__name__}: {error}"
-            raise TableError("ETC216", message, hint="see the stack with --debug", cause=cause) from error
+            hint = f"it may be from a later version of Hudi, or damaged ({type(error).__name__}: {str(error)[:200]})"
+            raise TableError("ETC216", message, hint=hint, cause=repr(error)) from error
     raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
 
 
