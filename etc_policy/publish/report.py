@@ -79,7 +79,7 @@ def render_verification(verification: Verification) -> Iterator[str]:
     until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
     yield labelled("verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})")
     if verification.coverage is not None:
-        yield labelled("", f"rows read: {_coverage(verification.coverage)}")
+        yield labelled("", f"rows read: {coverage_text(verification.coverage)}")
     for expectation in verification.expectations:
         yield labelled("", f"{expectation.status:<5} {_expectation(expectation)}")
     if verification.not_checked:
@@ -87,7 +87,7 @@ def render_verification(verification: Verification) -> Iterator[str]:
         yield labelled("not checked", f"needs rows: {', '.join(names)}")
 
 
-def _coverage(coverage: Coverage) -> str:
+def coverage_text(coverage: Coverage) -> str:
     """`3 of 30 file groups (seed 7), event times after ..., partitions where ...; nothing is proved of other rows`."""
     parts = []
     if coverage.seed is not None:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time, iso_time
 from etc_policy.publish.history_text import short_sha
+from etc_policy.publish.report import coverage_text
 from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip
 
 #: Files that are copied as they are.
@@ -64,6 +65,7 @@ def _environment(read_template: Callable[[str], str]) -> Environment:
         "fact": fact_text,
         "verdict": verdict_chip,
         "status": status_chip,
+        "coverage": coverage_text,
     }
     environment.globals |= {"count_of": count_of, "samples_of": samples_of, "facts_of": facts_of, "Chip": Chip}
     return environment

@@ -23,7 +23,8 @@ from etc_policy.plan.instants import instant_from_ms
 from etc_policy.plan.stages import make_plan
 from etc_policy.publish.results import RunResults, TableVerification, VerificationReport, table_result
 from etc_policy.publish.run_files import RunFile, run_file_name
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.metadata_checks import Evidence
+from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, verify_table
 from tests.unit.adapters.table_folder import TableFolder, Written
 
@@ -212,16 +213,27 @@ class Maker:
         """The real verdict from metadata, and for a table that lost rows what the rows would say."""
         if self.lost and self.compacted >= self.writes // self.compact_every - 1:
             return Verification(
-                level="data", status="error", threshold_ms=outcome.threshold_ms, late_rows=12, expectations=LOST
+                level="sample",
+                status="error",
+                threshold_ms=outcome.threshold_ms,
+                late_rows=12,
+                expectations=LOST,
+                coverage=Coverage(file_groups=4, file_groups_read=2, seed=7),
+                not_checked=("expect_rows_to_be_fresh",),
             )
-        state = self.state()
-        return verify_table(self.policy, state, claim_of(self.policy, state, at_ms), at_ms, (), None)
+        state, history = FileTableReader().read_with_history(self.policy.table, self.policy.event_time)
+        evidence = Evidence(self.policy, state, history, claim_of(self.policy, state, at_ms), at_ms)
+        return verify_table(evidence, (), "metadata", no_spark)
 
     def save(self, run):
         (self.runs / run_file_name(run, len(self.groups))).write_text(run.model_dump_json())
 
     def state(self):
         return FileTableReader().read(self.policy.table, self.policy.event_time)
+
+
+def no_spark():
+    raise AssertionError("metadata alone")
 
 
 def stamp(epoch_ms):

@@ -171,6 +171,8 @@ def test_a_failed_check_is_found_from_the_first_page(site, page):
     assert "3 missing, 1 different" in failed.locator(".message").text_content()
     assert failed.locator("details[open] tbody tr").count() == 3
     assert page.locator("h3 .chip").first.text_content() == "Failed"
+    assert "2 of 4 file groups (seed 7)" in page.locator(".verification > p").first.text_content()
+    assert "Not checked, as they need rows: rows to be fresh" in page.locator(".verification").text_content()
 
 
 def test_what_could_not_be_read_is_said(site, page):
