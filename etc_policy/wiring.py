@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from etc_policy.execute.runner import Runner
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
+    from etc_policy.publish.sync import PropertyStore
     from etc_policy.verify.diagnosis import Finding
     from etc_policy.verify.ports import DataVerifier
+
+
+_CATALOG = "spark.sql.catalogImplementation"
 
 
 def clock_ms() -> int:
@@ -50,6 +54,7 @@ class Environment:
     metadata_only: bool = False
     target: Target = field(default_factory=Target)
     on_close: Callable[[], None] = lambda: None
+    catalog_dir: Path | None = None
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
@@ -57,7 +62,36 @@ class Environment:
         from etc_policy.adapters.spark_session import start_spark
 
         self.progress(f"starting Spark{f' (its log: {self.spark_log})' if self.spark_log else ''}")
-        return start_spark({**self.target.spark_confs, **self.spark_options}, self.spark_log, self.target.bundle)
+        return start_spark(self._spark_confs(catalog=False), self.spark_log, self.target.bundle)
+
+    @property
+    def catalog_spark(self) -> Any:  # noqa: ANN401 - as above
+        """The Spark session with the target's catalog; where it names none, a local one in `catalog_dir`.
+
+        A session without it is ended first. Compactions and their verification run without a catalog, so that one that
+        does not answer cannot hold them up.
+        """
+        confs = self._spark_confs(catalog=True)
+        if "spark" in self.__dict__ and self.spark.conf.get(_CATALOG, "in-memory") != confs[_CATALOG]:
+            self.progress("starting Spark again, with the catalog")
+            self.spark.stop()
+            del self.__dict__["spark"]
+        if "spark" not in self.__dict__:
+            from etc_policy.adapters.spark_session import start_spark
+
+            self.__dict__["spark"] = start_spark(confs, self.spark_log, self.target.bundle)
+        return self.spark
+
+    def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
+        confs = {**self.target.spark_confs, **self.spark_options}
+        if _CATALOG in self.spark_options:
+            return confs
+        if not catalog:
+            return {**confs, _CATALOG: "in-memory"}
+        from etc_policy.adapters.local_catalog import CLIENT_CONFS, local_catalog_confs
+
+        folder = self.catalog_dir or self.project_dir / "target" / "catalog"
+        return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(folder)), **confs}
 
     def locate(self, policy: Policy) -> str:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
@@ -65,7 +99,7 @@ class Environment:
             return policy.table
         from etc_policy.adapters.spark_catalog import table_location
 
-        return table_location(self.spark, policy.table)
+        return table_location(self.catalog_spark, policy.table)
 
     def read_state(self, policy: Policy, *, read_stats: bool = False) -> TableState:
         """The state of a policy's table.
@@ -150,6 +184,12 @@ class Environment:
         from etc_policy.adapters.table_memory import FileMemory
 
         return FileMemory()
+
+    def property_store(self) -> PropertyStore:
+        """The properties of the catalog's tables."""
+        from etc_policy.adapters.spark_properties import SparkPropertyStore
+
+        return SparkPropertyStore(self.catalog_spark)
 
     def data_verifier(self) -> DataVerifier:
         """The verifier of rows on Great Expectations."""

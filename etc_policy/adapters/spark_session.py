@@ -82,7 +82,10 @@ def _jvm_output_to(log: Path | None) -> Iterator[None]:
     kept = (os.dup(1), os.dup(2))
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
-    target = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_APPEND, 0o644) if log else os.dup(2)
+    from pyspark import SparkContext
+
+    fresh = 0 if SparkContext._gateway else os.O_TRUNC  # a second session writes on in the log of its JVM
+    target = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | fresh, 0o644) if log else os.dup(2)
     try:
         os.dup2(target, 1)
         os.dup2(target, 2)

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
+from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
@@ -19,6 +20,7 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import watermark
 from etc_policy.publish.results import TableResult, table_result
+from etc_policy.publish.sync import NOT_DONE, verdict_of
 from etc_policy.verify.metadata_checks import PROMISE, Claim, Evidence
 from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, claim_of_run, verify_table
@@ -54,11 +56,13 @@ class Applier:
         ready = [policy for policy in self.locate(chosen) if self.finish_pending(policy)]
         self.plan = saved or plan_tables(self.environment, ready, self.now_ms, read_stats=True)
         if saved is None and not confirm(self.plan):
+            self.sync(ready)
             return self.plan
         by_name = {policy.name: policy for policy in ready}
         for table in self.plan.tables:
             if table.policy in by_name:
                 self.apply(by_name[table.policy], table, self.plan.plan_id)
+        self.sync(ready)
         self.errors.extend(refusal_errors(self.plan, ready))
         return self.plan
 
@@ -96,6 +100,27 @@ class Applier:
             self._add(policy, outcome, started, starved=starves(table))
         except EtcError as error:
             self._fail(policy, error, started, table)
+
+    def sync(self, policies: Iterable[Policy]) -> None:
+        """Tell the catalog what is known of each table now; where no compaction was completed it stays as it is.
+
+        A sync that does not succeed is an error beside a compaction that stands.
+        """
+        by_name = {policy.name: policy for policy in policies if policy.sync.ro_table is not None}
+        for index, result in enumerate(self.results):
+            done = result.status not in NOT_DONE or result.resumed_instant is not None
+            if done and result.policy in by_name:
+                self.results[index] = self._synced(by_name[result.policy], result)
+
+    def _synced(self, policy: Policy, result: TableResult) -> TableResult:
+        started_ms = clock_ms()
+        try:
+            done = sync_table(self.environment, policy, self.now_ms, verdict_of(result))
+        except EtcError as error:
+            self.errors.append(error)
+            done = failed_sync(policy, error)
+        steps = {**result.step_seconds, "sync": (clock_ms() - started_ms) / 1000}
+        return result.model_copy(update={"sync": done, "step_seconds": steps})
 
     def exit_codes(self) -> list[ExitCode]:
         """What the verifications say, as exit codes."""

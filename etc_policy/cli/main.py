@@ -40,6 +40,7 @@ COMMANDS = {
     "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
+    "sync": ("etc_policy.cli.sync:command", "Tell the catalog how far each RO table is complete"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }

@@ -76,6 +76,7 @@ def open_environment(
         None if SETTINGS.debug else target_dir / "spark.log",
         target=read_target(str(project_dir), os.environ, target_name()),
         cache_dir=target_dir / "cache",
+        catalog_dir=target_dir / "catalog",
         metadata_only=metadata_only,
         on_close=progress.stop,
     )

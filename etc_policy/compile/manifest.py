@@ -17,7 +17,7 @@ Granularity = Literal["log_file", "file_slice"]
 VerifyLevel = Literal["metadata", "sample", "data"]
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
-NOT_PRINTED = frozenset({"source", "description", "tags", "enabled", "fingerprint"})
+NOT_PRINTED = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})
 
 
 class Frozen(BaseModel):
@@ -78,6 +78,12 @@ class Writer(Frozen):
     compaction: Literal["none", "inline", "async"] = "none"
 
 
+class Sync(Frozen):
+    """The table `db.table` of the catalog whose properties tell how far RO is complete; None for no sync."""
+
+    ro_table: str | None = None
+
+
 class Policy(Frozen):
     """One policy, resolved: what is promised for one table.
 
@@ -96,6 +102,7 @@ class Policy(Frozen):
     verify: Verify = Verify()
     writer: Writer = Writer()
     hudi_options: dict[str, str] = Field(default_factory=dict)
+    sync: Sync = Sync()
     tags: tuple[str, ...] = ()
     enabled: bool = True
     source: str | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from etc_policy.compile.locations import resolve_location
-from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Sample, Verify, Writer
+from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
 from etc_policy.compile.rules import RULES, Project
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
 from etc_policy.declare.schema import VerifyChoice
@@ -70,6 +70,7 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
             compaction=declared.writer.compaction,
         ),
         hudi_options=option_texts(declared.hudi_options),
+        sync=Sync(**declared.sync.model_dump()),
         tags=declared.tags,
         enabled=declared.enabled,
         source=policy.source,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from etc_policy.compile.formats import format_fault
-from etc_policy.compile.locations import location_fault, location_identity, resolve_location
+from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS, lock_option_fault, option_fault
 from etc_policy.declare.codes import Code
 from etc_policy.declare.project import DeclaredPolicy
@@ -60,6 +60,25 @@ def tables_are_locations(project: Project) -> Iterator[Issue]:
         if fault is not None:
             message = f"the table `{policy.declaration.table.strip()[:60]}` {fault[0]}"
             yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
+
+
+def ro_tables_are_catalog_names(project: Project) -> Iterator[Issue]:
+    """Every `sync.ro_table` is `db.table`, and no two enabled policies write the properties of one."""
+    first: dict[str, DeclaredPolicy] = {}
+    for policy in project.policies:
+        ro_table = policy.declaration.sync.ro_table
+        if ro_table is None:
+            continue
+        where = policy.where("sync", "ro_table")
+        if not is_catalog_name(ro_table):
+            hint = "name the table as SQL does, for example `lake.orders_ro`"
+            yield Issue(Code.BAD_RO_TABLE, f"`{ro_table[:60]}` is not `db.table` of the catalog", where, hint)
+        elif policy.declaration.enabled:
+            owner = first.setdefault(location_identity(ro_table), policy)
+            if owner is not policy:
+                message = f"the policy `{owner.declaration.name}` syncs to `{ro_table}` too"
+                hint = f"each policy has an RO table of its own; the first is at {owner.source}"
+                yield Issue(Code.BAD_RO_TABLE, message, where, hint)
 
 
 def freshness_can_be_met(project: Project) -> Iterator[Issue]:
@@ -173,6 +192,7 @@ RULES: tuple[Rule, ...] = (
     names_are_unique,
     tables_have_one_policy,
     tables_are_locations,
+    ro_tables_are_catalog_names,
     freshness_can_be_met,
     freshness_is_ordered,
     event_time_is_readable,

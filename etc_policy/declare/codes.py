@@ -58,4 +58,5 @@ class Code(StrEnum):
     UNKNOWN_SUITE = "ETC139", "A suite that does not exist"
     NO_TIME_TO_COMPACT = "ETC140", "A freshness target without room to compact"
     WRITER_COMPACTS = "ETC141", "The table's writers compact on their own"
+    BAD_RO_TABLE = "ETC142", "An RO table that cannot be synced to"
     NOT_A_WHOLE_NUMBER = "ETC143", "A Hudi option that must be a whole number"

@@ -152,6 +152,17 @@ class VerifyChoice(Declared):
     )
 
 
+class SyncChoice(Declared):
+    """Where the catalog is told how far the read-optimized view is complete."""
+
+    ro_table: Text | None = Field(
+        None,
+        description="The table `db.table` of the catalog that shows the read-optimized view, such as the `_ro` table that "
+        "Hudi's hive sync makes; its properties `etc.event_time.*` are set by `etc apply` and `etc sync`.",
+        examples=["lake.orders_ro"],
+    )
+
+
 class WriterFacts(Declared):
     """Facts about the table's writers that the table itself does not record."""
 
@@ -236,6 +247,11 @@ class PolicyDeclaration(Declared):
         default_factory=dict,
         description="Further Hudi options, passed to the client that compacts.",
         examples=[{"hoodie.memory.merge.max.size": "1073741824"}],
+    )
+    sync: SyncChoice = Field(
+        SyncChoice(),
+        description="Where the catalog is told how far the view is complete.",
+        examples=[{"ro_table": "lake.orders_ro"}],
     )
     tags: tuple[Text, ...] = Field((), description="Words to group policies by.", examples=[["orders", "hourly"]])
     enabled: bool = Field(

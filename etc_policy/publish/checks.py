@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.stages import Plan, TablePlan
-from etc_policy.publish.results import FreshnessReport, RunResults, TableFreshness, TableResult, VerificationReport
+from etc_policy.publish.results import (
+    FreshnessReport,
+    RunResults,
+    SyncReport,
+    SyncResult,
+    TableFreshness,
+    TableResult,
+    VerificationReport,
+)
 from etc_policy.verify.ports import CheckStatus, Verification
 
 Places = Mapping[str, Where | None]
@@ -79,6 +87,19 @@ def _of_result(table: TableResult, where: Where | None) -> Iterator[Check]:
     yield Check(table.policy, "apply", "pass" if done else "error", message, where, table.seconds, hint)
     if table.verification is not None:
         yield from _of_verification(table.policy, table.verification, where)
+    if table.sync is not None:
+        yield _of_sync(table.sync, where)
+
+
+def checks_of_syncs(report: SyncReport, places: Places) -> tuple[Check, ...]:
+    """One check per table."""
+    return tuple(_of_sync(table, places.get(table.policy)) for table in report.tables)
+
+
+def _of_sync(table: SyncResult, where: Where | None) -> Check:
+    failed = table.status == "failed"
+    message = table.message or f"{table.status}: {table.ro_table}"
+    return Check(table.policy, "sync", "error" if failed else "pass", message, where)
 
 
 def checks_of_verifications(report: VerificationReport, places: Places) -> tuple[Check, ...]:

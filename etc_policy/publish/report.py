@@ -9,11 +9,14 @@ from etc_policy.plan.formats import count_of, format_bytes, format_duration, for
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
+    SyncReport,
+    SyncResult,
     TableFreshness,
     TableResult,
     TableVerification,
     VerificationReport,
 )
+from etc_policy.publish.sync import COMPLETE_UNTIL, THRESHOLD
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
@@ -32,6 +35,14 @@ _DONE = {
     "refused": "refused",
     "stale": "stale plan, nothing touched",
     "failed": "failed",
+}
+
+
+_SYNCED = {
+    "synced": "properties set on",
+    "unchanged": "properties are right already on",
+    "removed": "properties removed from",
+    "failed": "FAILED on",
 }
 
 
@@ -61,6 +72,27 @@ def _result(table: TableResult) -> Iterator[str]:
         yield labelled("RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''}")
     if table.verification is not None:
         yield from render_verification(table.verification)
+    if table.sync is not None:
+        yield from _sync_lines(table.sync)
+
+
+def render_sync(report: SyncReport) -> str:
+    """One block per table: what became of its properties, and what they are."""
+    return "\n\n".join("\n".join(_sync_block(table)) for table in report.tables)
+
+
+def _sync_block(table: SyncResult) -> Iterator[str]:
+    yield f"{table.policy}  {table.ro_table}"
+    yield from _sync_lines(table)
+    for key, value in sorted((table.properties or {}).items()):
+        moment = f"  ({format_time(int(value))})" if key in (THRESHOLD, COMPLETE_UNTIL) else ""
+        yield labelled("", f"{key} = {value}{moment}")
+
+
+def _sync_lines(table: SyncResult) -> Iterator[str]:
+    tries = f" after {table.attempts} tries" if table.attempts > 1 else ""
+    reason = f": {table.message}" if table.message else ""
+    yield labelled("synced", f"{_SYNCED[table.status]} {table.ro_table}{tries}{reason}")
 
 
 def render_verifications(report: VerificationReport) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from pydantic import Field
 
@@ -16,12 +17,27 @@ from etc_policy.verify.ports import Verification
 RESULTS_SCHEMA_VERSION = 1
 
 
+SyncStatus = Literal["synced", "unchanged", "removed", "failed"]
+
+
+class SyncResult(Frozen):
+    """What was done to the properties of one RO table; `properties` are those that it has now, None where not known."""
+
+    policy: str
+    ro_table: str
+    status: SyncStatus
+    properties: dict[str, str] | None = None
+    attempts: int = 1
+    message: str | None = None
+
+
 class TableResult(Frozen):
     """What happened to one table, and what its verification says; times are epoch ms or ISO 8601.
 
-    `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`), and
-    `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first; the
-    counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one.
+    `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`, `sync`),
+    and `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first;
+    the counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one. `sync` is None where
+    the policy names no RO table, or nothing was done that could change what is said of it.
     """
 
     policy: str
@@ -45,6 +61,7 @@ class TableResult(Frozen):
     watermark_predicted_ms: int | None = None
     watermark_measured_ms: int | None = None
     verification: Verification | None = None
+    sync: SyncResult | None = None
 
 
 class RunResults(Frozen):
@@ -53,6 +70,14 @@ class RunResults(Frozen):
     schema_version: int = RESULTS_SCHEMA_VERSION
     plan_id: str | None = None
     tables: tuple[TableResult, ...]
+
+
+class SyncReport(Frozen):
+    """The results of one `etc sync`."""
+
+    schema_version: int = RESULTS_SCHEMA_VERSION
+    observed_at: str
+    tables: tuple[SyncResult, ...]
 
 
 class TableVerification(Frozen):

@@ -93,20 +93,22 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     monkeypatch.setattr("etc_policy.adapters.spark_session.start_spark", lambda *told: started.append(told))
     etc("plan", "--target", "prod", "--conf", "spark.executor.memory=8g")
     opened[0].spark  # noqa: B018 - starts it
-    assert started == [
-        (
-            {
-                "spark.master": "yarn",
-                "spark.executor.memory": "8g",
-                "spark.ui.enabled": "true",
-                "spark.hadoop.fs.s3a.secret.key": SECRETS["S3_SECRET"],
-                "spark.sql.catalogImplementation": "hive",
-                "spark.hadoop.hive.metastore.uris": "thrift://metastore:9083",
-            },
-            opened[0].spark_log,
-            "/opt/hudi.jar",
-        )
-    ]
+    given = {
+        "spark.master": "yarn",
+        "spark.executor.memory": "8g",
+        "spark.ui.enabled": "true",
+        "spark.hadoop.fs.s3a.secret.key": SECRETS["S3_SECRET"],
+        "spark.hadoop.hive.metastore.uris": "thrift://metastore:9083",
+    }
+    without = {**given, "spark.sql.catalogImplementation": "in-memory"}
+    assert started == [(without, opened[0].spark_log, "/opt/hudi.jar")]
+    del opened[0].__dict__["spark"]
+    opened[0].catalog_spark  # noqa: B018 - starts it
+    assert started[1][0] == {
+        **given,
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.hive.metastore.client.socket.timeout": "60s",
+    }
 
 
 @pytest.mark.parametrize("command", ["parse", "compile", "plan", "freshness", "verify"])

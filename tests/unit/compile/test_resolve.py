@@ -27,6 +27,7 @@ policies:
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
     writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, compaction: async}
     hudi_options: {hoodie.memory.merge.max.size: 1073741824, hoodie.memory.spillable: true, hoodie.x: "1.50"}
+    sync: {ro_table: lake.long_ro}
     tags: [a, b]
     enabled: false
 """
@@ -58,6 +59,7 @@ def test_defaults_are_filled_in(read):
         "verify": {"suite": "ro_complete", "level": "data", "sample": None, "window_ms": None, "where": None},
         "writer": {"index": None, "lock": {}, "compaction": "none"},
         "hudi_options": {},
+        "sync": {"ro_table": None},
         "tags": (),
         "enabled": True,
         "source": "policies/0.yml:4:12",
@@ -95,6 +97,7 @@ def test_every_key_reaches_the_manifest(read):
             "hoodie.memory.spillable": "true",
             "hoodie.x": "1.50",
         },
+        "sync": {"ro_table": "lake.long_ro"},
         "tags": ("a", "b"),
         "enabled": False,
         "source": "policies/0.yml:4:11",

@@ -1,0 +1,92 @@
+"""Syncs what is known of RO to the properties of its table in the catalog, with a few tries."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import EtcError, RetryableError
+from etc_policy.publish.results import SyncResult, SyncStatus
+from etc_policy.publish.sync import PropertyStore, Verdict, changes_between, ro_properties
+from etc_policy.wiring import Environment, clock_ms
+
+#: Seconds to wait before the second try and those after it; Spark's own client has tried for some seconds by then.
+PAUSES_SECONDS = (1.0, 3.0)
+
+
+def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: Verdict | None = None) -> SyncResult:
+    """Write the properties of the policy's RO table, from the table as it is now; nothing is written that stands there.
+
+    Raises:
+        RetryableError: the catalog could not be asked, or refused, at every try.
+        EtcError: there is no such table, or the policy's own table cannot be read.
+
+    """
+
+    def once(store: PropertyStore, ro_table: str, attempts: int) -> SyncResult:
+        state = environment.read_state(policy)
+        before = store.read(ro_table)
+        wanted = ro_properties(policy, state, now_ms, clock_ms(), verdict, before)
+        changes = changes_between(before, wanted)
+        if changes:
+            store.write(ro_table, changes)
+        status: SyncStatus = "synced" if changes else "unchanged"
+        return SyncResult(policy=policy.name, ro_table=ro_table, status=status, properties=wanted, attempts=attempts)
+
+    return _with_tries(environment, policy, once)
+
+
+def remove_properties(environment: Environment, policy: Policy) -> SyncResult:
+    """Take the properties of ours away from the policy's RO table.
+
+    Raises:
+        RetryableError: the catalog could not be asked, or refused, at every try.
+        EtcError: there is no such table.
+
+    """
+
+    def once(store: PropertyStore, ro_table: str, attempts: int) -> SyncResult:
+        before = store.read(ro_table)
+        changes = changes_between(before, {})
+        if changes:
+            store.write(ro_table, changes)
+        status: SyncStatus = "removed" if changes else "unchanged"
+        return SyncResult(policy=policy.name, ro_table=ro_table, status=status, properties={}, attempts=attempts)
+
+    return _with_tries(environment, policy, once)
+
+
+def failed_sync(policy: Policy, error: EtcError) -> SyncResult:
+    """The result of a sync that did not succeed: what another try may mend was tried to the end."""
+    attempts = len(PAUSES_SECONDS) + 1 if isinstance(error, RetryableError) else 1
+    return SyncResult(
+        policy=policy.name,
+        ro_table=policy.sync.ro_table or "",
+        status="failed",
+        attempts=attempts,
+        message=error.message,
+    )
+
+
+def _with_tries(
+    environment: Environment, policy: Policy, once: Callable[[PropertyStore, str, int], SyncResult]
+) -> SyncResult:
+    ro_table = policy.sync.ro_table
+    if ro_table is None:
+        raise ValueError(f"the policy {policy.name} names no RO table")
+    store = environment.property_store()
+    environment.progress(f"{policy.name}: syncing {ro_table}")
+    for attempt, pause in enumerate((*PAUSES_SECONDS, None), start=1):
+        try:
+            return once(store, ro_table, attempt)
+        except RetryableError as error:
+            if pause is None:
+                name = policy.name
+                error.hint = (
+                    f"the table itself is as it should be: run `etc sync --select {name}` when the catalog answers"
+                )
+                raise
+            environment.progress(f"{policy.name}: {error.message}; trying again in {pause:.0f} s")
+            time.sleep(pause)
+    raise AssertionError("the last try returns or raises")

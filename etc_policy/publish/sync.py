@@ -1,0 +1,140 @@
+"""What the RO table's properties in the catalog say of it: computed from the table itself, written by an adapter (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, get_args
+
+from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.execute.ports import TableStatus
+from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.publish.freshness import table_freshness
+from etc_policy.publish.results import TableResult
+from etc_policy.verify.ports import VerificationStatus
+
+PREFIX = "etc.event_time."
+THRESHOLD = f"{PREFIX}threshold"
+COMPLETE_UNTIL = f"{PREFIX}complete_until"
+INSTANT = f"{PREFIX}instant"
+POLICY = f"{PREFIX}policy"
+STATUS = f"{PREFIX}status"
+VERIFIED_AT = f"{PREFIX}verified_at"
+VERIFIED_LEVEL = f"{PREFIX}verified_level"
+
+#: Runs that completed no compaction, unless they finished an earlier one before (`resumed_instant`).
+NOT_DONE: tuple[TableStatus, ...] = ("refused", "stale", "failed")
+
+_VERIFIED, _FAILED, _UNVERIFIED = "verified", "failed", "unverified"
+#: Levels of verification, the weakest first.
+_LEVELS: tuple[str, ...] = get_args(VerifyLevel)
+_SAID: dict[VerificationStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "fail": _FAILED}
+
+
+class PropertyStore(Protocol):
+    """The catalog's table properties. Raises RetryableError when it cannot be asked, TableError for an unknown table."""
+
+    def read(self, table: str) -> dict[str, str]:
+        """The properties of ours that `db.table` has."""
+        ...
+
+    def write(self, table: str, changes: PropertyChanges) -> None:
+        """Change the properties of `db.table`; what is to go goes before anything is set."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChanges:
+    """Properties to take away, and properties to set."""
+
+    remove: tuple[str, ...]
+    put: Mapping[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.remove or self.put)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verification that took place: over which threshold and which compaction (None: whatever stood last), and when."""
+
+    status: VerificationStatus
+    level: VerifyLevel
+    threshold_ms: int | None
+    instant: str | None
+    verified_at: str
+
+
+def verdict_of(result: TableResult) -> Verdict | None:
+    """The verdict in a result of `etc apply`; None where nothing was verified."""
+    found = result.verification
+    if found is None:
+        return None
+    instant = None if result.status == "nothing_due" else result.instant
+    if result.status in NOT_DONE:
+        instant = result.resumed_instant
+    return Verdict(found.status, found.level, found.threshold_ms, instant, result.completed_at)
+
+
+def ro_properties(
+    policy: Policy, state: TableState, now_ms: int, clock_ms: int, verdict: Verdict | None, before: Mapping[str, str]
+) -> dict[str, str]:
+    """The properties that the RO table is to have; times are epoch milliseconds, `verified_at` is ISO 8601.
+
+    The threshold is that of the last completed compaction of ours. `verified` is said only of a compaction that was
+    verified: by `verdict`, or earlier, as the properties `before` tell. What RO lacks by a verification is not promised:
+    then there is no `complete_until`.
+    """
+    record = state.last_compaction
+    said = _said(record, verdict, before)
+    until = table_freshness(policy, state, now_ms, clock_ms).complete_until_ms
+    properties = {POLICY: policy.name, **said}
+    if record is not None:
+        properties |= {THRESHOLD: str(record.threshold_ms), INSTANT: record.instant}
+    if until is not None and said[STATUS] != _FAILED:
+        properties[COMPLETE_UNTIL] = str(until)
+    return properties
+
+
+def changes_between(before: Mapping[str, str], wanted: Mapping[str, str]) -> PropertyChanges:
+    """What makes `wanted` of `before`; nothing where they are the same."""
+    put = {key: value for key, value in wanted.items() if before.get(key) != value}
+    return PropertyChanges(tuple(sorted(set(before) - set(wanted))), put)
+
+
+def _said(record: CompactionRecord | None, verdict: Verdict | None, before: Mapping[str, str]) -> dict[str, str]:
+    """Status, time and level of the latest verification of the compaction; a weaker one does not outweigh a stronger one."""
+    kept = _kept(record, before)
+    fresh = _fresh(record, verdict)
+    if fresh is None:
+        return kept or {STATUS: _UNVERIFIED}
+    weaker = _LEVELS.index(fresh[VERIFIED_LEVEL]) < _rank(kept.get(VERIFIED_LEVEL))
+    if weaker and fresh[STATUS] != _FAILED:
+        return kept
+    return fresh
+
+
+def _rank(level: str | None) -> int:
+    return _LEVELS.index(level) if level in _LEVELS else -1
+
+
+def _kept(record: CompactionRecord | None, before: Mapping[str, str]) -> dict[str, str]:
+    same = record is not None and before.get(INSTANT) == record.instant
+    if not same or before.get(STATUS) not in (_VERIFIED, _FAILED) or VERIFIED_AT not in before:
+        return {}
+    return {key: before[key] for key in (STATUS, VERIFIED_AT, VERIFIED_LEVEL) if key in before}
+
+
+def _fresh(record: CompactionRecord | None, verdict: Verdict | None) -> dict[str, str] | None:
+    """What the verdict says, where it is about the last compaction and could be reached at all."""
+    if verdict is None or verdict.status not in _SAID:
+        return None
+    if record is None:
+        covers = verdict.instant is None
+    elif verdict.instant is not None:
+        covers = verdict.instant == record.instant
+    else:
+        covers = verdict.threshold_ms is not None and verdict.threshold_ms >= record.threshold_ms
+    if not covers:
+        return None
+    return {STATUS: _SAID[verdict.status], VERIFIED_AT: verdict.verified_at, VERIFIED_LEVEL: verdict.level}

@@ -1,0 +1,162 @@
+"""What an RO table's properties say: never more than was verified, and always of the last completed compaction."""
+
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.publish.results import TableResult
+from etc_policy.publish.sync import (
+    COMPLETE_UNTIL,
+    INSTANT,
+    POLICY,
+    STATUS,
+    THRESHOLD,
+    VERIFIED_AT,
+    VERIFIED_LEVEL,
+    Verdict,
+    changes_between,
+    ro_properties,
+    verdict_of,
+)
+from etc_policy.verify.ports import Verification
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+
+NOW = epoch_ms("12:00:00")
+T = epoch_ms("11:00:00")
+ORDERS = Policy(name="orders_ro", table="/t", event_time=EventTime(column="ts"), data_latency_ms=600_000)
+TABLE = {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00"}}}}
+RECORD = CompactionRecord(instant("11:10:00"), instant("11:10:30"), T, "orders_ro", "x")
+STATE = replace(state_of("/t", TABLE), last_compaction=RECORD)
+FACTS = {
+    THRESHOLD: str(T),
+    INSTANT: RECORD.instant,
+    POLICY: "orders_ro",
+    COMPLETE_UNTIL: str(epoch_ms("11:25:00") - 1),
+}
+PASSED = Verdict("pass", "data", T, RECORD.instant, "2026-01-01T11:11:00.000Z")
+VERIFIED = {STATUS: "verified", VERIFIED_AT: PASSED.verified_at, VERIFIED_LEVEL: "data"}
+
+
+def properties(verdict=None, before=None, state=STATE, now=NOW):
+    return ro_properties(ORDERS, state, now, NOW, verdict, before or {})
+
+
+class TestStatus:
+    def test_verified(self):
+        assert properties(PASSED) == {**FACTS, **VERIFIED}
+
+    def test_a_warning_is_no_failure(self):
+        assert properties(replace(PASSED, status="warn"))[STATUS] == "verified"
+
+    def test_failed_promises_no_completeness(self):
+        found = properties(replace(PASSED, status="fail"))
+        assert found[STATUS] == "failed"
+        assert COMPLETE_UNTIL not in found
+        assert found[THRESHOLD] == str(T)
+
+    @pytest.mark.parametrize("status", ["error", "skipped"])
+    def test_what_could_not_be_checked_is_unverified(self, status):
+        assert properties(replace(PASSED, status=status)) == {**FACTS, STATUS: "unverified"}
+
+    def test_nothing_known_is_unverified(self):
+        assert properties() == {**FACTS, STATUS: "unverified"}
+
+    def test_a_verdict_over_another_compaction_does_not_count(self):
+        other = replace(PASSED, instant=instant("10:00:00"))
+        assert properties(other) == {**FACTS, STATUS: "unverified"}
+
+    def test_an_earlier_verdict_over_the_same_compaction_is_kept(self):
+        assert properties(before={**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
+
+    def test_of_an_earlier_compaction_nothing_is_kept(self):
+        before = {**FACTS, **VERIFIED, INSTANT: instant("10:00:00")}
+        assert properties(before=before) == {**FACTS, STATUS: "unverified"}
+
+    def test_a_status_that_somebody_set_without_a_time_is_not_believed(self):
+        assert properties(before={**FACTS, STATUS: "verified"})[STATUS] == "unverified"
+
+    def test_an_error_now_keeps_what_was_verified(self):
+        broken = replace(PASSED, status="error", verified_at="2026-01-01T11:59:00.000Z")
+        assert properties(broken, {**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
+
+
+class TestNothingDue:
+    """A verification of metadata, after a run that had nothing to do; it is about no compaction of its own."""
+
+    IDLE = Verdict("pass", "metadata", epoch_ms("11:50:00"), None, "2026-01-01T12:00:00.000Z")
+
+    def test_counts_where_nothing_was_verified(self):
+        found = properties(self.IDLE)
+        assert (found[STATUS], found[VERIFIED_LEVEL], found[VERIFIED_AT]) == (
+            "verified",
+            "metadata",
+            self.IDLE.verified_at,
+        )
+
+    def test_does_not_outweigh_the_data(self):
+        assert properties(self.IDLE, {**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
+
+    def test_does_not_excuse_data_that_failed(self):
+        before = {**FACTS, **VERIFIED, STATUS: "failed"}
+        assert properties(self.IDLE, before)[STATUS] == "failed"
+
+    def test_that_fails_outweighs_the_data(self):
+        assert properties(replace(self.IDLE, status="fail"), {**FACTS, **VERIFIED})[STATUS] == "failed"
+
+    def test_below_the_threshold_proves_nothing_about_it(self):
+        assert properties(replace(self.IDLE, threshold_ms=T - 1))[STATUS] == "unverified"
+
+
+class TestFacts:
+    def test_completeness_advances_without_a_compaction(self):
+        empty = replace(STATE, slices=())
+        until = [properties(state=empty, now=NOW + later)[COMPLETE_UNTIL] for later in (0, 60_000)]
+        assert until == [str(NOW - 600_000), str(NOW - 540_000)]
+
+    def test_and_falls_with_late_data(self):
+        late = {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 10:00:00"}}}}
+        state = replace(state_of("/t", late), last_compaction=RECORD)
+        assert properties(state=state)[COMPLETE_UNTIL] == str(epoch_ms("10:00:00") - 1)
+        assert properties(state=state)[THRESHOLD] == str(T)
+
+    def test_a_table_that_was_never_compacted_has_no_threshold(self):
+        found = properties(state=replace(STATE, last_compaction=None), before={**FACTS, **VERIFIED})
+        assert found == {POLICY: "orders_ro", COMPLETE_UNTIL: FACTS[COMPLETE_UNTIL], STATUS: "unverified"}
+
+    def test_a_table_of_another_zone_has_no_completeness(self):
+        found = ro_properties(ORDERS, STATE, NOW, epoch_ms("10:00:00"), None, {})
+        assert COMPLETE_UNTIL not in found
+
+
+def test_changes():
+    changes = changes_between({"a": "1", "b": "2", "c": "3"}, {"b": "2", "c": "4", "d": "5"})
+    assert (changes.remove, changes.put) == (("a",), {"c": "4", "d": "5"})
+    assert not changes_between({"a": "1"}, {"a": "1"})
+
+
+class TestVerdictOfARun:
+    RUN = TableResult(
+        policy="orders_ro",
+        base_path="/t",
+        status="compacted",
+        instant="C",
+        started_at="a",
+        completed_at="b",
+        seconds=1,
+        verification=Verification(level="data", status="pass", threshold_ms=T),
+    )
+
+    def test_is_about_its_compaction(self):
+        assert verdict_of(self.RUN) == Verdict("pass", "data", T, "C", "b")
+
+    def test_with_nothing_due_is_about_what_stands(self):
+        assert verdict_of(self.RUN.model_copy(update={"status": "nothing_due"})).instant is None
+
+    def test_after_a_failure_is_about_what_was_finished_before(self):
+        failed = self.RUN.model_copy(update={"status": "failed", "resumed_instant": "B"})
+        assert verdict_of(failed).instant == "B"
+
+    def test_without_a_verification_is_none(self):
+        assert verdict_of(self.RUN.model_copy(update={"verification": None})) is None
