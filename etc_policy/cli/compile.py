@@ -11,10 +11,12 @@ import click
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import open_environment
-from etc_policy.cli.project import counted, load_manifest, write_text
+from etc_policy.cli.project import counted, load_project, write_text
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.provenance import render_provenance
 from etc_policy.compile.selection import Selection
 from etc_policy.compile.writer_forms import FORMS, FormName
+from etc_policy.declare.project import ProjectFiles
 
 
 @click.command(
@@ -25,6 +27,7 @@ from etc_policy.compile.writer_forms import FORMS, FormName
         "etc compile --output json | jq '.policies[].table'",
         'etc compile --select "orders_ro payments_ro" --target-dir build',
         "etc compile --select orders_ro --form tblproperties | spark-sql",
+        "etc compile --select orders_ro --explain",
     ),
 )
 @common_options
@@ -33,13 +36,17 @@ from etc_policy.compile.writer_forms import FORMS, FormName
     type=click.Choice(get_args(FormName)),
     help="Print the writers' options in this form to stdout, and nothing else.",
 )
-def command(project_dir: Path, target_dir: Path, select: Selection, output: str, form: FormName | None) -> None:
+@click.option("--explain", is_flag=True, help="Print what each policy came to, and from which line each value came.")
+def command(
+    project_dir: Path, target_dir: Path, select: Selection, output: str, form: FormName | None, explain: bool
+) -> None:
     """Write the manifest and the writers' options.
 
     The manifest (target/manifest.json) is every policy with its defaults filled in. For each table the options that its
-    writers need go to target/writers/, one file for each kind of writer; those of policies that are gone are removed.
+    writers need go to target/writers/, one file for each kind of writer; those of policies that are gone are removed. What
+    each policy came to, with the line of each value, goes to target/compiled/.
     """
-    manifest = load_manifest(project_dir)
+    files, manifest = load_project(project_dir)
     policies = select_policies(manifest, select)
     manifest = manifest.model_copy(update={"git": open_environment(project_dir, target_dir).git_state()})
     text = manifest.model_dump_json(indent=2) + "\n"
@@ -48,7 +55,13 @@ def command(project_dir: Path, target_dir: Path, select: Selection, output: str,
     for policy in policies:
         for kind in FORMS.values():
             write_text(target_dir / "writers" / f"{policy.name}{kind.suffix}", kind.render(policy))
-    _remove_stale(target_dir / "writers", {policy.name for policy in manifest.policies})
+    names = {policy.name for policy in manifest.policies}
+    _remove_stale(target_dir / "writers", names, tuple(kind.suffix for kind in FORMS.values()))
+    _remove_stale(target_dir / "compiled", names, (".yml",))
+    explained = _write_compiled(files, policies, target_dir / "compiled")
+    if explain:
+        say("\n".join(explained).rstrip())
+        return
     if form is not None:
         click.echo("\n".join(FORMS[form].render(policy) for policy in policies), nl=False)
     elif output == "json":
@@ -57,9 +70,17 @@ def command(project_dir: Path, target_dir: Path, select: Selection, output: str,
         say("\n".join(_summary(manifest_path, target_dir / "writers", len(manifest.policies), policies)))
 
 
-def _remove_stale(folder: Path, names: set[str]) -> None:
-    """Remove the writers' options of policies that the project no longer has; other files in the folder stay."""
-    suffixes = tuple(kind.suffix for kind in FORMS.values())
+def _write_compiled(files: ProjectFiles, policies: tuple[Policy, ...], folder: Path) -> list[str]:
+    """Write what each policy came to, with its places; returns the texts."""
+    declared = {policy.declaration.name: policy for policy in files.policies}
+    texts = [render_provenance(declared[policy.name], policy, files.target) for policy in policies]
+    for policy, text in zip(policies, texts, strict=True):
+        write_text(folder / f"{policy.name}.yml", text)
+    return texts
+
+
+def _remove_stale(folder: Path, names: set[str], suffixes: tuple[str, ...]) -> None:
+    """Remove the files of policies that the project no longer has; others in the folder stay."""
     for path in folder.iterdir() if folder.is_dir() else ():
         name, dot, rest = path.name.partition(".")
         if dot + rest in suffixes and name not in names:

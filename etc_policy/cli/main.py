@@ -29,6 +29,7 @@ COMMANDS = {
     "parse": ("etc_policy.cli.parse:command", "Check the project's files"),
     "compile": ("etc_policy.cli.compile:command", "Write the manifest and the writers' options"),
     "ls": ("etc_policy.cli.ls:command", "List policies"),
+    "explain": ("etc_policy.cli.explain:command", "What the code of an error means"),
     "plan": ("etc_policy.cli.plan:command", "Show what would be compacted, and save it"),
     "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
     "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),

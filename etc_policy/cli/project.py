@@ -55,12 +55,23 @@ def load_manifest(project_dir: Path) -> Manifest:
         UsageError: there is no target of the name that `--target` gives.
 
     """
+    return load_project(project_dir)[1]
+
+
+def load_project(project_dir: Path) -> tuple[ProjectFiles, Manifest]:
+    """The project as read and its manifest; warnings go to stderr.
+
+    Raises:
+        PolicyError: the project has errors; carries all of them.
+        UsageError: there is no target of the name that `--target` gives.
+
+    """
     files, issues = check_files(project_dir)
     for issue in issues:
         if issue.level == "warning":
             tell_warning(issue)
             report_checks(checks_of_issues((issue,)))
-    return compile_project(files, suite_names(project_dir))
+    return files, compile_project(files, suite_names(project_dir), issues)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -22,14 +22,17 @@ def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Iss
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))
 
 
-def compile_project(files: ProjectFiles, known_suites: Iterable[str]) -> Manifest:
-    """The manifest of the project's policies, sorted by name.
+def compile_project(
+    files: ProjectFiles, known_suites: Iterable[str], issues: Iterable[Issue] | None = None
+) -> Manifest:
+    """The manifest of the project's policies, sorted by name; `issues` are those of `check_project`, if it ran before.
 
     Raises:
         PolicyError: the project has errors; carries all of them, and no warnings.
 
     """
-    errors = [issue for issue in check_project(files, known_suites) if issue.level == "error"]
+    found = check_project(files, known_suites) if issues is None else issues
+    errors = [issue for issue in found if issue.level == "error"]
     if errors:
         raise PolicyError(errors)
     root, lock = table_root(files), files.target.lock

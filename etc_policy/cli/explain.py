@@ -1,0 +1,34 @@
+"""`etc explain`: what a code in an error means at length."""
+
+from __future__ import annotations
+
+import click
+
+from etc_policy.cli.options import debug_option, examples
+from etc_policy.declare.codes import Code
+from etc_policy.declare.explanations import explain
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import UsageError
+
+
+@click.command(
+    "explain",
+    short_help="What the code of an error means",
+    epilog=examples("etc explain ETC102", "etc explain   # all codes of a project's files"),
+)
+@click.argument("code", required=False)
+@debug_option
+def command(code: str | None) -> None:
+    """What the code of an error means.
+
+    Without CODE the codes of a project's files are listed.
+    """
+    if code is None:
+        for known in Code:
+            click.echo(f"{known}  {known.summary}")
+        return
+    text = explain(code)
+    if text is None:
+        hint = did_you_mean(code.upper(), list(Code)) or "codes look like ETC102; `etc explain` lists them"
+        raise UsageError("ETC001", f"there is no code `{code[:60]}`", hint=hint)
+    click.echo(text)

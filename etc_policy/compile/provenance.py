@@ -1,0 +1,87 @@
+"""What a policy came to, as YAML, with the line that each value came from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.declare.project import DeclaredPolicy
+from etc_policy.declare.secrets import EnvText
+from etc_policy.declare.targets import Target
+
+_PLAIN = re.compile(r"[A-Za-z/][\w ./+-]*(?::(?=\S)[\w./+-]*)*|(?:\d+ ?[A-Za-z]+)+")
+_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
+_DEFAULT = "default"
+
+
+def render_provenance(declared: DeclaredPolicy, policy: Policy, target: Target) -> str:
+    """The policy with all its keys; each value is followed by `# file:line:column`, or by `# default`."""
+    lines = list(_lines(declared, policy, target))
+    width = min(max(len(text) for text, _ in lines), 60)
+    return "".join(f"{text:<{width}}  # {source}".rstrip(" #") + "\n" for text, source in lines)
+
+
+def _lines(declared: DeclaredPolicy, policy: Policy, target: Target) -> Iterator[tuple[str, str]]:
+    given = _spelled_out(declared.values)
+    for key, default in declared.declaration.model_dump().items():
+        if key == "table":
+            yield f"table: {_text(policy.table)}", declared.places.source(("table",))
+        elif key == "extends" and default is None:
+            continue
+        elif isinstance(default, dict) and default:
+            yield f"{key}:", ""
+            yield from _mapping(declared, given.get(key, {}), default, (key,), policy, target)
+        else:
+            yield f"{key}: {_text(given.get(key, default))}", _source(declared, given, (key,))
+
+
+def _mapping(
+    declared: DeclaredPolicy,
+    given: Any,  # noqa: ANN401 - any YAML value
+    defaults: Mapping[str, Any],
+    path: tuple[str, ...],
+    policy: Policy,
+    target: Target,
+) -> Iterator[tuple[str, str]]:
+    indent = "  " * len(path)
+    for key, default in defaults.items():
+        whole = (*path, key)
+        if whole == ("writer", "lock") and not default and policy.writer.lock:
+            yield f"{indent}lock:", ""
+            for name, value in policy.writer.lock.items():
+                yield f"{indent}  {name}: {_text(value)}", f"target {target.name}"
+        elif isinstance(default, dict) and default:
+            yield f"{indent}{key}:", ""
+            inner = given.get(key, {}) if isinstance(given, dict) else {}
+            yield from _mapping(declared, inner, default, whole, policy, target)
+        else:
+            value = given.get(key, default) if isinstance(given, dict) else default
+            yield f"{indent}{key}: {_text(value)}", _source(declared, _spelled_out(declared.values), whole)
+
+
+def _source(declared: DeclaredPolicy, given: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    value: Any = given
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return _DEFAULT
+        value = value[key]
+    return declared.places.source(path)
+
+
+def _spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with a bare column name as the mapping that it stands for."""
+    column = values.get("event_time_column")
+    return {**values, "event_time_column": {"column": column}} if isinstance(column, str) else dict(values)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any YAML value
+    if isinstance(value, EnvText) and value.reference is not None:
+        return json.dumps(value.reference, ensure_ascii=False)
+    if value is None:
+        return ""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS and value == value.strip():
+        return value
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)

@@ -1,0 +1,92 @@
+"""What each code of a project's files means at length: `etc explain ETC102`."""
+
+from __future__ import annotations
+
+from etc_policy.declare.codes import Code
+
+#: Code -> why it is an error and what to do; the summary is the code's own.
+EXPLANATIONS: dict[Code, str] = {
+    Code.NO_POLICIES: "A project is a folder with `policies/` in it, which holds at least one `.yml` or `.yaml` file.\n"
+    "Begin one with `etc init DIR`, or name the folder by `--project-dir DIR`.",
+    Code.UNREADABLE: "The file or folder is there, but the system does not let it be read, or it is no regular file\n"
+    "(a pipe, a device). Look at its permissions with `ls -l`.",
+    Code.LEAVES_PROJECT: "Only files inside the project are read: a link or folder that leads out of it is refused, so\n"
+    "that a policy file cannot show what it should not. Copy the file into the project.",
+    Code.TOO_BIG: "Files have at most 10 MiB and 200,000 values, templates take a bounded number of steps, and texts and\n"
+    "lists in them are bounded too, so that no file can hang a scheduler. Split the file, or shorten its loops.",
+    Code.NOT_UTF8: "Policy files are UTF-8. Save the file so; most editors have it under `Save with encoding`.",
+    Code.SYNTAX: "YAML cannot read the file. The place is where reading stopped; the cause is often the line before: an\n"
+    "indent, a quote that is not closed, `: ` or `#` in text without quotes.",
+    Code.DUPLICATE_KEY: "One of two equal keys would silently win. Remove one of them.",
+    Code.FORBIDDEN_YAML: "Policies are plain mappings, lists, texts and numbers: no tags (`!!python/...`), no second\n"
+    "document in a file, no keys that are lists.",
+    Code.UNKNOWN_KEY: "The key is not one of those that may stand here, so nothing would come of it. `etc schema policy`\n"
+    "prints all keys; an editor that reads the schema completes them.",
+    Code.MISSING_KEY: "A policy needs `name`, `table`, `event_time_column` and `data_latency`. All but the first two may\n"
+    "also come from a template (`extends:`) or from a folder's defaults in etc_project.yml.",
+    Code.WRONG_TYPE: "The value is of another kind than the key takes: text where a list belongs, a number where text\n"
+    "belongs. In YAML quotes make a number or `true` a text, and `[a, b]` is a list.",
+    Code.WRONG_CHOICE: "The key takes one of a few words. They are listed in the message.",
+    Code.BAD_NAME: "Names begin with a lower-case letter and go on with lower-case letters, digits, `_` and `-`, at most\n"
+    "100 of them: they become names of files and of metrics.",
+    Code.EMPTY: "The key is there, but its text is empty. Give it a value, or remove the key.",
+    Code.BAD_DURATION: "Durations have units: `45s`, `30m`, `1h30m`, `2d`, `1w`, or ISO 8601 such as `PT30M`.",
+    Code.BAD_SIZE: "Sizes have units: `128 MiB` (1024-based), `128 MB` (1000-based), or are whole bytes.",
+    Code.TEMPLATE_SYNTAX: "Jinja cannot read or carry out this. An expression stands between `{{` and `}}`; statements\n"
+    "are `{% for %}`, `{% if %}`, `{% set %}` and `{% macro %}`, each with its end.",
+    Code.TEMPLATE_FORBIDDEN: "Templates may not reach Python's objects, files or functions. They may use `var`, `env_var`,\n"
+    "`target`, macros, `range`, comparisons, sums of numbers, keys of mappings and a few filters.",
+    Code.UNKNOWN_VARIABLE: "The name has no value here. Variables are set under `vars:` in the file or in etc_project.yml;\n"
+    "environment variables are exported; both take a default: var('name', 'default').",
+    Code.DUPLICATE_MACRO: "All macros of `templates/*.jinja` are known by name in every file, so each needs its own name.",
+    Code.UNKNOWN_TARGET: "`target:` names the target that a profile uses without `--target`; it must be one of `targets:`.",
+    Code.WRONG_VERSION: "`require_etc` in etc_project.yml says which versions of etc the project works with, written as\n"
+    'pip writes them: ">=0.1,<1".',
+    Code.UNUSED_DEFAULTS: "`policies:` in etc_project.yml names a folder or file that does not exist below `policies/`, so\n"
+    "its defaults apply to nothing.",
+    Code.UNKNOWN_TEMPLATE: "`extends: hourly` takes what is not said in the policy from `templates/hourly.yml`, which begins\n"
+    "with `version: 1` and `template:`.",
+    Code.TEMPLATE_CIRCLE: "Templates may extend others, but not each other in a circle.",
+    Code.DUPLICATE_POLICY: "Selections, plans and reports know a policy by its name, so names are unique in the project.",
+    Code.SHARED_TABLE: "Two policies would compact one table against each other. Keep one, or disable one.",
+    Code.BAD_TABLE: "A table is a base path, a URI such as `s3a://bucket/orders`, or `db.table` of the Spark catalog.",
+    Code.TARGET_TOO_SHORT: "RO is complete up to now minus `data_latency` at best: events that old may still arrive. So a\n"
+    "limit of freshness below `data_latency` can never be met.",
+    Code.FRESHNESS_ORDER: "`warn_after` comes before `error_after`, which is not shorter than `target`.",
+    Code.UNIT_AND_FORMAT: "`unit` is for integer columns (s, ms, us since 1970), `format` for text columns. A column is one\n"
+    "of the two; a `timestamp` column needs neither.",
+    Code.BAD_FORMAT: "`format` is a pattern of Spark, such as `yyyy-MM-dd HH:mm:ss`, with year, month and day.",
+    Code.RESERVED_OPTION: "Compacting this way is right only while these options are what they are, or the policy has a\n"
+    "key of its own for them. See the hint.",
+    Code.NOT_AN_OPTION: "Only options that begin with `hoodie.` are passed to Hudi; lock options go to `writer.lock`.",
+    Code.UNKNOWN_SUITE: "`verify.suite` names a suite of expectations: one that is shipped, or `suites/<name>.yml`.",
+    Code.NO_TIME_TO_COMPACT: "A target equal to `data_latency` leaves no time between an event's last moment to arrive and\n"
+    "the moment at which RO must have it. Add the time between two runs, and that of a run.",
+    Code.WRITER_COMPACTS: "While the writers compact on their own, what RO holds is not what this policy says. Give them the\n"
+    "options that `etc compile` writes, then set `writer.compaction: none`.",
+    Code.NOT_A_WHOLE_NUMBER: "Planning reads this option of Hudi, so it must be a whole number, as Hudi itself wants it.",
+}  # fmt: skip
+
+#: First digit of a code -> what all such codes have in common, for those that need no more than their message.
+FAMILIES = {
+    "0": "The command line cannot be carried out as given, or its files cannot be written. Exit code 64 or 3.",
+    "1": "The project's files are wrong. `etc parse` shows all that is wrong with them at once. Exit code 1.",
+    "2": "The table is missing, unreadable, or of a kind that etc does not work on. Nothing was changed. Exit code 3.",
+    "3": "Spark, Hudi, Java or the file system failed; their own words stand below the message, and Spark's whole log in\n"
+    "`target/spark.log`. Nothing is lost: the same command finishes or rolls back what was begun. Exit code 3.",
+    "4": "The table cannot be compacted now: another service is at work on it, or it changed since the plan was made.\n"
+    "Most of these pass by themselves: run the command again later, or plan anew. Exit code 4, else 3.",
+    "5": "A suite of expectations cannot be used. Exit code 1.",
+    "6": "The command cannot go on with what it was given, such as a plan file. Exit code 64.",
+}
+
+
+def explain(code: str) -> str | None:
+    """The meaning of a code, its summary first; None for what is no code of etc."""
+    text = code.strip().upper()
+    found = next((known for known in Code if known == text), None)
+    if found is not None:
+        return f"{found}  {found.summary}\n\n{EXPLANATIONS[found]}"
+    if len(text) != len("ETC000") or not text.startswith("ETC") or not text[3:].isdigit() or text[3] == "1":
+        return None
+    return f"{text}\n\n{FAMILIES[text[3]]}" if text[3] in FAMILIES else None

@@ -1,0 +1,46 @@
+"""`etc compile --explain`: what a policy came to, and the line that each value came from."""
+
+import yaml
+
+PROJECT = """vars: {lake: lake}
+policies: {+freshness: {target: 2h}}
+profiles:
+  p:
+    target: dev
+    targets: {dev: {table_root: root, lock: {hoodie.write.lock.provider: "{{ env_var('ETC_TEST_LOCK') }}"}}}
+"""
+TEMPLATE = "version: 1\ntemplate: {data_latency: 30m, hudi_options: {hoodie.x: 'yes'}}\n"
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: "{{ var('lake') }}/orders"
+    event_time_column: ts
+    extends: hourly
+    tags: ["a b", '#c']
+"""
+
+
+def test_each_value_is_shown_with_its_line(etc, project, monkeypatch):
+    (project / "policies" / "a.yml").write_text(POLICY)
+    (project / "templates").mkdir()
+    (project / "templates" / "hourly.yml").write_text(TEMPLATE)
+    (project / "etc_project.yml").write_text(PROJECT)
+    monkeypatch.setenv("ETC_TEST_LOCK", "hunter2")
+    code, out, err = etc("compile", "--explain")
+    assert (code, err) == (0, "")
+    text = (project / "target" / "compiled" / "orders_ro.yml").read_text()
+    assert out.splitlines() == [line.replace(f"{project}/", "") for line in text.splitlines()]
+    found = {line.split("#")[0].strip(): line.rpartition("# ")[2] for line in text.splitlines() if "# " in line}
+    assert found["column: ts"] == "policies/a.yml:5:24"
+    assert found["data_latency: 30m"] == "templates/hourly.yml:2:26"
+    assert found["target: 2h"] == "etc_project.yml:2:33"
+    assert found["granularity: log_file"] == "default"
+    assert found['hoodie.x: "yes"'] == "templates/hourly.yml:2:56"
+    assert found["hoodie.write.lock.provider: \"{{ env_var('ETC_TEST_LOCK') }}\""] == "target dev"
+    values = yaml.safe_load(text)
+    assert values["table"] == str(project / "root/lake/orders")
+    assert (values["tags"], values["hudi_options"]) == (["a b", "#c"], {"hoodie.x": "yes"})
+    assert "hunter2" not in text + out
+    (project / "policies" / "a.yml").write_text(POLICY.replace("orders_ro", "other_ro"))
+    etc("compile")
+    assert [file.name for file in (project / "target" / "compiled").iterdir()] == ["other_ro.yml"]
