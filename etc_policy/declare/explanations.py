@@ -64,6 +64,8 @@ EXPLANATIONS: dict[Code, str] = {
     "the moment at which RO must have it. Add the time between two runs, and that of a run.",
     Code.WRITER_COMPACTS: "While the writers compact on their own, what RO holds is not what this policy says. Give them the\n"
     "options that `etc compile` writes, then set `writer.compaction: none`.",
+    Code.BAD_RO_TABLE: "The read-optimized view is known to the catalog as `db.table`. The name here cannot be one: see the\n"
+    "message for what it must be.",
     Code.NOT_A_WHOLE_NUMBER: "Planning reads this option of Hudi, so it must be a whole number, as Hudi itself wants it.",
 }  # fmt: skip
 
