@@ -52,6 +52,11 @@ class Past:
     cut_short: bool = False
     policy: Policy | None = field(default=None)
 
+    @property
+    def assumed(self) -> bool:
+        """Whether a part of the line rests on the promise on latency, as event times there are not known."""
+        return any(moment.assumed for moment in self.moments)
+
 
 @dataclass(frozen=True, slots=True)
 class Spark:

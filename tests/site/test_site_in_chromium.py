@@ -175,6 +175,12 @@ def test_a_failed_check_is_found_from_the_first_page(site, page):
     assert "Not checked, as they need rows: rows to be fresh" in page.locator(".verification").text_content()
 
 
+def test_a_line_that_rests_on_a_promise_says_so(site, page):
+    for name, said in (("clicks_ro", 1), ("orders_ro", 0)):
+        page.goto((site / "tables" / f"{name}.html").as_uri())
+        assert page.get_by_text("rests on the promise that events come within").count() == said, name
+
+
 def test_what_could_not_be_read_is_said(site, page):
     page.goto((site / "index.html").as_uri())
     assert "written by a newer version of etc (schema 99" in page.locator(".notice").text_content()
