@@ -33,8 +33,9 @@ from etc_policy.declare.project import ProjectFiles
 @common_options
 @click.option(
     "--form",
+    metavar="FORM",
     type=click.Choice(get_args(FormName)),
-    help="Print the writers' options in this form to stdout, and nothing else.",
+    help=f"Print the writers' options to stdout as {', '.join(get_args(FormName))}.",
 )
 @click.option("--explain", is_flag=True, help="Print what each policy came to, and from which line each value came.")
 def command(
