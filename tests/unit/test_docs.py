@@ -18,9 +18,6 @@ PAGES = [
     *(DOCS / name for name in ("tutorial.md", "promise.md")),
     *(DOCS / "how-to" / name for name in ("existing-table.md", "many-tables.md", "ci.md")),
 ]
-    DOCS / name
-    for name in ("tutorial.md", "promise.md", "how-to/existing-table.md", "how-to/many-tables.md", "how-to/ci.md")
-]
 
 
 def blocks(page, language):
