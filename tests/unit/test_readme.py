@@ -29,6 +29,6 @@ def test_its_table_names_every_command():
 
 
 def test_the_paths_it_names_exist():
-    named = re.findall(r"(?:\(|`|pytest )((?:tests|docs|policies|etc_policy)/[\w/.]+)", README)
+    named = re.findall(r"(?:\(|`|pytest )((?:tests|docs|policies|etc_policy)/[\w/.-]+)", README)
     assert named
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
