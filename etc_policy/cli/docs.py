@@ -13,6 +13,7 @@ import click
 
 from etc_policy import __version__
 from etc_policy.api.planning import place
+from etc_policy.cli.messages import tell, tell_warning
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import (
     debug_option,
@@ -32,7 +33,7 @@ from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.selection import Selection
 from etc_policy.declare.templates import read_template
-from etc_policy.errors import EtcError, UsageError
+from etc_policy.errors import EtcError, Issue, UsageError
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile
@@ -119,7 +120,7 @@ def generate(
     if output == "json":
         click.echo(json.dumps({"schema_version": 1, "folder": str(folder), "files": sorted(files)}, indent=2))
     else:
-        click.echo(f"wrote {counted(len(files), 'file')} about {counted(len(facts), 'policy')}", err=True)
+        tell(f"wrote {counted(len(files), 'file')} about {counted(len(facts), 'policy')}")
         say(str(folder / "index.html"))
 
 
@@ -180,7 +181,7 @@ def _facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[Ru
         log = environment.read_commit_log(policy)
     except EtcError as error:
         where = error.where or place(policy.source, policy.name)
-        click.echo(f"warning[{error.code}]: {error.message}\n  --> {where}\n", err=True)
+        tell_warning(Issue(error.code, error.message, where, error.hint, "warning"))
         return TableFacts(policy, unreadable(policy, error.message))
     return TableFacts(
         policy=policy,
