@@ -261,7 +261,8 @@ def add_odd_runs(folder: Path) -> None:
     failed = RunFile(
         kind="verify", recorded_at=later, verifications=VerificationReport(observed_at=later, tables=(table,))
     )
-    for run in (stale, failed):
+    no_time = failed.model_copy(update={"recorded_at": MARKUP})
+    for run in (stale, failed, no_time):
         (runs / run_file_name(run, 2)).write_text(run.model_dump_json())
     (runs / "20240304T110000000Z-apply-3.json").write_text(json.dumps({"schema_version": 99, "all": "new"}))
 
