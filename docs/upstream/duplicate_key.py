@@ -1,0 +1,34 @@
+"""Stock Hudi: a delete that is compacted away from a later upsert of its key leads to two rows of one key.
+
+No failure, no retry and no second writer: one writer, and a compaction that is scheduled, then run later.
+"""
+
+from stock import Table, start_spark
+
+COMPACT_ALL = "options => 'hoodie.compact.inline.max.delta.commits=1'"
+
+
+def play(spark, **options):
+    """How often key 1 stands in the table in the end."""
+    table = Table(spark, **options)
+    table.write((1, "first", 1), (2, "other", 1), operation="insert")
+    table.write((1, "", 2), operation="delete")
+    (scheduled,) = table.call(f"run_compaction(op => 'schedule', path => '{table.path}', {COMPACT_ALL})")
+    table.write((1, "again", 3))
+    table.call(f"run_compaction(op => 'run', path => '{table.path}', timestamp => {scheduled[0]})")
+    table.show("snapshot, right")
+    table.write((1, "once more", 4))
+    return sum(row.id == 1 for row in table.show("snapshot"))
+
+
+if __name__ == "__main__":
+    spark = start_spark()
+    found = {}
+    for index in ("SIMPLE", "BLOOM"):
+        print(f"hoodie.index.type={index}")
+        found[index] = play(spark, **{"hoodie.index.type": index})
+    print("hoodie.index.type=RECORD_INDEX, which indexes log files too")
+    indexed = {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
+    found["RECORD_INDEX"] = play(spark, **indexed)
+    for index, count in found.items():
+        print(f"{index}: key 1 has {count} row{'s' if count > 1 else ''}, 1 is right")
