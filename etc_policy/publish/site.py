@@ -14,7 +14,7 @@ from markupsafe import Markup
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time, iso_time
 from etc_policy.publish.history_text import short_sha
 from etc_policy.publish.report import coverage_text
-from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip
+from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip, worst_first
 
 #: Files that are copied as they are.
 ASSETS = (
@@ -65,6 +65,7 @@ def _environment(read_template: Callable[[str], str]) -> Environment:
         "fact": fact_text,
         "verdict": verdict_chip,
         "status": status_chip,
+        "worst_first": worst_first,
         "coverage": coverage_text,
     }
     environment.globals |= {"count_of": count_of, "samples_of": samples_of, "facts_of": facts_of, "Chip": Chip}
@@ -106,6 +107,8 @@ def fact_text(value: Any, key: str) -> str:  # noqa: ANN401 - any JSON value
         return format_bytes(value) if key.endswith("_bytes") else f"{value:,}"
     if isinstance(value, str | float):
         return str(value)
+    if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
+        return ", ".join(str(item) for item in value)
     return json.dumps(value, ensure_ascii=False)
 
 

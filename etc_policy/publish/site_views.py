@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,12 @@ from etc_policy.publish.history import Attempt, Check, Compaction, PolicyHistory
 from etc_policy.publish.results import TableFreshness
 from etc_policy.publish.site_charts import Moment, Past, Spark
 from etc_policy.verify.late_data import LateData
-from etc_policy.verify.ports import Verification
+from etc_policy.verify.ports import CheckStatus, ExpectationResult, Verification
 
 _TONES = {"pass": "good", "warn": "warn", "fail": "bad", "error": "bad", "skipped": "quiet", "unknown": "quiet"}
 _FRESH = {"pass": "Fresh", "warn": "Late", "error": "Too late", "unknown": "Unknown"}
 _VERDICT = {"pass": "Passed", "warn": "Warning", "fail": "Failed", "error": "Could not check", "skipped": "Skipped"}
+_ORDER: tuple[CheckStatus, ...] = ("fail", "error", "warn", "pass")
 _DONE = {
     "compacted": ("Compacted", "good"),
     "resumed": ("Compacted, resumed", "good"),
@@ -101,6 +102,11 @@ class RunView:
         if attempt is None or attempt.verification is None:
             return ()
         return (Check(recorded_at=attempt.recorded_at, kind=attempt.kind, verification=attempt.verification),)
+
+    @property
+    def checked_at(self) -> str:
+        """When its newest verdict was given, else when it ran; ISO 8601."""
+        return self.checks[-1].recorded_at if self.checks else self.at
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,11 @@ def verdict_chip(verification: Verification) -> Chip:
 def status_chip(status: str) -> Chip:
     """The verdict of one expectation."""
     return Chip(_VERDICT[status], _TONES[status])
+
+
+def worst_first(results: Sequence[ExpectationResult]) -> list[ExpectationResult]:
+    """Expectations that failed, then those that could not be checked, then warnings; else in their own order."""
+    return sorted(results, key=lambda result: _ORDER.index(result.status))
 
 
 def freshness_chip(status: str) -> Chip:
