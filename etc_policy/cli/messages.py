@@ -27,12 +27,13 @@ _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint")
 
 @dataclass(slots=True)
 class Settings:
-    """How messages are shown; `colour` is about stderr, `plain` means nobody watches a terminal."""
+    """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal."""
 
     quiet: bool = False
     json: bool = False
     debug: bool = False
     colour: bool = False
+    colour_output: bool = False
     plain: bool = True
 
 
@@ -45,7 +46,9 @@ def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     SETTINGS.json = "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
     SETTINGS.debug = "--debug" in arguments
     terminal = sys.stderr.isatty() and environ.get("TERM") != "dumb"
-    SETTINGS.colour = terminal and not environ.get("NO_COLOR") and not SETTINGS.json
+    coloured = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    SETTINGS.colour = terminal and coloured and not SETTINGS.json
+    SETTINGS.colour_output = sys.stdout.isatty() and coloured
     SETTINGS.plain = not terminal or bool(environ.get("CI")) or SETTINGS.json
 
 
@@ -114,7 +117,9 @@ def _painted(issue: Issue) -> str:
     colour = _COLOURS.get(issue.level, "red")
     return re.sub(
         _LABEL.pattern,
-        lambda found: click.style(found[0], fg="cyan" if found[0] == "hint" else colour, bold=found[0] != "hint"),
+        lambda found: (
+            click.style(found[0], fg="cyan") if found[0] == "hint" else click.style(found[0], colour, bold=True)
+        ),
         text,
         flags=re.MULTILINE,
     )

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
 
 import click
 
+from etc_policy.cli.messages import SETTINGS
 from etc_policy.plan.formats import TEXT_WIDTH
 
 _NARROWEST = 60
+#: The first line of a table's block: its policy, two spaces, its path.
+_HEAD = re.compile(r"[a-z][\w-]*(  \S|$)")
+_COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "ERROR": "red", "UNKNOWN": "red"}
+_VERDICT = re.compile(rf"\b({'|'.join(_COLOURS)})\b")
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a text for people; JSON is never passed through here."""
-    click.echo(text.replace(f"{Path.cwd()}/", ""), err=err)
+    shown = text.replace(f"{Path.cwd()}/", "")
+    coloured = SETTINGS.colour if err else SETTINGS.colour_output
+    click.echo(_painted(shown) if coloured else shown, err=err, color=coloured)
+
+
+def _painted(text: str) -> str:
+    """The text with bold names of tables and coloured verdicts."""
+    lines = (click.style(line, bold=True) if _HEAD.match(line) else line for line in text.split("\n"))
+    return _VERDICT.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), "\n".join(lines))
 
 
 def text_width() -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.compile.manifest import Frozen
-from etc_policy.plan.formats import TEXT_WIDTH, count_of, labelled
+from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold, labelled
 from etc_policy.verify.diagnosis import Finding, FindingStatus
 
 DEBUG_SCHEMA_VERSION = 1
 
+#: Columns before the message: label and mark.
+_MARGIN = 22
 _MARKS: dict[FindingStatus, str] = {"ok": "ok", "warn": "WARN", "error": "ERROR", "skipped": "-"}
 
 
@@ -33,6 +35,7 @@ def render_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
 def _lines(report: DebugReport, subject: str, width: int) -> Iterator[str]:
     for finding in report.findings:
         if finding.subject == subject:
-            yield labelled(finding.check, f"{_MARKS[finding.status]:<5} {finding.message}", width)
-            if finding.hint:
-                yield labelled("", f"      {finding.hint}", width)
+            mark, texts = _MARKS[finding.status], [finding.message, *([finding.hint] if finding.hint else [])]
+            lines = [line for text in texts for line in fold(text, width - _MARGIN).splitlines()]
+            yield labelled(finding.check, f"{mark:<5} {lines[0]}", width)
+            yield from (labelled("", f"      {line}", width) for line in lines[1:])

@@ -128,3 +128,19 @@ def test_progress_on_a_terminal_leaves_stdout_alone(tmp_path, environ, moves):
     assert "reading [the] table" in text
     assert text.count("compacting") >= 1
     assert ("\x1b[?25l" in text) == moves  # a moving line hides the cursor
+
+
+def test_reports_have_colour_on_a_terminal_only(monkeypatch, capsys):
+    from etc_policy.cli.printing import say
+
+    report = "orders_ro  /lake/orders\n  verified      PASS up to now\n                pass  no key twice"
+    say(report)
+    assert capsys.readouterr().out == f"{report}\n"
+    monkeypatch.setattr(messages.sys.stdout, "isatty", lambda: True, raising=False)
+    configure([], {"NO_COLOR": "1"})
+    say(report)
+    assert capsys.readouterr().out == f"{report}\n"
+    monkeypatch.setattr(messages.sys.stdout, "isatty", lambda: True, raising=False)
+    configure([], {})
+    say(report)
+    assert "\x1b[1morders_ro  /lake/orders\x1b[0m" in capsys.readouterr().out
