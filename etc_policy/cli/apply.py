@@ -82,7 +82,7 @@ def command(
     if output == "json":
         click.echo(text, nl=False)
     else:
-        say(render_results(results))
+        say(render_results(results, text_width()))
     report_checks(checks_of_results(results, places(manifest.policies)))
     raise_all(applier.errors, applier.exit_codes())
     return worst(applier.exit_codes())

@@ -9,7 +9,7 @@ import click
 from etc_policy.api.applying import Applier
 from etc_policy.api.planning import place, plan_tables, raise_all, worst
 from etc_policy.cli.options import debug_option, examples, project_dir_option, select_policies, target_dir_option
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.recording import record_apply
@@ -60,7 +60,7 @@ def command(project_dir: Path, target_dir: Path) -> int:
         heading("2. The plan", f"etc plan --at {iso_time(demo.now_ms)}")
         plan = plan_tables(environment, (policy,), demo.now_ms, read_stats=False)
         write_text(target_dir / "plan.json", plan.model_dump_json(indent=2) + "\n")
-        say(explain_plan(plan))
+        say(explain_plan(plan, width=text_width()))
         before = demo.views(plan.tables[0].threshold_ms)
         heading("3. Apply and verify", f"etc apply {target_dir / 'plan.json'} --at {iso_time(demo.now_ms)}")
         applier = Applier(environment, demo.now_ms, environment.git_sha(), plan=plan)
@@ -68,14 +68,14 @@ def command(project_dir: Path, target_dir: Path) -> int:
         results = RunResults(plan_id=plan.plan_id, tables=tuple(applier.results))
         write_text(target_dir / "run_results.json", results.model_dump_json(indent=2) + "\n")
         record_apply(target_dir, applier, results)
-        say(render_results(results))
+        say(render_results(results, text_width()))
         raise_all(applier.errors, applier.exit_codes())
         heading("4. What the read-optimized view (RO) holds", "rows by status, against the snapshot view (RT)")
         say(render_views(before, demo.views(plan.tables[0].threshold_ms)))
         heading("5. Freshness, without Spark", f"etc freshness --at {iso_time(demo.now_ms)}")
         state, history = environment.read_table(policy)
         table = table_freshness(policy, state, demo.now_ms, clock_ms(), history)
-        say(render_freshness(FreshnessReport(observed_at=iso_time(demo.now_ms), tables=(table,))))
+        say(render_freshness(FreshnessReport(observed_at=iso_time(demo.now_ms), tables=(table,)), text_width()))
     finally:
         environment.close()
     failed = table.status in ("error", "unknown")

@@ -11,7 +11,7 @@ from etc_policy.api.observing import observe_freshness
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.spark_confs import conf_option
@@ -77,7 +77,7 @@ def command(
     if output == "json":
         click.echo(text)
     else:
-        say(render_freshness(report))
+        say(render_freshness(report, text_width()))
     report_checks(checks_of_freshness(report, places(policies), fail_on_warn=fail_on == "warn"))
     if errors:  # what is not known is a verdict here, not a failure of the command
         raise SeveralErrors(errors, ExitCode.FAILED)

@@ -13,7 +13,7 @@ from etc_policy.api.syncing import failed_sync, remove_properties, sync_table
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.spark_confs import conf_option
@@ -80,7 +80,7 @@ def command(
     if output == "json":
         click.echo(report.model_dump_json(indent=2))
     else:
-        say(render_sync(report))
+        say(render_sync(report, text_width()))
     report_checks(checks_of_syncs(report, places(policies)))
     raise_all(errors)
 

@@ -13,7 +13,7 @@ from etc_policy.api.verifying import verify_tables
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import record_verify
@@ -71,7 +71,7 @@ def command(
     if output == "json":
         click.echo(report.model_dump_json(indent=2))
     else:
-        say(render_verifications(report))
+        say(render_verifications(report, text_width()))
     report_checks(checks_of_verifications(report, places(policies)))
     codes = [_EXIT_CODES[v.verification.status] for v in verified if v.verification.status in _EXIT_CODES]
     raise_all(errors, codes)

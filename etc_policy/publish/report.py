@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time, labelled
+from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_duration, format_time, labelled
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -46,77 +46,89 @@ _SYNCED = {
 }
 
 
-def render_results(results: RunResults) -> str:
+#: A line as it stands, or a label and a text that is folded beside it.
+Line = str | tuple[str, str]
+
+
+def _blocks(tables: Iterable[Iterable[Line]], width: int) -> str:
+    """One block per table, texts folded at `width` columns."""
+    blocks = (
+        "\n".join(line if isinstance(line, str) else labelled(*line, width) for line in lines) for lines in tables
+    )
+    return "\n\n".join(blocks)
+
+
+def render_results(results: RunResults, width: int = TEXT_WIDTH) -> str:
     """One block per table: what was done, what it cost, what was proved."""
-    return "\n\n".join("\n".join(_result(table)) for table in results.tables)
+    return _blocks((_result(table) for table in results.tables), width)
 
 
-def _result(table: TableResult) -> Iterator[str]:
+def _result(table: TableResult) -> Iterator[Line]:
     yield f"{table.policy}  {table.base_path}"
     reason = f": {table.reason}" if table.reason else ""
-    yield labelled("result", f"{_DONE[table.status]}{reason}")
+    yield "result", f"{_DONE[table.status]}{reason}"
     for hint in table.hints:
-        yield labelled("hint", hint)
+        yield "hint", hint
     if table.resumed_instant not in (None, table.instant):
-        yield labelled("before", f"finished what an earlier run began at {table.resumed_instant}")
+        yield "before", f"finished what an earlier run began at {table.resumed_instant}"
     if table.status in ("compacted", "resumed"):
         merged = f"{count_of(table.log_files, 'log file')} of {count_of(table.file_slices, 'file slice')}"
-        yield labelled("merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.run_seconds:.1f} s")
-        yield labelled("instant C", str(table.instant))
+        yield "merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.run_seconds:.1f} s"
+        yield "instant C", str(table.instant)
     if table.threshold_ms is not None:
-        yield labelled("threshold T", format_time(table.threshold_ms))
+        yield "threshold T", format_time(table.threshold_ms)
     if table.verification is not None and table.threshold_ms is not None:
         measured = table.watermark_measured_ms
         until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
         as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
-        yield labelled("RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''}")
+        yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''}"
     if table.verification is not None:
-        yield from render_verification(table.verification)
+        yield from _verdict(table.verification)
     if table.sync is not None:
         yield from _sync_lines(table.sync)
 
 
-def render_sync(report: SyncReport) -> str:
+def render_sync(report: SyncReport, width: int = TEXT_WIDTH) -> str:
     """One block per table: what became of its properties, and what they are."""
-    return "\n\n".join("\n".join(_sync_block(table)) for table in report.tables)
+    return _blocks((_sync_block(table) for table in report.tables), width)
 
 
-def _sync_block(table: SyncResult) -> Iterator[str]:
+def _sync_block(table: SyncResult) -> Iterator[Line]:
     yield f"{table.policy}  {table.ro_table}"
     yield from _sync_lines(table)
     for key, value in sorted((table.properties or {}).items()):
         moment = f"  ({format_time(int(value))})" if key in (THRESHOLD, COMPLETE_UNTIL) else ""
-        yield labelled("", f"{key} = {value}{moment}")
+        yield "", f"{key} = {value}{moment}"
 
 
-def _sync_lines(table: SyncResult) -> Iterator[str]:
+def _sync_lines(table: SyncResult) -> Iterator[Line]:
     tries = f" after {table.attempts} tries" if table.attempts > 1 else ""
     reason = f": {table.message}" if table.message else ""
-    yield labelled("synced", f"{_SYNCED[table.status]} {table.ro_table}{tries}{reason}")
+    yield "synced", f"{_SYNCED[table.status]} {table.ro_table}{tries}{reason}"
 
 
-def render_verifications(report: VerificationReport) -> str:
+def render_verifications(report: VerificationReport, width: int = TEXT_WIDTH) -> str:
     """One block per table: the verdict and each expectation."""
-    return "\n\n".join("\n".join(_verification(table)) for table in report.tables)
+    return _blocks((_verification(table) for table in report.tables), width)
 
 
-def _verification(table: TableVerification) -> Iterator[str]:
+def _verification(table: TableVerification) -> Iterator[Line]:
     yield f"{table.policy}  {table.base_path}"
-    yield from render_verification(table.verification)
+    yield from _verdict(table.verification)
 
 
-def render_verification(verification: Verification) -> Iterator[str]:
+def _verdict(verification: Verification) -> Iterator[Line]:
     """The verdict, then one line per expectation."""
     late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
     until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
-    yield labelled("verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})")
+    yield "verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})"
     if verification.coverage is not None:
-        yield labelled("", f"rows read: {coverage_text(verification.coverage)}")
+        yield "", f"rows read: {coverage_text(verification.coverage)}"
     for expectation in verification.expectations:
-        yield labelled("", f"{expectation.status:<5} {_expectation(expectation)}")
+        yield "", f"{expectation.status:<5} {_expectation(expectation)}"
     if verification.not_checked:
         names = dict.fromkeys(name.removeprefix("expect_").replace("_", " ") for name in verification.not_checked)
-        yield labelled("not checked", f"needs rows: {', '.join(names)}")
+        yield "not checked", f"needs rows: {', '.join(names)}"
 
 
 def coverage_text(coverage: Coverage) -> str:
@@ -149,35 +161,35 @@ def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
     return f"{words} {format_duration(value)}" if key.endswith("_ms") else f"{words} {value:,}"
 
 
-def render_freshness(report: FreshnessReport) -> str:
+def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
     """One block per table, the verdict first."""
-    return "\n\n".join("\n".join(_freshness(table)) for table in report.tables)
+    return _blocks((_freshness(table) for table in report.tables), width)
 
 
-def _freshness(table: TableFreshness) -> Iterator[str]:
+def _freshness(table: TableFreshness) -> Iterator[Line]:
     yield f"{table.status.upper():<8}{table.policy}  {table.base_path}"
     if table.reason:
-        yield labelled("reason", table.reason)
+        yield "reason", table.reason
     if table.complete_until_ms is not None and table.lag_seconds is not None:
         lag = format_duration(int(table.lag_seconds * 1000))
-        yield labelled("RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago")
+        yield "RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago"
     if table.threshold_ms is not None:
-        yield labelled("threshold T", f"{format_time(table.threshold_ms)} (last compaction of ours)")
+        yield "threshold T", f"{format_time(table.threshold_ms)} (last compaction of ours)"
     if table.remaining_log_files:
         size = format_bytes(table.remaining_log_bytes or 0)
         slices = count_of(table.remaining_file_slices or 0, "file slice")
-        yield labelled("not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}")
+        yield "not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}"
     if table.unknown_log_files:
-        yield labelled("unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time")
+        yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time"
     if table.held_back_by and table.watermark_ms is not None:
         assumed = " (assumed from when it was written)" if table.watermark_assumed else ""
-        yield labelled("next", f"{format_time(table.watermark_ms + 1)}{assumed}, in {table.held_back_by}")
+        yield "next", f"{format_time(table.watermark_ms + 1)}{assumed}, in {table.held_back_by}"
     if table.late_data is not None and table.late_data.writes:
-        yield labelled("late data", _late_data(table.late_data))
+        yield "late data", _late_data(table.late_data)
     if table.data_latency is not None and table.data_latency.observed is not None:
-        yield labelled("data latency", _latency(table.data_latency, table.data_latency.observed))
+        yield "data latency", _latency(table.data_latency, table.data_latency.observed)
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
-        yield labelled("last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago")
+        yield "last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago"
 
 
 def _late_data(late: LateData) -> str:
