@@ -32,7 +32,7 @@ from etc_policy.publish.history_text import render_history
     epilog=examples(
         "etc history orders_ro",
         "etc history orders_ro --limit 3",
-        "etc history orders_ro --output json | jq '.compactions[] | {git_sha, policy_fingerprint, plan_id, instant}'",
+        "etc history orders_ro --output json | jq '.compactions[].git_sha'",
     ),
 )
 @click.argument("name")

@@ -52,8 +52,14 @@ INTERRUPTED = 130
 
 _EXIT_CODES = """\b
 Exit codes:
-  0 done           1 a policy or a verdict failed   2 changes (plan --detailed-exitcode)
-  3 engine or IO   4 a retry may help              64 usage
+  0 done    1 a policy or a verdict failed   2 changes (--detailed-exitcode)
+  64 usage  3 engine or IO                   4 a retry may help
+
+\b
+Examples:
+  etc init warehouse
+  etc plan --project-dir warehouse
+  etc apply --help
 """
 
 

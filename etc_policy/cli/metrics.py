@@ -30,7 +30,11 @@ from etc_policy.wiring import Environment, serve_metrics, write_metrics
 PORT = 9864
 
 
-@click.group("metrics", short_help="Figures for Prometheus, with rules and a dashboard")
+@click.group(
+    "metrics",
+    short_help="Figures for Prometheus, with rules and a dashboard",
+    epilog=examples("etc metrics serve", "etc metrics rules > etc.rules.yml"),
+)
 def command() -> None:
     """Figures for Prometheus, with rules and a dashboard.
 

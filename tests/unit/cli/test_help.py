@@ -1,0 +1,31 @@
+"""`--help` of every command and of every command below one."""
+
+import importlib
+
+import click
+import pytest
+
+from etc_policy.cli.main import COMMANDS, cli
+
+
+def commands():
+    yield "etc", cli
+    for name in COMMANDS:
+        module, attribute = COMMANDS[name][0].split(":")
+        command = getattr(importlib.import_module(module), attribute)
+        yield f"etc {name}", command
+        for below in getattr(command, "commands", {}).values():
+            yield f"etc {name} {below.name}", below
+
+
+@pytest.mark.parametrize(("path", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else "")
+def test_help_has_examples_and_fits_eighty_columns(path, command):
+    context = click.Context(command, info_name=path, terminal_width=80)
+    text = command.get_help(context)
+    head, _, examples = text.partition("Examples:")
+    assert all(line.lstrip().startswith(("etc ", "eval ")) for line in examples.strip().splitlines())
+    assert examples.strip()
+    assert [line for line in head.splitlines() if len(line) > 80] == []
+    assert [line for line in examples.splitlines() if len(line) > 100] == []
+    for option in command.params:
+        assert not isinstance(option, click.Option) or option.help, option.name
