@@ -19,7 +19,9 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
+from etc_policy import __version__
 from etc_policy.api.applying import Applier
+from etc_policy.api.diagnosing import diagnose_machine, diagnose_project, diagnose_tables
 from etc_policy.api.observing import observe_freshness
 from etc_policy.api.planning import plan_tables, raise_all
 from etc_policy.api.undoing import undo_tables
@@ -36,6 +38,8 @@ from etc_policy.declare.suites import suite_names
 from etc_policy.errors import Issue
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan
+from etc_policy.publish.debug import DebugReport
+from etc_policy.publish.history import PolicyHistory, policy_history
 from etc_policy.publish.results import FreshnessReport, RunResults, VerificationReport
 from etc_policy.wiring import Environment, clock_ms
 
@@ -217,6 +221,23 @@ class Project:
         timeout_ms, poll_ms = (span // timedelta(milliseconds=1) for span in (timeout, poll))
         tables = Waiter(self.environment, _moment_ms(until), timeout_ms, poll_ms).wait(self.policies(select))
         return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
+
+    def history(self, name: str) -> PolicyHistory:
+        """The compactions of one policy's table, from the table's own commits; the checks of runs are not in it."""
+        (policy,) = self.policies(name)
+        return policy_history(policy, self.environment.read_commit_log(policy, compactions_only=True), (), ())
+
+    def debug(self, select: Terms = (), exclude: Terms = (), *, spark: bool = False) -> DebugReport:
+        """What is fine and what is not on this machine, in the project and in each table; `spark` starts Spark too."""
+        issues = self.parse()
+        broken = any(issue.level == "error" for issue in issues)
+        policies = () if broken else self.policies(select, exclude)
+        findings = (
+            *diagnose_machine(self.environment, os.environ, start=spark),
+            *diagnose_project(self.environment, issues, len(policies)),
+            *diagnose_tables(self.environment, policies),
+        )
+        return DebugReport(etc_version=__version__, findings=findings)
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> dict[str, str]:
         """Withdraw pending plans of ours; returns the withdrawn instant by policy.

@@ -72,6 +72,16 @@ def test_reading_verbs(folder):
             project.wait("orders_ro", until=MS, timeout=timedelta(0))
 
 
+def test_looking_at_a_table_and_its_past(folder):
+    table = folder / "lake" / "orders"
+    project = Project(folder)
+    found = {(finding.subject, finding.check): finding.status for finding in project.debug().findings}
+    assert (found["orders_ro", "event times"], found["project", "files"]) == ("ok", "ok")
+    assert project.history("orders_ro").base_path == str(table)
+    (folder / "policies" / "b.yml").write_text("version: 2\n")
+    assert {f.status for f in project.debug().findings if f.check == "files"} == {"error"}
+
+
 @pytest.fixture
 def memory(folder):
     """A project whose table lies in memory."""

@@ -18,7 +18,9 @@ def commands():
             yield f"etc {name} {below.name}", below
 
 
-@pytest.mark.parametrize(("path", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("path", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_help_has_examples_and_fits_eighty_columns(path, command):
     context = click.Context(command, info_name=path, terminal_width=80)
     text = command.get_help(context)
