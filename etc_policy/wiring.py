@@ -170,11 +170,12 @@ class Environment:
         from etc_policy.adapters.hudi_table import FileTableReader
         from etc_policy.execute.runner import Runner
 
+        local = self.spark_options.get("spark.master", "local").startswith("local")
         return Runner(
             reader=FileTableReader(),
             files=HudiFiles(),
             compactor=lambda: HudiCompactor(self.spark),
-            lease=FileLease,
+            lease=lambda base_path: FileLease(base_path, local=local),
             progress=self.progress,
         )
 

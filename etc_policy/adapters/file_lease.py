@@ -20,6 +20,8 @@ from etc_policy.errors import EngineError, RetryableError
 JAVA_LEASE = "java.lease"
 
 _POLL_SECONDS = 0.5
+#: Between the first heartbeat of a run and its inflight file.
+_BEGINNING_SECONDS = 1.0
 _MARK_BYTES = 128
 _ENDED = "ended"
 _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
@@ -28,10 +30,12 @@ _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 class FileLease:
     """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
 
-    The file's content says who ran what: `<instant> <token>`, and `ended` behind it where the run did not die.
+    The file's content says who ran what: `<instant> <token> <boot>`, and `ended` behind it where the run did not die.
+    `local` says that all work is done by this machine, so that nothing of it can outlive the two processes.
     """
 
-    def __init__(self, base_path: str) -> None:
+    def __init__(self, base_path: str, *, local: bool = False) -> None:
+        self._boot = _boot() if local else "-"
         self._base = local_path(base_path)
         self._path = lock_folder(self._base) / "apply.lease"
         self._handle = -1
@@ -81,7 +85,7 @@ class FileLease:
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
-        self._mark = f"{instant} {self._token}"
+        self._mark = f"{instant} {self._token} {self._boot}"
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, self._mark.encode(), 0)
 
@@ -89,14 +93,15 @@ class FileLease:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
 
         Signs are the heartbeat and, because a stock writer alone on its table keeps none, the files that a run makes.
-        A run of ours beats often, and its lease is free, so it is dead: a short wait will do. A stock writer that has
-        taken the plan beats once a minute.
+        A run of ours beats often, and its lease is free, so it is dead: a short wait will do, and none if it ran on
+        this machine. A stock writer that has taken the plan beats once a minute.
 
         Raises:
             RetryableError: the run is alive.
 
         """
-        if self._ended(instant):
+        if self._ended(instant) or self._died_here(instant):
+            self._heartbeat(instant).unlink(missing_ok=True)
             return
         first = self._sign_of_life(instant)
         ours = self._last_mark.split(" ")[0] == instant
@@ -140,6 +145,17 @@ class FileLease:
         inflight = _modified(self._inflight(instant))
         return inflight is None or inflight <= os.fstat(self._handle).st_mtime
 
+    def _died_here(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours, on this machine since it booted, and nobody has begun another since.
+
+        Its lease and its Java process's are free: both are dead. It beats once before it begins.
+        """
+        ran, _, boot, *_ = [*self._last_mark.split(" "), "", "", ""]
+        if ran != instant or boot != self._boot or boot == "-":
+            return False
+        inflight, beat = _modified(self._inflight(instant)), _modified(self._heartbeat(instant))
+        return inflight is None or (beat is not None and inflight <= beat + _BEGINNING_SECONDS)
+
     def _sign_of_life(self, instant: str) -> float | None:
         """When a run of `instant` last wrote anything, as seconds since the epoch; None where it has left no trace."""
         begun = _modified(self._inflight(instant))
@@ -163,6 +179,14 @@ class FileLease:
 
     def _heartbeat(self, instant: str) -> Path:
         return self._base / ".hoodie" / ".heartbeat" / instant
+
+
+def _boot() -> str:
+    """What tells this start of this machine from any other; `-` where that is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "-"
 
 
 def _modified(path: Path) -> float | None:

@@ -200,6 +200,43 @@ class TestStockRun:
             lease.wait_for_dead_run(C)
 
 
+class TestRunsOfThisMachine:
+    """Both locks of a dead run are free, on the kernel that kept them: there is nothing to wait for."""
+
+    @pytest.fixture
+    def killed(self, table):
+        """A local run of ours that was killed 100 s ago, 3 s after its last beat."""
+        with FileLease(str(table.base), local=True) as dead:
+            dead.mark(C)
+            content = os.pread(dead._handle, 200, 0).decode()
+        (table.meta / ".etc" / "apply.lease").write_text(content)
+        path = heartbeat(table, 3)
+        beat(table.file(C, ".compaction.inflight"), 6)
+        return path
+
+    def test_is_not_waited_for_and_its_heartbeat_goes(self, table, killed):
+        """Hudi itself would refuse to begin while a heartbeat looks fresh."""
+        with FileLease(str(table.base), local=True) as lease:
+            lease.wait_for_dead_run(C)
+        assert not killed.exists()
+
+    @pytest.mark.parametrize("other", ["of a cluster", "of another machine", "another run", "taken over", "no beat"])
+    def test_any_other_is(self, table, killed, monkeypatch, other):
+        path = table.meta / ".etc" / "apply.lease"
+        if other == "of another machine":
+            path.write_text(f"{C} token another-boot")
+        if other == "another run":
+            path.write_text(path.read_text().replace(C, at("10:00:07")))
+        if other == "taken over":
+            beat(table.timeline / f"{C}.compaction.inflight", 0)
+        if other == "no beat":
+            killed.unlink()
+        began = table.timeline / f"{C}.compaction.inflight"
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(began, -5))
+        with FileLease(str(table.base), local=other != "of a cluster") as lease, pytest.raises(RetryableError):
+            lease.wait_for_dead_run(C)
+
+
 class TestFence:
     """What `require_alive` asks, right before the commit."""
 

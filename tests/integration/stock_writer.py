@@ -1,0 +1,75 @@
+"""A stock writer in a process of its own: commits until it is told to stop. Prints the number of each commit that stands."""
+
+import argparse
+import time
+from pathlib import Path
+
+from etc_policy.adapters.spark_session import start_spark
+from tests.integration.history import HISTORY, Write, write_history
+
+
+def lock(folder: Path) -> dict[str, str]:
+    """The options of writers that share a table: a lock in the file system."""
+    return {
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        "hoodie.write.lock.filesystem.path": str(folder),
+        "hoodie.write.lock.filesystem.expire": "1",
+        "hoodie.write.lock.wait_time_ms_between_retry": "200",
+        "hoodie.write.lock.num_retries": "100",
+    }
+
+
+CLEANER = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "6",
+    "hoodie.keep.max.commits": "8",
+}
+INLINE = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "100"}
+
+
+def options(kind: str, table: Path) -> dict[str, str]:
+    """The writer's options by the words in its kind: `shared` lock, `cleaner`, `inline` compaction."""
+    chosen: dict[str, str] = {}
+    if "shared" in kind:
+        chosen |= lock(table.parent / "locks") | {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
+        chosen |= {"hoodie.clean.failed.writes.policy": "LAZY"}
+    if "cleaner" in kind:
+        chosen |= CLEANER
+    if "inline" in kind:
+        chosen |= INLINE
+    return chosen
+
+
+def write_of(number: int) -> Write:
+    """A commit with newer rows in every partition and a late one at or below the threshold."""
+    return Write(
+        (
+            (number % 12, f"w{number}", 1000 + number),
+            ((number + 1) % 12, f"w{number}", 1000 + number),
+            (12 + number % 3, f"late{number}", 10 + number % 190),
+        )
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("table", type=Path)
+    parser.add_argument("kind")
+    parser.add_argument("--pause", type=float, default=0.5)
+    arguments = parser.parse_args()
+    table, stop = arguments.table, arguments.table.parent / "stop"
+    spark = start_spark({"spark.sql.shuffle.partitions": "2"}, table.parent / "writer.log")
+    number = len(HISTORY)
+    while not stop.exists():
+        try:
+            write_history(spark, table, (write_of(number),), options(arguments.kind, table), first=number)
+            print(number, flush=True)
+        except Exception as error:
+            print(f"failed {number} {str(error).splitlines()[0][:300]}", flush=True)
+        number += 1
+        time.sleep(arguments.pause)
+    spark.stop()
+
+
+main()
