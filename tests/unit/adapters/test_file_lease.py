@@ -186,7 +186,7 @@ class TestStockRun:
     def test_a_run_of_ours_that_failed_is_not_waited_for(self, table, begun):
         with pytest.raises(ZeroDivisionError), FileLease(str(table.base)) as first:
             first.mark(C)
-            beat(begun["inflight"], 0)
+            beat(begun["inflight"], 1)
             _ = 1 / 0
         with FileLease(str(table.base)) as lease:
             lease.wait_for_dead_run(C)
