@@ -6,7 +6,7 @@ import importlib.util
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,22 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
         cause = "\n".join(_last_lines(log)) or str(error)
         raise EngineError("ETC303", "Spark did not start", hint=hint, cause=cause) from error
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
+    _load_metadata_payload(session)
     return session
+
+
+def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
+    """Load a class of Hudi 1.2 before anything else is: it compares schemas by identity, and the first one seen counts.
+
+    If a write handle of the metadata table comes first, every write to any metadata table fails as long as this Java
+    process lives (`ArrayIndexOutOfBoundsException: Index 9 out of bounds for length 7`).
+    """
+    from py4j.protocol import Py4JError
+
+    jvm = session._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    with suppress(Py4JError):  # a bundle that does not have it is none that we can work with, and says so later
+        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
 
 
 def _confs(given: Mapping[str, str], trust_store: str | None, bundle: str | None = None) -> dict[str, str]:

@@ -62,8 +62,11 @@ class Table:
         instant = plans[-1].name.split(".")[0]
         if self.timeline(f"{instant}_*.commit"):
             return "committed"
-        if list((self.meta / "metadata" / ".hoodie" / "timeline").glob(f"{instant}_*.deltacommit")):
+        metadata_table = self.meta / "metadata" / ".hoodie" / "timeline"
+        if list(metadata_table.glob(f"{instant}_*.deltacommit")):
             return "committed to the metadata table"
+        if (metadata_table / f"{instant}.deltacommit.inflight").exists():
+            return "committing to the metadata table"
         if list(self.base.glob(f"*/*_{instant}.parquet")):
             return "executing"
         return "begun" if self.timeline(f"{instant}.compaction.inflight") else "published"
@@ -89,9 +92,13 @@ class Table:
 
 
 #: The values of `Table.step` in the order of an apply.
-ORDER = ("nothing", "locked", "published", "begun", "executing", "committed to the metadata table", "committed")
-#: Where runs are killed in the tests: before and after publishing, while executing, between the two commits, before verifying.
-STEPS = ("locked", "published", "executing", "committed to the metadata table", "committed")
+ORDER = (
+    *("nothing", "locked", "published", "begun", "executing"),
+    *("committing to the metadata table", "committed to the metadata table", "committed"),
+)
+#: Where runs are killed in the tests: before and after publishing, while executing, in the commit to the metadata table,
+#: between the two commits, before verifying.
+STEPS = (*("locked", "published", "executing"), *ORDER[-3:])
 #: Who is killed: the whole process group, or one process, whose partner then finds itself alone.
 VICTIMS = ("both", "python", "java")
 
