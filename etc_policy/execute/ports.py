@@ -101,7 +101,7 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """How often in a row a table could not be compacted because something was pending, and since when (ISO 8601)."""
+    """How often in a row a table could not be compacted because something was pending, and since when, in words."""
 
     count: int
     since: str

@@ -1,8 +1,8 @@
 """Kills `etc apply` at random moments: `python -m tests.integration.random_kills --count 200 --seed 1`.
 
 Each kill draws the table (with a metadata table, with one that compacts itself often, with a record index, with none), the
-granularity, the moment, and who dies; one in four is killed again while it mends. Some tables then lose a commit of the plan to
-a stock rollback. One `etc apply` mends a batch of tables; every view, every file and a later stock write are looked at.
+granularity, the moment, and who dies; one in four is killed again while it mends. One `etc apply` mends a batch of tables; every
+view, every file and a later stock write are looked at.
 """
 
 from __future__ import annotations
