@@ -14,12 +14,13 @@ from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
+from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import watermark
-from etc_policy.publish.results import TableResult, table_result
+from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
 from etc_policy.verify.metadata_checks import PROMISE, Claim, Evidence
 from etc_policy.verify.ports import ExpectationResult, Verification
@@ -40,6 +41,7 @@ class Applier:
     plan: Plan | None = None
     results: list[TableResult] = field(default_factory=list)
     errors: list[EtcError] = field(default_factory=list)
+    policies: list[Policy] = field(default_factory=list)
 
     def run(
         self, policies: Iterable[Policy], saved: Plan | None = None, confirm: Callable[[Plan], bool] = lambda _: True
@@ -51,10 +53,14 @@ class Applier:
 
         """
         self.git_sha = self.environment.git_sha()
-        chosen = list(policies)
+        chosen = self.policies = list(policies)
         require_suites(self.environment, chosen)
         ready = [policy for policy in self.locate(chosen) if self.finish_pending(policy)]
-        self.plan = saved or plan_tables(self.environment, ready, self.now_ms, read_stats=True)
+        names = {policy.name for policy in ready}
+        due = [
+            policy for policy in chosen if policy.name in names
+        ]  # as declared: a plan knows `db.table`, not its path
+        self.plan = saved or plan_tables(self.environment, due, self.now_ms, read_stats=True)
         if saved is None and not confirm(self.plan):
             self.sync(ready)
             return self.plan
@@ -65,6 +71,13 @@ class Applier:
         self.sync(ready)
         self.errors.extend(refusal_errors(self.plan, ready))
         return self.plan
+
+    def run_results(self) -> RunResults:
+        """All results so far, with the git commit and the policies that they are of."""
+        prints = {policy.name: policy.fingerprint for policy in self.policies}
+        tables = (one.model_copy(update={"policy_fingerprint": prints.get(one.policy)}) for one in self.results)
+        plan_id = self.plan.plan_id if self.plan else None
+        return RunResults(plan_id=plan_id, git=git_state_of(self.git_sha), tables=tuple(tables))
 
     def locate(self, policies: Iterable[Policy]) -> list[Policy]:
         """The policies with their tables as base paths, less those whose table the catalog does not know."""

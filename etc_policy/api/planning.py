@@ -14,6 +14,7 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.wiring import Environment, clock_ms
@@ -25,7 +26,7 @@ _RETRY_CODES = frozenset({"pending_service", "pending_own_plan", "writer_in_flig
 def plan_tables(environment: Environment, policies: Iterable[Policy], now_ms: int, *, read_stats: bool) -> Plan:
     """The plan over all policies; a table that cannot be read is refused in it, with the reason."""
     tables = tuple(plan_table(environment, policy, now_ms, read_stats=read_stats) for policy in policies)
-    return make_plan(iso_time(clock_ms()), tables)
+    return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 
 
 def plan_table(environment: Environment, policy: Policy, now_ms: int, *, read_stats: bool) -> TablePlan:

@@ -171,8 +171,8 @@ class Project:
 
         """
         applier = Applier(self.environment, _moment_ms(at))
-        plan_id = applier.run(self.policies(select, exclude), plan).plan_id
-        results = RunResults(plan_id=plan_id, tables=tuple(applier.results))
+        applier.run(self.policies(select, exclude), plan)
+        results = applier.run_results()
         if check:
             raise_all([*applier.errors, *applier.verdict_errors()], applier.exit_codes())
         return results
@@ -202,7 +202,7 @@ class Project:
         """How far each table is complete; one that cannot be read has the status `unknown`, with the reason."""
         now_ms = _moment_ms(at)
         tables, _ = observe_freshness(self.environment, self.policies(select, exclude), now_ms)
-        return FreshnessReport(observed_at=iso_time(now_ms), tables=tables)
+        return FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
 
     def wait(
         self,

@@ -29,7 +29,6 @@ from etc_policy.plan.stages import Plan
 from etc_policy.plan.summary import summarize_changes
 from etc_policy.publish.checks import checks_of_results
 from etc_policy.publish.report import render_results
-from etc_policy.publish.results import RunResults
 from etc_policy.wiring import clock_ms
 
 
@@ -72,10 +71,10 @@ def command(
         policies, saved = _chosen(manifest, select_policies(manifest, select), plan_file)
         if saved is None and not yes:
             _require_an_answer(output)
-        plan_id = applier.run(policies, saved, partial(_confirmed, yes=yes, output=output)).plan_id
+        applier.run(policies, saved, partial(_confirmed, yes=yes, output=output))
     finally:
         environment.close()
-    results = RunResults(plan_id=plan_id, tables=tuple(applier.results))
+    results = applier.run_results()
     text = results.model_dump_json(indent=2) + "\n"
     write_text(target_dir / "run_results.json", text)
     record_apply(target_dir, applier, results)

@@ -19,7 +19,7 @@ from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.formats import iso_time
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.report import render_freshness, render_results
-from etc_policy.publish.results import FreshnessReport, RunResults
+from etc_policy.publish.results import FreshnessReport
 from etc_policy.publish.views import render_views
 from etc_policy.wiring import clock_ms
 
@@ -63,9 +63,9 @@ def command(project_dir: Path, target_dir: Path) -> int:
         say(explain_plan(plan, width=text_width()))
         before = demo.views(plan.tables[0].threshold_ms)
         heading("3. Apply and verify", f"etc apply {target_dir / 'plan.json'} --at {iso_time(demo.now_ms)}")
-        applier = Applier(environment, demo.now_ms, environment.git_sha(), plan=plan)
+        applier = Applier(environment, demo.now_ms, environment.git_sha(), plan=plan, policies=[policy])
         applier.apply(policy, plan.tables[0], plan.plan_id)
-        results = RunResults(plan_id=plan.plan_id, tables=tuple(applier.results))
+        results = applier.run_results()
         write_text(target_dir / "run_results.json", results.model_dump_json(indent=2) + "\n")
         record_apply(target_dir, applier, results)
         say(render_results(results, text_width()))

@@ -71,7 +71,7 @@ def command(
         tables, errors = observe_freshness(environment, policies, now_ms, archived=archived)
     finally:
         environment.close()
-    report = FreshnessReport(observed_at=iso_time(now_ms), tables=tables)
+    report = FreshnessReport(observed_at=iso_time(now_ms), git=environment.git_state(), tables=tables)
     text = report.model_dump_json(indent=2)
     write_text(target_dir / "freshness.json", text + "\n")
     if output == "json":

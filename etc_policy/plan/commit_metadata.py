@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 
 from etc_policy import __version__
+from etc_policy.compile.manifest import GitState
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord
 
@@ -44,6 +45,11 @@ def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[
         return pairs
     dirty = {GIT_DIRTY: "true"} if git_sha.endswith(DIRTY_SUFFIX) else {}
     return {**pairs, GIT_SHA: git_sha.removesuffix(DIRTY_SUFFIX), **dirty}
+
+
+def git_state_of(sha: str | None) -> GitState | None:
+    """A commit as `git describe --dirty` writes it, taken apart."""
+    return GitState(sha=sha.removesuffix(DIRTY_SUFFIX), dirty=sha.endswith(DIRTY_SUFFIX)) if sha else None
 
 
 def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) -> CompactionRecord | None:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from etc_policy.compile.manifest import Frozen, Granularity, digest
+from etc_policy.compile.manifest import Frozen, GitState, Granularity, digest
 
 PLAN_SCHEMA_VERSION = 1
 
@@ -124,6 +124,7 @@ class Plan(Frozen):
     schema_version: int = PLAN_SCHEMA_VERSION
     plan_id: str
     created_at: str
+    git: GitState | None = None
     tables: tuple[TablePlan, ...]
 
     @property
@@ -137,7 +138,7 @@ class Plan(Frozen):
         return any(table.action == "compact" for table in self.tables)
 
 
-def make_plan(created_at: str, tables: tuple[TablePlan, ...]) -> Plan:
+def make_plan(created_at: str, tables: tuple[TablePlan, ...], git: GitState | None = None) -> Plan:
     """A plan with its id; `created_at` is ISO 8601."""
-    draft = Plan(plan_id="", created_at=created_at, tables=tables)
+    draft = Plan(plan_id="", created_at=created_at, git=git, tables=tables)
     return draft.model_copy(update={"plan_id": draft.computed_id})

@@ -28,7 +28,13 @@ def table_freshness(
     mark = watermark(files, policy.data_latency_ms, zone)
     writes = [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
     if not writes and not state.slices:
-        return TableFreshness(policy=policy.name, base_path=state.base_path, status="unknown", reason="no commit yet")
+        return TableFreshness(
+            policy=policy.name,
+            policy_fingerprint=policy.fingerprint,
+            base_path=state.base_path,
+            status="unknown",
+            reason="no commit yet",
+        )
     refusal = clock_behind(state, instant_from_ms(clock_ms, zone))
     if refusal is not None:
         return unreadable(policy, refusal.reason)
@@ -37,6 +43,7 @@ def table_freshness(
     late = late_data(with_times_of(history, state)) if history else ()
     return TableFreshness(
         policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
         base_path=state.base_path,
         status=judge_lag(lag_ms, policy.freshness),
         complete_until_ms=until,
@@ -57,4 +64,10 @@ def table_freshness(
 
 def unreadable(policy: Policy, reason: str) -> TableFreshness:
     """The entry of a table that could not be read: unknown, never fresh."""
-    return TableFreshness(policy=policy.name, base_path=policy.table, status="unknown", reason=reason)
+    return TableFreshness(
+        policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
+        base_path=policy.table,
+        status="unknown",
+        reason=reason,
+    )

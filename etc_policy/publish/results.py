@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from etc_policy.compile.manifest import Frozen
+from etc_policy.compile.manifest import Frozen, GitState
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
@@ -41,6 +41,7 @@ class TableResult(Frozen):
     """
 
     policy: str
+    policy_fingerprint: str | None = None
     base_path: str
     status: TableStatus
     reason: str | None = None
@@ -69,6 +70,7 @@ class RunResults(Frozen):
 
     schema_version: int = RESULTS_SCHEMA_VERSION
     plan_id: str | None = None
+    git: GitState | None = None
     tables: tuple[TableResult, ...]
 
 
@@ -104,6 +106,7 @@ class TableFreshness(Frozen):
     """
 
     policy: str
+    policy_fingerprint: str | None = None
     base_path: str
     status: FreshnessStatus
     reason: str | None = None
@@ -127,6 +130,7 @@ class FreshnessReport(Frozen):
 
     schema_version: int = RESULTS_SCHEMA_VERSION
     observed_at: str
+    git: GitState | None = None
     tables: tuple[TableFreshness, ...]
 
 

@@ -47,6 +47,9 @@ class Tables:
             raise found
         return found
 
+    def git_sha(self):
+        return None
+
 
 def policy(name):
     return Policy(name=name, table=f"/{name}", event_time=EventTime(column="ts"), data_latency_ms=3_600_000)

@@ -101,7 +101,7 @@ class Outside:
         return table.runner(compactor=Compactor(table))
 
     def git_sha(self):
-        return "abc"
+        return "abc-dirty"
 
     def close(self):
         pass
@@ -139,6 +139,20 @@ def test_results_fit_their_schema(etc, outside):
     _, out, _ = etc("apply", "--at", NOON, "--yes", "--output", "json")
     assert not list(Draft202012Validator(json_schema("run_results")).iter_errors(json.loads(out)))
     assert (outside.project_dir / "target" / "run_results.json").read_text() == out
+    results, plan = json.loads(out), outside.tables["orders_ro"].plans[C][1]
+    assert results["git"] == {"sha": "abc", "dirty": True}
+    assert (plan["etc.git_sha"], plan["etc.git_dirty"]) == ("abc", "true")
+    fingerprints = {table["policy"]: table["policy_fingerprint"] for table in results["tables"]}
+    assert fingerprints["orders_ro"] == plan["etc.policy_fingerprint"] != fingerprints["payments_ro"]
+
+
+def test_a_plan_knows_a_table_by_its_name_in_the_catalog(etc, outside):
+    path = outside.project_dir / "policies" / "a.yml"
+    path.write_text(path.read_text().replace("table: /t", "table: db.t"))
+    outside.locate = lambda policy: "/t" if policy.table == "db.t" else policy.table
+    code, _, _ = run(etc, "--yes", "--select", "orders_ro")
+    values = json.loads(outside.tables["orders_ro"].plans[C][1]["etc.policy_values"])
+    assert (code, values["table"]) == (0, "db.t")
 
 
 def test_both_tables(etc, outside):
