@@ -90,8 +90,12 @@ class Environment:
             return {**confs, _CATALOG: "in-memory"}
         from etc_policy.adapters.local_catalog import CLIENT_CONFS, local_catalog_confs
 
-        folder = self.catalog_dir or self.project_dir / "target" / "catalog"
-        return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(folder)), **confs}
+        return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
+
+    @property
+    def local_catalog(self) -> Path:
+        """The folder of the catalog that serves where the target names none."""
+        return self.catalog_dir or self.project_dir / "target" / "catalog"
 
     def locate(self, policy: Policy) -> str:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
@@ -240,15 +244,17 @@ class Demo:
         return "status events of the flights out of New York on 2013-01-01 and 02 with their real delays"
 
     def write(self) -> None:
-        """Write the commits, replacing an earlier demo table."""
-        from etc_policy.adapters.demo_table import write_demo_table
+        """Write the commits, replacing an earlier demo table; the last one makes the tables in the catalog."""
+        from etc_policy.adapters.demo_table import drop_tables, write_demo_table
         from etc_policy.adapters.flights import Batch, demo_batches
 
         def on_commit(number: int, total: int, batch: Batch) -> None:
             self.environment.progress(f"commit {number} of {total}: {len(batch.rows):,} events, {batch.name}")
 
         options = with_values(writer_options(self.policy), os.environ)
-        write_demo_table(self.environment.spark, self.policy.table, demo_batches(), on_commit, options)
+        spark, names = self.environment.catalog_spark, self._names
+        drop_tables(spark, names)
+        write_demo_table(spark, self.policy.table, demo_batches(), on_commit, options, names)
 
     def views(self, threshold_ms: int) -> ViewRows:
         """What both views hold now."""
@@ -256,6 +262,24 @@ class Demo:
 
         found = describe_views(self.environment.spark, self.policy.table, threshold_ms)
         return ViewRows(threshold_ms, found.ro.all_rows, found.rt.all_rows, found.missing_in_ro)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """What SQL on the catalog's tables answers."""
+        return [tuple(row) for row in self.environment.catalog_spark.sql(sql).collect()]
+
+    def sql_command(self, sql: str) -> str:
+        """A command for the shell that asks the local catalog the same."""
+        from etc_policy.adapters.local_catalog import spark_sql_command
+
+        return spark_sql_command(self.environment.local_catalog, sql)
+
+    @property
+    def _names(self) -> tuple[str, str] | None:
+        """Database and table of the catalog, from `db.table_ro` in the policy."""
+        if self.policy.sync.ro_table is None:
+            return None
+        database, table = self.policy.sync.ro_table.split(".")
+        return database, table.removesuffix("_ro")
 
 
 def resolve_table(environment: Environment, policy: Policy) -> Policy:

@@ -72,8 +72,11 @@ def write_demo_table(
     batches: Sequence[Batch],
     on_commit: Callable[[int, int, Batch], None],
     options: dict[str, str] | None = None,
+    names: tuple[str, str] | None = None,
 ) -> None:
     """Write each batch as one commit: the first replaces the table and fills base files, the others are upserts.
+
+    `names` are the database and the table that the last commit makes in the catalog by stock hive sync.
 
     `on_commit` is called after each commit with its number (from 1), the number of commits and the batch; `options`
     are Hudi options that win over the demo's own.
@@ -85,8 +88,35 @@ def write_demo_table(
         if number == 1:
             frame, operation, mode = frame.repartition(FILE_GROUPS, "flight_id"), "bulk_insert", "overwrite"
         hudi = {**WRITER_OPTIONS, "hoodie.datasource.write.operation": operation, **(options or {})}
+        if names is not None and number == len(batches):
+            hudi |= hive_sync_options(*names)
         frame.write.format("hudi").options(**hudi).mode(mode).save(base_path)
         on_commit(number, len(batches), batch)
+
+
+def hive_sync_options(database: str, table: str) -> dict[str, str]:
+    """The writer's options for `table`, `table_ro` and `table_rt` in the catalog (FACTS 10)."""
+    return {
+        "hoodie.datasource.meta.sync.enable": "true",
+        "hoodie.datasource.hive_sync.enable": "true",
+        "hoodie.datasource.hive_sync.mode": "hms",
+        "hoodie.datasource.hive_sync.database": database,
+        "hoodie.datasource.hive_sync.table": table,
+        "hoodie.datasource.hive_sync.partition_fields": WRITER_OPTIONS["hoodie.datasource.write.partitionpath.field"],
+    }
+
+
+def drop_tables(spark: Any, names: tuple[str, str] | None) -> None:  # noqa: ANN401 - a SparkSession
+    """Take an earlier demo's tables out of the catalog, so that no property outlives its table; makes the database.
+
+    Spark opens the catalog by this first: Hudi's own client does not make a new one's schema (FACTS 13).
+    """
+    if names is None:
+        return
+    database, table = names
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+    for suffix in ("", "_ro", "_rt"):
+        spark.sql(f"DROP TABLE IF EXISTS `{database}`.`{table}{suffix}`")
 
 
 def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescription:  # noqa: ANN401 - as above

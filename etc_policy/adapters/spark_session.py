@@ -81,6 +81,11 @@ def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSessi
         jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
 
 
+def session_confs(given: Mapping[str, str], bundle: str | None = None) -> dict[str, str]:
+    """All of Spark's settings as `start_spark` makes them of those that are given."""
+    return _confs(given, use_java(), bundle)
+
+
 def _confs(given: Mapping[str, str], trust_store: str | None, bundle: str | None = None) -> dict[str, str]:
     """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
     confs = {**_DEFAULTS, **_driver_options(trust_store)}

@@ -1,26 +1,55 @@
-"""What the last run of `etc apply` did to each table, from its results file."""
+"""What the last run of `etc apply` did to each table, from its results file and the kept run files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from etc_policy.errors import EngineError, Where
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
+from etc_policy.publish.run_files import read_run_files
 
 RESULTS_FILE = "run_results.json"
+RUNS_FOLDER = "runs"
+
+#: Run files that are read at most, the newest.
+MAX_RUNS = 200
 
 
-def last_results(target_dir: Path) -> dict[str, TableResult]:
-    """The latest result of each policy by its name; empty where nothing has run.
+def last_results(target_dir: Path, names: Iterable[str]) -> dict[str, TableResult]:
+    """The latest result of each policy that has run; run files serve those that the last run was not about.
 
     Raises:
-        EngineError: the results cannot be read, or are of a newer version of etc.
+        EngineError: the results of the last run cannot be read, or are of a newer version of etc.
 
     """
-    path = target_dir / RESULTS_FILE
+    found = _of_last_run(target_dir / RESULTS_FILE)
+    wanted = set(names) - set(found)
+    for path in sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)[:MAX_RUNS]:
+        if not wanted:
+            break
+        for result in _of_run_file(path):
+            if result.policy in wanted:
+                found[result.policy] = result
+                wanted.remove(result.policy)
+    return found
+
+
+def _of_run_file(path: Path) -> tuple[TableResult, ...]:
+    """The results in a run file; none where it cannot be read, which `etc history` tells."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ()
+    return tuple(
+        result for run in read_run_files([(str(path), text)]).files if run.results for result in run.results.tables
+    )
+
+
+def _of_last_run(path: Path) -> dict[str, TableResult]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

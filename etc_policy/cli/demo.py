@@ -13,6 +13,7 @@ from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.recording import record_apply
+from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
@@ -21,7 +22,7 @@ from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.results import FreshnessReport
 from etc_policy.publish.views import render_views
-from etc_policy.wiring import clock_ms
+from etc_policy.wiring import Demo, clock_ms
 
 POLICY = "flights_ro"
 POLICY_FILE = "flights.yml"
@@ -65,6 +66,7 @@ def command(project_dir: Path, target_dir: Path) -> int:
         heading("3. Apply and verify", f"etc apply {target_dir / 'plan.json'} --at {iso_time(demo.now_ms)}")
         applier = Applier(environment, demo.now_ms, environment.git_sha(), plan=plan, policies=[policy])
         applier.apply(policy, plan.tables[0], plan.plan_id)
+        applier.sync((policy,))
         results = applier.run_results()
         write_text(target_dir / "run_results.json", results.model_dump_json(indent=2) + "\n")
         record_apply(target_dir, applier, results)
@@ -76,10 +78,27 @@ def command(project_dir: Path, target_dir: Path) -> int:
         state, history = environment.read_table(policy)
         table = table_freshness(policy, state, demo.now_ms, clock_ms(), history)
         say(render_freshness(FreshnessReport(observed_at=iso_time(demo.now_ms), tables=(table,)), text_width()))
+        _show_catalog(demo, policy)
     finally:
         environment.close()
     failed = table.status in ("error", "unknown")
     return worst([*applier.exit_codes(), *([ExitCode.FAILED] if failed else [])])
+
+
+def _show_catalog(demo: Demo, policy: Policy) -> None:
+    """What SQL on the RO table answers, what its properties say, and how to ask for oneself."""
+    ro_table = policy.sync.ro_table
+    if ro_table is None:
+        return
+    heading("6. The same by SQL, and what the catalog says of it", f"SHOW TBLPROPERTIES {ro_table}")
+    for key, value in demo.query(f"SHOW TBLPROPERTIES {ro_table}"):
+        if key.startswith("etc."):
+            say(f"  {key} = {value}")
+    sql = f"SELECT status, count(*) AS flights FROM {ro_table} GROUP BY status ORDER BY status"  # noqa: S608 - a name that compile has checked
+    say(f"\n  {sql}\n")
+    for status, flights in demo.query(sql):
+        say(f"  {status:<12} {flights:>6,}")
+    say(f"\n  Ask yourself:\n  {demo.sql_command(sql)}")
 
 
 def heading(title: str, subtitle: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -66,7 +66,7 @@ def command(
     results: list[SyncResult] = []
     errors: list[EtcError] = []
     try:
-        known = {} if remove else _last_results(target_dir)
+        known = {} if remove else _last_results(target_dir, policies)
         for policy in policies:
             try:
                 results.append(_sync(environment, policy, now_ms, known.get(policy.name), remove=remove))
@@ -85,10 +85,10 @@ def command(
     raise_all(errors)
 
 
-def _last_results(target_dir: Path) -> Mapping[str, TableResult]:
+def _last_results(target_dir: Path, policies: Sequence[Policy]) -> Mapping[str, TableResult]:
     """What the last run verified; results that cannot be read are told, and verify nothing."""
     try:
-        return last_results(target_dir)
+        return last_results(target_dir, [policy.name for policy in policies])
     except EtcError as error:
         click.echo(f"{error.issues[0]}\n", err=True)
         return {}

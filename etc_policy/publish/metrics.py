@@ -9,7 +9,7 @@ from typing import get_args
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import TableStatus
-from etc_policy.publish.results import TableFreshness, TableResult
+from etc_policy.publish.results import SyncStatus, TableFreshness, TableResult
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.ports import VerificationStatus
 
@@ -101,6 +101,9 @@ RUN_SECONDS = Gauge("etc_last_run_duration_seconds", "Wall-clock time of each st
 RUN_VERIFICATION = Gauge(
     "etc_last_run_verification_status", "1 for the verdict over the last run, 0 for the others.", "status"
 )
+RUN_SYNC = Gauge(
+    "etc_last_run_sync_status", "1 for what became of the RO table's properties in the last run, 0 else.", "status"
+)
 RUN_LATE_ROWS = Gauge("etc_last_run_late_rows", "Rows at or below the threshold that came after the plan was made.")
 
 GAUGES = (
@@ -133,6 +136,7 @@ GAUGES = (
     RUN_FILES,
     RUN_SECONDS,
     RUN_VERIFICATION,
+    RUN_SYNC,
     RUN_LATE_ROWS,
 )
 
@@ -187,6 +191,8 @@ def _run_samples(run: TableResult) -> Iterator[Sample]:
     if run.verification is not None:
         yield from _states(RUN_VERIFICATION, get_args(VerificationStatus), run.verification.status)
         yield from _known(RUN_LATE_ROWS, run.verification.late_rows)
+    if run.sync is not None:
+        yield from _states(RUN_SYNC, get_args(SyncStatus), run.sync.status)
 
 
 def _known(gauge: Gauge, value: float | None) -> Iterable[Sample]:

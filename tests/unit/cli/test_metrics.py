@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from etc_policy.publish.results import RunResults
+from etc_policy.publish.run_files import RunFile, run_file_name
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.publish.test_metrics import RUN
@@ -58,6 +59,21 @@ def test_textfile_of_one_table_that_is_there_and_one_that_is_not(etc, project):
     assert values(path, "etc_last_run_read_bytes") == {("orders_ro", None): 500}
     labels = {s.labels["table"] for f in text_string_to_metric_families(path.read_text()) for s in f.samples}
     assert labels == {str(project / "lake" / "orders"), str(project / 'lake/pay"ments\\')}
+
+
+def test_a_run_of_another_policy_does_not_hide_the_last_of_this_one(etc, project):
+    runs = project / "target" / "runs"
+    runs.mkdir(parents=True)
+    for minute, read in ((1, 111), (3, 333), (2, 222)):
+        results = RunResults(tables=(RUN.model_copy(update={"bytes_read": read}),))
+        run = RunFile(kind="apply", recorded_at=f"2026-01-01T12:0{minute}:00.000Z", results=results)
+        (runs / run_file_name(run, 1)).write_text(run.model_dump_json())
+    (runs / "99-apply-1.json").write_text("{")
+    other = RUN.model_copy(update={"policy": "payments_ro", "bytes_read": 7})
+    put_results(project, RunResults(tables=(other,)).model_dump_json())
+    etc("metrics", "write", "etc.prom")
+    found = values(project / "etc.prom", "etc_last_run_read_bytes")
+    assert found == {("orders_ro", None): 333, ("payments_ro", None): 7}
 
 
 @pytest.mark.parametrize(

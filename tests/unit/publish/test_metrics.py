@@ -3,7 +3,7 @@
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.metrics import GAUGES, TableObservation, table_samples
-from etc_policy.publish.results import TableFreshness, TableResult
+from etc_policy.publish.results import SyncResult, TableFreshness, TableResult
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Verification
@@ -55,6 +55,7 @@ RUN = TableResult(
     bytes_read=500,
     bytes_written=400,
     verification=Verification(level="data", status="pass", threshold_ms=1_699_999_000_000, late_rows=6),
+    sync=SyncResult(policy="orders_ro", ro_table="lake.orders_ro", status="synced"),
 )
 
 
@@ -70,6 +71,7 @@ def test_every_figure():
         ("freshness_status", "warn"),
         ("last_run_status", "compacted"),
         ("last_run_verification_status", "pass"),
+        ("last_run_sync_status", "synced"),
     }
     assert ("freshness_status", "unknown") in states
     assert ("last_run_status", "failed") in states
