@@ -44,20 +44,34 @@ def test_results_with_their_expectations():
         update={"verification": Verification(level="data", status="error", threshold_ms=1, expectations=(broken,))}
     )
     refused = RUN.model_copy(
-        update={"policy": "b", "status": "refused", "reason": "pending", "hints": ("wait",), "verification": None}
+        update={
+            "policy": "b",
+            "status": "refused",
+            "reason": "pending",
+            "hints": ("wait",),
+            "verification": None,
+            "sync": None,
+        }
     )
     checks = checks_of_results(RunResults(tables=(run, refused)), PLACES)
     assert told(checks) == [
         ("orders_ro", "apply", "pass", "compacted, threshold -"),
         ("orders_ro", "expect_no_key_twice", "error", "gone"),
+        ("orders_ro", "sync", "pass", "synced: lake.orders_ro"),
         ("b", "apply", "error", "pending"),
     ]
-    assert (checks[0].seconds, checks[2].hint, checks[2].where) == (7.5, "wait", None)
+    assert (checks[0].seconds, checks[3].hint, checks[3].where) == (7.5, "wait", None)
+
+
+def test_a_sync_that_failed_is_an_error_beside_a_run_that_is_done():
+    sync = RUN.sync.model_copy(update={"status": "failed", "message": "down"})
+    checks = checks_of_results(RunResults(tables=(RUN.model_copy(update={"sync": sync}),)), PLACES)
+    assert [(check.name, check.status) for check in checks] == [("apply", "pass"), ("sync", "error")]
 
 
 @pytest.mark.parametrize("status", ["refused", "stale", "failed"])
 def test_what_was_not_done_is_an_error(status):
-    run = RUN.model_copy(update={"status": status, "verification": None})
+    run = RUN.model_copy(update={"status": status, "verification": None, "sync": None})
     (check,) = checks_of_results(RunResults(tables=(run,)), PLACES)
     assert check.status == "error"
 
