@@ -61,7 +61,7 @@ class Environment:
         """The Spark session; starting it takes seconds, so it is announced."""
         from etc_policy.adapters.spark_session import start_spark
 
-        self.progress(f"starting Spark{f' (its log: {self.spark_log})' if self.spark_log else ''}")
+        self._announce("starting Spark")
         return start_spark(self._spark_confs(catalog=False), self.spark_log, self.target.bundle)
 
     @property
@@ -73,14 +73,17 @@ class Environment:
         """
         confs = self._spark_confs(catalog=True)
         if "spark" in self.__dict__ and self.spark.conf.get(_CATALOG, "in-memory") != confs[_CATALOG]:
-            self.progress("starting Spark again, with the catalog")
             self.spark.stop()
             del self.__dict__["spark"]
         if "spark" not in self.__dict__:
             from etc_policy.adapters.spark_session import start_spark
 
+            self._announce("starting Spark with the catalog")
             self.__dict__["spark"] = start_spark(confs, self.spark_log, self.target.bundle)
         return self.spark
+
+    def _announce(self, step: str) -> None:
+        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
         confs = {**self.target.spark_confs, **self.spark_options}
