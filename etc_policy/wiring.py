@@ -255,7 +255,8 @@ class Demo:
             self.environment.progress(f"commit {number} of {total}: {len(batch.rows):,} events, {batch.name}")
 
         options = with_values(writer_options(self.policy), os.environ)
-        spark, names = self.environment.catalog_spark, self._names
+        names = self._names
+        spark = self.environment.spark if names is None else self.environment.catalog_spark
         drop_tables(spark, names)
         write_demo_table(spark, self.policy.table, demo_batches(), on_commit, options, names)
 
