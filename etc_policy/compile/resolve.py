@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
@@ -13,11 +14,14 @@ from etc_policy.declare.schema import VerifyChoice
 from etc_policy.declare.targets import option_texts
 from etc_policy.errors import Issue, PolicyError
 
+#: Of one kind so many issues are told.
+MAX_ISSUES = 1_000
+
 
 def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places."""
     project = Project(table_root(files), files.policies, frozenset(known_suites))
-    found = [*files.issues, *(issue for rule in RULES for issue in rule(project))]
+    found = [*files.issues, *(issue for rule in RULES for issue in islice(rule(project), MAX_ISSUES))]
     lines = _Lines(files.texts)
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))
 

@@ -27,6 +27,8 @@ _KINDS = {
     "model_attributes_type": "a mapping",
     "union": "text, a number or `true`/`false`",
 }
+#: So many faults of one value are told; whoever has more has another problem.
+MAX_FINDINGS = 200
 #: The kinds of fault of a union's branches, whose names pydantic adds to the location.
 _BRANCH_KINDS = {"string_type", "bool_type", "int_type", "float_type"}
 _BRANCHES = {"str", "bool", "int", "float"}
@@ -46,7 +48,7 @@ def schema_issues(
     `name` is that of the policy, `whole` what the value itself is called.
     """
     seen: set[YamlPath] = set()
-    for fault in error.errors(include_url=False):
+    for fault in error.errors(include_url=False)[:MAX_FINDINGS]:
         path, found = fault["loc"], dict(fault)
         if fault["type"] in _BRANCH_KINDS and len(path) > 1 and path[-1] in _BRANCHES:
             path, found["type"] = path[:-1], "union"
@@ -137,7 +139,7 @@ class _Finding:
             hint = "give it a value, or remove the key"
         elif wanted == "text" and isinstance(value, bool | int | float):
             hint = f'put it in quotes: "{value}"'
-        elif wanted == "a list" and isinstance(value, str):
+        elif wanted == "a list" and isinstance(value, str) and not isinstance(value, EnvText):
             hint = f"write `[{_shown(value)}]`"
         return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)
 

@@ -11,7 +11,7 @@ from etc_policy.declare.codes import Code
 
 MAX_TAG_CHARACTERS = 1_000
 
-ChunkKind = Literal["data", "expression", "statement", "unclosed", "too_long"]
+ChunkKind = Literal["data", "expression", "statement", "unclosed"]
 
 _OPEN = re.compile(r"\{[{%#]")
 _INSIDE = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[{}]|%\}", re.DOTALL)
@@ -46,37 +46,43 @@ def has_template(text: str) -> bool:
 def cut(text: str) -> Iterator[Chunk]:
     """The chunks of the text in order; Jinja in a line that is a comment of YAML is plain data.
 
-    A tag that is never closed, or is too long, is a chunk of that kind whose text says so.
+    A tag that is never closed, or is too long, is a chunk of kind `unclosed` whose text says so; it is the last.
     """
-    comments = [(match.start(), match.end()) for match in _COMMENT_LINE.finditer(text)]
+    comments = _COMMENT_LINE.finditer(text)
+    comment = next(comments, None)
+    last_comment_end = text.rfind("#}")
     begin = place = 0
     strip = False
     while (match := _OPEN.search(text, place)) is not None:
-        comment_end = _end_of_comment(match.start(), comments)
-        if comment_end is not None:
-            place = comment_end
+        start = match.start()
+        while comment is not None and comment.end() <= start:
+            comment = next(comments, None)
+        if comment is not None and comment.start() <= start:
+            place = comment.end()
             continue
-        end, kind = _close(text, match.start())
-        if end is None:
-            if kind == "comment":
+        if text[start + 1] == "#":
+            if last_comment_end < start + 2:
                 place = match.end()
                 continue
-            yield from _data(text, begin, match.start(), strip, False)
-            yield Chunk("unclosed", f"`{match[0]}` is never closed", match.start())
-            return
-        inner = text[match.start() + 2 : end - 2]
-        yield from _data(text, begin, match.start(), strip, inner.startswith("-"))
+            end, kind = text.find("#}", start + 2) + 2, "comment"
+        else:
+            kind = "expression" if text[start + 1] == "{" else "statement"
+            found = _close(text, start, kind)
+            if found is None:
+                yield from _data(text, begin, start, strip, False)
+                message = f"`{match[0]}` is not closed within {MAX_TAG_CHARACTERS} characters"
+                yield Chunk("unclosed", message, start)
+                return
+            end = found
+        inner = text[start + 2 : end - 2]
+        yield from _data(text, begin, start, strip, inner.startswith("-"))
         strip, begin, place = inner.endswith("-"), end, end
-        if kind == "comment":
-            continue
-        yield _tag(kind, inner, match.start())
+        if kind != "comment":
+            yield _tag(kind, inner, start)
     yield from _data(text, begin, len(text), strip, False)
 
 
 def _tag(kind: str, inner: str, offset: int) -> Chunk:
-    if len(inner) > MAX_TAG_CHARACTERS:
-        message = f"a template has {len(inner)} characters, {MAX_TAG_CHARACTERS} are allowed"
-        return Chunk("too_long", message, offset)
     inner = inner.removeprefix("-").removeprefix("+").removesuffix("-").removesuffix("+")
     return Chunk("statement" if kind == "statement" else "expression", inner, offset)
 
@@ -92,29 +98,20 @@ def _data(text: str, begin: int, end: int, strip_left: bool, strip_right: bool) 
         yield Chunk("data", piece, begin)
 
 
-def _end_of_comment(offset: int, comments: list[tuple[int, int]]) -> int | None:
-    while comments and comments[0][1] <= offset:
-        comments.pop(0)
-    return comments[0][1] if comments and comments[0][0] <= offset else None
-
-
-def _close(text: str, start: int) -> tuple[int | None, str]:
-    """Where the tag that opens at `start` ends, None where it does not; and its kind."""
-    if text[start + 1] == "#":
-        found = text.find("#}", start + 2)
-        return (found + 2 if found >= 0 else None), "comment"
-    kind, depth, place = "expression" if text[start + 1] == "{" else "statement", 0, start + 2
-    while (match := _INSIDE.search(text, place)) is not None:
+def _close(text: str, start: int, kind: str) -> int | None:
+    """Where the tag that opens at `start` ends, None where it does not."""
+    depth, place, limit = 0, start + 2, start + MAX_TAG_CHARACTERS + 4
+    while (match := _INSIDE.search(text, place, limit)) is not None:
         place = match.end()
         mark = match[0]
         if mark == "{":
             depth += 1
         elif mark == "%}":
             if kind == "statement" and depth == 0:
-                return place, kind
+                return place
             depth = max(0, depth - 1)
         elif mark == "}":
             if depth == 0 and kind == "expression" and text[place : place + 1] == "}":
-                return place + 1, kind
+                return place + 1
             depth = max(0, depth - 1)
-    return None, kind
+    return None

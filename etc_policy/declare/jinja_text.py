@@ -16,7 +16,17 @@ from jinja2 import nodes
 from etc_policy.declare.codes import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem, cut
 from etc_policy.declare.jinja_functions import Value, join_texts
-from etc_policy.declare.jinja_tree import Data, Expression, ForBlock, IfBlock, MacroBlock, Part, SetPart, read_tree
+from etc_policy.declare.jinja_tree import (
+    MAX_PROBLEMS,
+    Data,
+    Expression,
+    ForBlock,
+    IfBlock,
+    MacroBlock,
+    Part,
+    SetPart,
+    read_tree,
+)
 from etc_policy.declare.jinja_values import MAX_DEPTH, Context, Evaluator, parse_expression
 
 MAX_OUTPUT = 2_000_000
@@ -183,7 +193,8 @@ class _Walker:
         except TemplateProblem as problem:
             if self._budget.steps < 0:
                 raise
-            self._expansion.problems.append((offset, problem))
+            if len(self._expansion.problems) < MAX_PROBLEMS:
+                self._expansion.problems.append((offset, problem))
             return
         if chosen is not None:
             self.parts(chosen, scope, output)

@@ -14,6 +14,9 @@ from etc_policy.declare.jinja_values import parse_tag
 from etc_policy.declare.suggestions import did_you_mean
 
 MAX_NESTING = 20
+MAX_CHUNKS = 100_000
+#: So many problems of one file are told.
+MAX_PROBLEMS = 200
 
 _STATEMENTS = ("for", "if", "elif", "else", "endfor", "endif", "set", "macro", "endmacro")
 _ENDS = {"endfor": "for", "endif": "if", "endmacro": "macro"}
@@ -91,19 +94,20 @@ class _Open:
 def read_tree(chunks: Iterable[Chunk]) -> tuple[list[Part], list[Problem]]:
     """The parts of a text and every problem of its statements, by offset."""
     reader = _TreeReader()
-    for chunk in chunks:
+    for number, chunk in enumerate(chunks):
+        if number > MAX_CHUNKS:
+            reader.problem(
+                chunk.offset, Code.TOO_BIG, f"the file has more than {MAX_CHUNKS:,} templates", "split the file"
+            )
+            break
         if chunk.kind == "unclosed":
             reader.problem(chunk.offset, Code.TEMPLATE_SYNTAX, chunk.text, "write `{{ ... }}` or `{% ... %}`")
-        elif chunk.kind == "too_long":
-            reader.problem(
-                chunk.offset, Code.TOO_BIG, chunk.text, "give parts of it names with `set`, or move it to a macro"
-            )
         elif chunk.kind == "statement":
             reader.statement(chunk)
         else:
             kind = Data if chunk.kind == "data" else Expression
             reader.parts.append(kind(chunk.offset, chunk.text))
-    for block in reader.open:
+    for block in reader.open[:MAX_NESTING]:
         message = f"`{{% {block.word} %}}` has no `{{% end{block.word} %}}`"
         reader.problem(block.block.offset, Code.TEMPLATE_SYNTAX, message)
     return reader.root, reader.problems
@@ -121,7 +125,8 @@ class _TreeReader:
         return self.open[-1].parts if self.open else self.root
 
     def problem(self, offset: int, code: Code, message: str, hint: str | None = None) -> None:
-        self.problems.append((offset, TemplateProblem(code, message, hint)))
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append((offset, TemplateProblem(code, message, hint)))
 
     def statement(self, chunk: Chunk) -> None:
         word = (chunk.text.split(None, 1) or [""])[0]
@@ -144,6 +149,8 @@ class _TreeReader:
     def _begin(self, chunk: Chunk, word: str) -> None:
         if len(self.open) >= MAX_NESTING:
             self.problem(chunk.offset, Code.TOO_BIG, "blocks are nested too deeply")
+            self.open.append(_Open(word, Part(chunk.offset), []))
+            return
         node = self._read(chunk, "{%" + chunk.text + "%}{% end" + word + " %}")
         block: Part
         if word == "for":

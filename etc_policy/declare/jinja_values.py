@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from jinja2 import Environment, TemplateError, nodes
+from jinja2.parser import Parser
 
 from etc_policy.declare.codes import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem
@@ -54,7 +55,7 @@ _MISSING = object()
 class Budget:
     """The steps that are left, shared by all files of a project."""
 
-    steps: int = MAX_STEPS
+    steps: int = field(default_factory=lambda: MAX_STEPS)
 
     def spend(self, steps: int) -> None:
         """Take steps away.
@@ -84,7 +85,7 @@ class Context:
 def parse_tag(source: str) -> nodes.Node | TemplateProblem:
     """The first node of a tag that is complete by itself, or what is wrong with it."""
     try:
-        body = _JINJA.parse(source).body
+        body = Parser(_JINJA, source).parse().body
     except TemplateError as error:
         return TemplateProblem(Code.TEMPLATE_SYNTAX, f"the template cannot be read: {error}", _READ_HINT)
     except RecursionError:

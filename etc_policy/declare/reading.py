@@ -29,6 +29,8 @@ from etc_policy.errors import Issue, Where
 _HINT = "begin with `version: 1` and `policies:`"
 _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
 _MAX_EXTENDS = 10
+#: After so many faults no further policy is looked at.
+MAX_ISSUES = 1_000
 _COLUMN = "event_time_column"
 
 
@@ -94,10 +96,12 @@ class _ProjectReader:
         names: dict[YamlPath, str] = {
             ("policies", place): name for place, item in enumerate(items) if (name := _name_of(item))
         }
-        self.issues += [issue for path, issue in loaded.template_issues(names) if path[0] != "vars"]
+        self.issues += [issue for path, issue in loaded.template_issues(names) if path[:1] != ("vars",)]
         layers = list(self._defaults.layers(self._parts(source))) if self._defaults else []
         layers = [layer for layer in layers if layer.entries]
         for place, value in enumerate(items):
+            if len(self.issues) >= MAX_ISSUES:
+                break
             policy = self._policy(value, loaded, ("policies", place), layers)
             if policy is not None and (shape is not None or loaded.value):
                 yield policy

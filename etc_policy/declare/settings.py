@@ -76,7 +76,7 @@ def read_settings(
     context = replace(context, variables={**plain_variables(loaded), **own, **(given or {})})
     project = loaded.validate(ProjectFile)
     found = dict(loaded.template_issues())
-    issues += [issue for path, issue in found.items() if path[0] not in ("vars", "profiles", "policies")]
+    issues += [issue for path, issue in found.items() if path[:1] not in (("vars",), ("profiles",), ("policies",))]
     issues += loaded.issues
     if project is None and not issues:
         issues += found.values()

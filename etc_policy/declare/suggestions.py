@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+
+#: What is longer, or beyond so many, is no slip of the pen; comparing it would take long.
+_LONGEST, _MOST = 100, 1_000
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint with the nearest known word, None when none is near."""
-    close = get_close_matches(word, list(known), n=1)
+    if len(word) > _LONGEST:
+        return None
+    candidates = [name for name in islice(known, _MOST) if len(name) <= _LONGEST]
+    close = get_close_matches(word, candidates, n=1)
     return f"did you mean `{close[0]}`?" if close else None
 
 

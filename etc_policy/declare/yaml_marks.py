@@ -198,6 +198,8 @@ class _Reader:
             name = self._key(key, event)
             if key.problem is not None:
                 self.issues.append(_template_issue(key.problem, self._where(event)))
+            elif isinstance(name, EnvText):
+                self._report(Code.TEMPLATE_FORBIDDEN, "a key cannot come from the environment", event)
             elif name is None:
                 self._report(Code.FORBIDDEN_YAML, "a key must be plain text", event, _TEMPLATE_HINT)
             elif name in entries:
