@@ -4,7 +4,9 @@
 
 Makes both projects and an environment for dbt (dbt-core and dbt-duckdb, kept in the folder that `--workdir` names), then
 runs both commands in turn as processes of their own, from a cold start each: dbt with `--no-partial-parse`, so that it
-reads every file, as etc does. Prints the median of each and the ratio of this run.
+reads every file, as etc does. `etc parse` reads, checks and compiles all policies and writes nothing; `etc compile`
+writes the manifest and seven files for each policy besides, of which it leaves those alone that are right already.
+Prints the median of each and the ratio of this run.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from pathlib import Path
 
 FILES, PER_FILE = 100, 10
 BUDGET_SECONDS = 1.5
+#: From 1.12 on dbt-core wants a parser that is no wheel on PyPI.
+DBT = ("dbt-core>=1.10,<1.12", "dbt-duckdb")
 
 POLICY = """  - name: table_{n:04d}_ro
     description: Table {n} of the lake
@@ -68,7 +72,7 @@ def dbt_environment(folder: Path) -> Path:
     if not program.exists():
         print(f"installing dbt-core and dbt-duckdb into {folder}", file=sys.stderr)
         venv.create(folder, with_pip=True)
-        install = [str(folder / "bin" / "pip"), "install", "--quiet", "dbt-core", "dbt-duckdb"]
+        install = [str(folder / "bin" / "pip"), "install", "--quiet", "--only-binary", ":all:", *DBT]
         subprocess.run(install, check=True)
     return program
 
@@ -116,9 +120,10 @@ def main() -> int:
     medians = {name: [statistics.median(run[kind] for run in runs) for kind in (0, 1)] for name, runs in taken.items()}
     for name, (wall, cpu) in medians.items():
         print(f"{name:<12} {wall:6.2f} s wall  {cpu:6.2f} s CPU   median of {arguments.runs}")
-    ratio = medians["dbt parse"][0] / medians["etc compile"][0]
-    print(f"etc compile takes 1/{ratio:.1f} of the time of dbt parse, in this run; the budget is {BUDGET_SECONDS} s")
-    return 0 if medians["etc compile"][0] <= BUDGET_SECONDS else 1
+    wall, cpu = (medians["dbt parse"][kind] / medians["etc parse"][kind] for kind in (0, 1))
+    print(f"dbt parse takes {wall:.1f} times as long as etc parse, and {cpu:.1f} times its CPU, in this run")
+    print(f"etc parse has {BUDGET_SECONDS} s")
+    return 0 if medians["etc parse"][0] <= BUDGET_SECONDS else 1
 
 
 if __name__ == "__main__":

@@ -75,16 +75,19 @@ def load_project(project_dir: Path) -> tuple[ProjectFiles, Manifest]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes the file in one step: a reader sees the old text or the new one.
+    """Writes the file in one step: a reader sees the old text or the new one; an equal file is left as it is.
 
     Raises:
         EngineError: the file or its folder cannot be written.
 
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
+    data = text.encode("utf-8")
     try:
+        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(data)
         draft.replace(path)
     except OSError as error:
         hint = "name another folder by `--target-dir`"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from etc_policy.compile.manifest import Policy
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 _KEY_ESCAPES = {" ": "\\ ", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"}
+_HARMLESS = re.compile(r"[\w./@$,;()-]*", re.ASCII)
 _PRINTABLE_ASCII = range(0x20, 0x7F)
 
 _COMMENTS = {
@@ -54,6 +56,8 @@ def _escape_value(value: str) -> str:
 
 
 def _escape(text: str, more: Mapping[str, str]) -> str:
+    if _HARMLESS.fullmatch(text):
+        return text
     escapes = {**_ESCAPES, **more}
     return "".join(escapes.get(character) or _ascii(character) for character in text)
 
