@@ -1,0 +1,1 @@
+"""Comparisons that print ratios of one run: `python -m benchmarks.<name>`. None of them is a test."""

@@ -69,7 +69,7 @@ EXPLANATIONS: dict[Code, str] = {
     Code.NOT_A_WHOLE_NUMBER: "Planning reads this option of Hudi, so it must be a whole number, as Hudi itself wants it.",
 }  # fmt: skip
 
-#: First digit of a code -> what all such codes have in common, for those that need no more than their message.
+#: First digits of a code -> what all such codes have in common, for those that need no more than their message.
 FAMILIES = {
     "0": "The command line cannot be carried out as given, or its files cannot be written. Exit code 64 or 3.",
     "1": "The project's files are wrong. `etc parse` shows all that is wrong with them at once. Exit code 1.",
@@ -78,7 +78,8 @@ FAMILIES = {
     "`target/spark.log`. Nothing is lost: the same command finishes or rolls back what was begun. Exit code 3.",
     "4": "The table cannot be compacted now: another service is at work on it, or it changed since the plan was made.\n"
     "Most of these pass by themselves: run the command again later, or plan anew. Exit code 4, else 3.",
-    "5": "A suite of expectations cannot be used. Exit code 1.",
+    "22": "A suite of expectations (`suites/<name>.yml`) is wrong, or does not fit its table: an unknown expectation, argument,\n"
+    "parameter or column. `etc parse` finds all of it that does not need the table. Exit code 1.",
     "6": "The command cannot go on with what it was given, such as a plan file. Exit code 64.",
 }
 
@@ -91,4 +92,5 @@ def explain(code: str) -> str | None:
         return f"{found}  {found.summary}\n\n{EXPLANATIONS[found]}"
     if len(text) != len("ETC000") or not text.startswith("ETC") or not text[3:].isdigit() or text[3] == "1":
         return None
-    return f"{text}\n\n{FAMILIES[text[3]]}" if text[3] in FAMILIES else None
+    family = FAMILIES.get(text[3:5]) or FAMILIES.get(text[3])
+    return f"{text}\n\n{family}" if family is not None else None

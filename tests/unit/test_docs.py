@@ -15,8 +15,8 @@ from etc_policy.publish.reference import render_reference
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = [
-    *(DOCS / name for name in ("tutorial.md", "promise.md")),
-    *(DOCS / "how-to" / name for name in ("existing-table.md", "many-tables.md", "ci.md", "monitor.md")),
+    *(DOCS / name for name in ("tutorial.md", "promise.md", "lies.md")),
+    *(DOCS / "how-to" / name for name in ("existing-table.md", "many-tables.md", "ci.md", "monitor.md", "verify.md")),
 ]
 
 

@@ -82,3 +82,16 @@ def test_the_state_is_the_same_as_without_the_history(tmp_path):
     table.commit(at("09:00:00"), at("09:00:05"), log("f1", 500))
     reader = FileTableReader()
     assert reader.read_with_history(str(table.base), MS)[0] == reader.read(str(table.base), MS)
+
+
+def test_a_commit_that_promises_something_else_than_its_plan(tmp_path):
+    table = TableFolder(tmp_path / "t")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    told = {THRESHOLD: "1000", PLAN_ID: "one", SEEN_UNTIL: at("08:00:05")}
+    forged, later = {**told, THRESHOLD: "1001"}, {**told, SEEN_UNTIL: at("08:00:06")}
+    table.compaction(at("09:00:00"), at("09:00:05"), base("f1"), extra=told, plan_extra=told)
+    table.compaction(at("09:10:00"), at("09:10:05"), base("f1"), extra=forged, plan_extra=told)
+    table.compaction(at("09:20:00"), at("09:20:05"), base("f1"), extra=later, plan_extra=told)
+    table.compaction(at("09:30:00"), at("09:30:05"), base("f1"), extra=told)
+    table.compaction(at("09:40:00"), at("09:40:05"), base("f1"), plan_extra=told)
+    assert read(table).disputed == {at("09:10:00"), at("09:20:00")}

@@ -35,3 +35,8 @@ def test_no_code(etc):
     assert (code, out) == (64, "")
     assert "did you mean `ETC1" in err
     assert etc("explain", "nonsense")[0] == 64
+
+
+def test_codes_of_suites_are_told_from_those_of_tables(etc):
+    assert etc("explain", "ETC225")[1].startswith("ETC225\n\nA suite of expectations")
+    assert etc("explain", "ETC232")[1].startswith("ETC232\n\nThe table is missing")

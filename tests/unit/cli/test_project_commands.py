@@ -186,3 +186,17 @@ class TestStaleWriterOptions:
         before = sorted((project / "target" / "writers").iterdir())
         assert etc("compile", "--select", "orders_ro")[0] == 0
         assert sorted((project / "target" / "writers").iterdir()) == before
+
+
+def test_parse_checks_the_projects_suites(etc, project):
+    """Whether a policy names one or not, and without Great Expectations."""
+    (project / "suites").mkdir()
+    (project / "suites" / "mine.yml").write_text(
+        "name: mine\nexpectations:\n  - type: expect_column_to_exits\n    kwargs: {column: v}\n"
+    )
+    code, out, err = etc("parse")
+    assert (code, out) == (1, "")
+    assert "error[ETC225]: unknown expectation `expect_column_to_exits`\n  --> suites/mine.yml:3:5" in err
+    assert "hint: did you mean `expect_column_to_exist`?" in err
+    (issue,) = json.loads(etc("parse", "--output", "json")[1])["issues"]
+    assert (issue["code"], issue["line"], issue["column"]) == ("ETC225", 3, 5)

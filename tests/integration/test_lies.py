@@ -1,0 +1,227 @@
+"""Lies about a real table, one test each: docs/lies.md tells them in words. None may end in a clean `pass`.
+
+A lie is told on a copy of a table that was honestly compacted, and the proof has only the table to go by.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import fastavro
+import pytest
+
+from etc_policy.adapters.gx_verifier import GxVerifier
+from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.declare.suites import read_suite
+from etc_policy.plan.commit_metadata import SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.instants import add_ms, instant_to_ms
+from etc_policy.plan.stages import make_plan
+from etc_policy.publish.freshness import table_freshness
+from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, Evidence
+from etc_policy.verify.prover import claim_of, verify_table
+from etc_policy.verify.suites import parse_suite
+from etc_policy.wiring import clock_ms
+from tests.integration.bench import SECOND, Bench
+from tests.integration.history import EPOCH_MS, Write, write_history
+from tests.integration.hudi_tables import StockTable
+
+pytestmark = pytest.mark.spark
+
+T = EPOCH_MS + SECOND * 1000
+NOW = T + 10_000
+
+
+def verdict(bench, level="metadata"):
+    """The verification's status, and the status of each check by its name; without rows no Spark is used."""
+    state, history = FileTableReader().read_with_history(str(bench.base), bench.policy.event_time)
+    evidence = Evidence(bench.policy, state, history, claim_of(bench.policy, state, NOW), NOW)
+    path, text = read_suite("ro_complete", Path("no-such-project"))
+    found = verify_table(evidence, parse_suite(text, path).items, level, lambda: GxVerifier(bench.spark))
+    order = ("pass", "warn", "fail", "error")
+    worst = {}
+    for result in found.expectations:
+        worst[result.expectation] = max(worst.get(result.expectation, "pass"), result.status, key=order.index)
+    return found.status, worst
+
+
+def failed(checks):
+    return {name for name, status in checks.items() if status == "fail"}
+
+
+def rewrite(path, change):
+    """Changes the one record of an Avro file of the timeline."""
+    with path.open("rb") as stream:
+        reader = fastavro.reader(stream)
+        schema, record = reader.writer_schema, next(iter(reader))
+    change(record)
+    with path.open("wb") as stream:
+        fastavro.writer(stream, fastavro.parse_schema(schema), [record])
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+
+def promise(key, value):
+    return lambda record: record["extraMetadata"].__setitem__(key, value)
+
+
+@pytest.fixture(scope="module")
+def honest(spark, written_table, tmp_path_factory):
+    """Compacted up to T by a plan of ours: commits 1 to 3 and 5 are merged, 6 stays behind."""
+    bench = Bench(spark, tmp_path_factory.mktemp("honest") / "t")
+    shutil.copytree(written_table, bench.base)
+    assert bench.apply(bench.plan()).status == "compacted"
+    return bench
+
+
+@pytest.fixture
+def lie(spark, honest, tmp_path):
+    """A copy of the honest table, to lie on."""
+    shutil.copytree(honest.base, tmp_path / "t")
+    return Bench(spark, tmp_path / "t")
+
+
+def timeline_file(bench, ending):
+    (path,) = (bench.base / ".hoodie" / "timeline").glob(f"[0-9]*{ending}")
+    return path
+
+
+def commit_file(bench):
+    return timeline_file(bench, ".commit")
+
+
+def swapped_file(bench):
+    """A base file that the compaction wrote, and its predecessor."""
+    instant = commit_file(bench).name.split("_")[0]
+    newest = next(path for path in sorted(bench.base.rglob("*.parquet")) if f"_{instant}.parquet" in path.name)
+    file_id = newest.name.split("_")[0]
+    (before,) = (path for path in newest.parent.glob(f"{file_id}_*.parquet") if path != newest)
+    return newest, before
+
+
+def test_the_truth_passes_at_every_level(honest):
+    assert verdict(honest) == ("pass", dict.fromkeys((COMPACTED, FILES, PROMISE), "pass"))
+    status, checks = verdict(honest, "data")
+    assert (status, failed(checks)) == ("pass", set())
+    assert len(checks) > 6
+
+
+def test_a_log_file_below_the_threshold_is_left_out_of_the_plan(spark, written_table, tmp_path):
+    shutil.copytree(written_table, tmp_path / "t")
+    bench = Bench(spark, tmp_path / "t")
+    plan = bench.plan()
+    table = plan.tables[0].model_copy(update={"operations": plan.tables[0].operations[1:]})
+    assert bench.apply(make_plan(plan.created_at, (table,))).status == "compacted"
+    assert failed(verdict(bench)[1]) == {COMPACTED}
+
+
+def test_a_threshold_that_was_forged_in_the_commit(lie):
+    rewrite(commit_file(lie), promise(THRESHOLD, str(T + 1)))
+    assert failed(verdict(lie)[1]) == {PROMISE}
+
+
+def test_a_threshold_that_was_forged_in_commit_and_plan(lie):
+    """Commit 6 holds events from second 500 on."""
+    for path in (commit_file(lie), timeline_file(lie, ".compaction.requested")):
+        rewrite(path, promise(THRESHOLD, str(EPOCH_MS + 500_000)))
+    assert failed(verdict(lie)[1]) == {COMPACTED}
+
+
+def test_a_threshold_that_lies_after_the_compaction_itself(lie):
+    completed = commit_file(lie).name.split(".")[0].split("_")[1]
+    zone = ZoneInfo(lie.state().timezone)
+    for path in (commit_file(lie), timeline_file(lie, ".compaction.requested")):
+        rewrite(path, promise(THRESHOLD, str(instant_to_ms(completed, zone) + 1)))
+    assert PROMISE in failed(verdict(lie)[1])
+
+
+def test_a_compaction_that_says_that_it_had_seen_less_than_it_merged(lie):
+    """What it had not seen would only count as late."""
+    first = lie.state().instants[0].completed
+    for path in (commit_file(lie), timeline_file(lie, ".compaction.requested")):
+        rewrite(path, promise(SEEN_UNTIL, add_ms(first, 1)))
+    assert failed(verdict(lie)[1]) == {PROMISE}
+
+
+def test_a_base_file_that_is_gone_so_that_its_predecessor_shows_again(lie):
+    swapped_file(lie)[0].unlink()
+    assert failed(verdict(lie)[1]) == {COMPACTED}
+
+
+def test_a_base_file_with_the_content_of_its_predecessor(lie):
+    newest, before = swapped_file(lie)
+    shutil.copyfile(before, newest)
+    assert failed(verdict(lie)[1]) == {FILES}
+
+
+def test_a_base_file_with_the_content_of_its_predecessor_in_as_many_bytes(lie):
+    """Both views show the old rows, so that they agree; only the rows themselves say which file they were written to."""
+    import pyarrow.parquet
+
+    newest, before = swapped_file(lie)
+    wanted, table = newest.stat().st_size, pyarrow.parquet.read_table(before, partitioning=None)
+    kept = {key.decode(): value.decode() for key, value in table.schema.metadata.items() if b"bloom" not in key}
+
+    def write(padding):
+        bare = table.replace_schema_metadata(None)
+        with pyarrow.parquet.ParquetWriter(newest, bare.schema, store_schema=False) as writer:
+            writer.write_table(bare)
+            writer.add_key_value_metadata({**kept, "padding": "x" * padding})
+        return newest.stat().st_size
+
+    padding = 0
+    for _ in range(5):  # a length is written in as few bytes as it needs
+        padding += wanted - write(padding)
+    assert write(padding) == wanted
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    assert verdict(lie)[0] == "pass"
+    status, checks = verdict(lie, "data")
+    assert (status, failed(checks)) == ("fail", {"expect_rows_of_their_base_file"})
+
+
+@pytest.mark.parametrize("which", ["log file", "base file"])
+def test_a_missing_write_stat(lie, which):
+    """Of the log file that stays behind, or of a base file that the compaction wrote."""
+    deltas = (lie.base / ".hoodie" / "timeline").glob("[0-9]*.deltacommit")
+    path = commit_file(lie) if which == "base file" else max(deltas)
+
+    def drop(record):
+        stats = next(stats for stats in record["partitionToWriteStats"].values() if stats)
+        stats.pop()
+
+    rewrite(path, drop)
+    status, checks = verdict(lie)
+    assert status == "fail"
+    assert FILES in failed(checks)
+
+
+def test_an_event_time_that_was_silently_taken_for_none(spark, tmp_path):
+    """Hudi books no time for the 5 beside a 13-digit one, so that the log file seems to hold later events only."""
+    options = {
+        "hoodie.write.track.event.time.watermark": "true",
+        "hoodie.payload.event.time.field": "ts",
+        "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+    }
+    table = StockTable(spark, str(tmp_path / "t"), "id int, p string, v string, ts long", options=options)
+    table.write([(1, "x", "a", 3), (2, "x", "a", EPOCH_MS)], "insert")
+    table.write([(1, "x", "new", 5), (2, "x", "new", NOW + 60_000)])
+    bench = Bench(spark, tmp_path / "t")
+    assert verdict(bench) == ("pass", {COMPACTED: "pass", FILES: "pass"})
+    status, checks = verdict(bench, "data")
+    assert (status, failed(checks)) == ("fail", {"expect_ro_to_contain_rt_up_to"})
+
+
+def test_a_late_row_after_the_check_is_shown_by_the_next_freshness(spark, lie):
+    def freshness():
+        state, history = FileTableReader().read_with_history(str(lie.base), lie.policy.event_time)
+        return table_freshness(lie.policy, state, NOW, clock_ms(), history)
+
+    before = freshness()
+    assert (before.threshold_ms, before.late_data.writes, before.late_data.regression_ms) == (T, 0, 0)
+    write_history(spark, lie.base, [Write(((7, "late", 205),))], first=7)
+    after = freshness()
+    assert (after.late_data.writes, after.late_data.file_groups, after.late_data.rows_at_most) == (1, 1, 1)
+    assert after.complete_until_ms == after.late_data.complete_until_ms == EPOCH_MS + 205_000 - 1
+    assert after.late_data.regression_ms == 5_001
+    assert before.complete_until_ms == T
+    assert verdict(lie)[0] == "pass", "what the plan had not seen does not make its claim false"
