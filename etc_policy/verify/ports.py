@@ -61,8 +61,8 @@ class DataCheck:
     `pinned_instant` is the completion time at which both views are read. `late_commits` are requested instants of
     commits that completed after the plan was made, and whatever was requested after `seen_until` is late too (such
     commits may be archived by now). `open_file_ids` are file groups that still have log files, `base_files` the names of
-    the base files that RO should show. With `file_ids` only rows of these file groups are looked at, and with
-    `since_ms` only those with a later event time.
+    the base files that RO should show. `last_commit_ms` is when the last commit completed. With `file_ids` only rows of
+    these file groups are looked at, and with `since_ms` only those with a later event time.
     """
 
     policy: Policy
@@ -78,6 +78,7 @@ class DataCheck:
     partition_fields: tuple[str, ...] = ()
     base_files: frozenset[str] = frozenset()
     watermark_ms: int | None = None
+    last_commit_ms: int | None = None
     event_time_type: str | None = None
     file_ids: frozenset[str] | None = None
     since_ms: int | None = None

@@ -7,6 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark
@@ -109,6 +110,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         open_file_ids=frozenset(file_slice.file_id for file_slice in state.slices if file_slice.log_files),
         base_files=frozenset(s.base_file for s in state.slices if s.base_file is not None),
         watermark_ms=evidence.watermark_ms,
+        last_commit_ms=instant_to_ms(state.last_completed, evidence.zone) if state.last_completed else None,
         event_time_type=state.event_time_type,
         file_ids=chosen,
         since_ms=None if window_ms is None else claim.threshold_ms - window_ms,

@@ -59,6 +59,7 @@ def request_for(table, **changes):
         "partition_fields": ("p",),
         "base_files": table.base_files(),
         "event_time_type": "long",
+        "last_commit_ms": T + 60_000,
     }
     return DataCheck(**{**request, **changes})
 

@@ -210,6 +210,7 @@ class TestVerdict:
         assert request.open_file_ids == {"f1"}
         assert request.base_files == {file_slice.base_file for file_slice in state.slices}
         assert (request.complete_until_ms, request.watermark_ms) == (T, epoch_ms("11:15:00") - 1)
+        assert request.last_commit_ms == epoch_ms("11:30:00.001")
         assert request.partition_fields == ("p",)
         assert (request.file_ids, request.since_ms, verdict.coverage) == (None, None, None)
 

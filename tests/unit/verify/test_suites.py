@@ -85,7 +85,8 @@ def test_the_parameters_of_a_check():
     check = data_check(policy)
     assert suite_parameters(check) == {
         "T": 1, "now": 2, "watermark": None, "complete_until": None,
-        "threshold_ms": 1, "now_ms": 2, "watermark_ms": None, "complete_until_ms": None, "freshness_target_ms": 9,
+        "threshold_ms": 1, "now_ms": 2, "watermark_ms": None, "complete_until_ms": None, "last_commit_ms": None,
+        "freshness_target_ms": 9,
         "freshness_warn_after_ms": None, "freshness_error_after_ms": None, "log_file_max_bytes": None,
         "event_time_column": "ts", "policy": "orders",
     }  # fmt: skip
