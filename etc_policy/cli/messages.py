@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -27,7 +27,10 @@ _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint")
 
 @dataclass(slots=True)
 class Settings:
-    """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal."""
+    """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal.
+
+    `pause` ends a moving line of progress, so that something can be printed.
+    """
 
     quiet: bool = False
     json: bool = False
@@ -35,6 +38,7 @@ class Settings:
     colour: bool = False
     colour_output: bool = False
     plain: bool = True
+    pause: Callable[[], None] = lambda: None
 
 
 SETTINGS = Settings()
@@ -42,6 +46,7 @@ SETTINGS = Settings()
 
 def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Take the settings from the command line as it was typed, and from the environment."""
+    SETTINGS.pause = lambda: None
     SETTINGS.quiet = bool({"--quiet", "-q"} & set(arguments))
     SETTINGS.json = "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
     SETTINGS.debug = "--debug" in arguments
@@ -55,6 +60,7 @@ def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
 def tell(text: str) -> None:
     """A note that nobody has to read."""
     if not SETTINGS.quiet:
+        SETTINGS.pause()
         _line("info", text)
 
 
@@ -70,6 +76,7 @@ def tell_step(text: str, elapsed_seconds: float) -> None:
 
 def tell_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str | None = None) -> None:
     """Errors and warnings; `--quiet` hides warnings. The engine's own words and the stack follow the last."""
+    SETTINGS.pause()
     shown = [issue for issue in issues if issue.level == "error" or not SETTINGS.quiet]
     if SETTINGS.json:
         for issue in shown:

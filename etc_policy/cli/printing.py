@@ -21,6 +21,7 @@ _VERDICT = re.compile(rf"\b({'|'.join(_COLOURS)})\b")
 
 def say(text: str, *, err: bool = False) -> None:
     """Print a text for people; JSON is never passed through here."""
+    SETTINGS.pause()
     shown = text.replace(f"{Path.cwd()}/", "")
     coloured = SETTINGS.colour if err else SETTINGS.colour_output
     click.echo(_painted(shown) if coloured else shown, err=err, color=coloured)
@@ -41,6 +42,7 @@ def text_width() -> int:
 
 def ask(question: str) -> bool:
     """Ask on stderr, so that stdout stays data; only `y` and `yes` are a yes, and an end of input is an interruption."""
+    SETTINGS.pause()
     click.echo(f"{question} [y/N]: ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:

@@ -37,6 +37,7 @@ class Progress:
         self._step = (step, elapsed)
         if self._terminal is None:  # one of its own: while Spark starts, standard error is its log
             self._terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
+        SETTINGS.pause = self.stop
         self._live = _moving(step, self._terminal)
         self._live.start()
 

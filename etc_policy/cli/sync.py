@@ -11,6 +11,7 @@ from etc_policy.api.planning import place, raise_all
 from etc_policy.api.run_results import last_results
 from etc_policy.api.syncing import failed_sync, remove_properties, sync_table
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.messages import tell_warning
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import say, text_width
@@ -90,7 +91,7 @@ def _last_results(target_dir: Path, policies: Sequence[Policy]) -> Mapping[str, 
     try:
         return last_results(target_dir, [policy.name for policy in policies])
     except EtcError as error:
-        click.echo(f"{error.issues[0]}\n", err=True)
+        tell_warning(error.issues[0])
         return {}
 
 

@@ -97,7 +97,9 @@ progress = Progress()
 progress("reading [the] table")
 time.sleep(0.3)
 progress("compacting")
-progress.stop()
+from etc_policy.cli.printing import say
+say("the plan", err=True)
+assert progress._live is None
 print("DATA", "rich" in sys.modules)
 """
 
@@ -127,6 +129,7 @@ def test_progress_on_a_terminal_leaves_stdout_alone(tmp_path, environ, moves):
     text = seen.decode()
     assert "reading [the] table" in text
     assert text.count("compacting") >= 1
+    assert text.replace("\x1b[?25h", "").rstrip().endswith("the plan")
     assert ("\x1b[?25l" in text) == moves  # a moving line hides the cursor
 
 
