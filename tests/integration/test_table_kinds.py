@@ -12,7 +12,8 @@ from etc_policy.adapters.hudi_table import FileTableReader
 from etc_policy.api.applying import Applier
 from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
-from etc_policy.verify.prover import Claim, prove_from_metadata
+from etc_policy.verify.metadata_checks import Evidence, always_checked
+from etc_policy.verify.prover import claim_of
 from etc_policy.wiring import Environment
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, WRITER, partition_of
@@ -143,8 +144,10 @@ class Kind(Bench):
         self.check_ro(second)
         assert self.properties() == properties
         state = self.state()
-        claim = Claim(state.last_compaction.threshold_ms, state.last_compaction.seen_until)
-        assert prove_from_metadata(self.policy, state, claim).status == "pass"
+        _, history = FileTableReader().read_with_history(str(self.base), self.policy.event_time)
+        now_ms = EPOCH_MS + second * 1000 + self.policy.data_latency_ms
+        proved = always_checked(Evidence(self.policy, state, history, claim_of(self.policy, state, now_ms), now_ms))
+        assert [check.status for check in proved] == ["pass"] * 3, proved
         after = self.plan(second).tables[0]
         assert (after.action, after.watermark_before_ms) == ("nothing_due", table.watermark_after_ms)
         return table
