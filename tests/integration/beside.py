@@ -81,7 +81,7 @@ def beside_writer(project: Project, source: Path, kind: str) -> list[str]:
     told.append(f"the writer made {len(done)} commits, {len(failed)} failed: {failed[:3]}")
     result = project.apply()["t"]
     told.append(f"afterwards: {result['status']}, {result['verification']['status']}")
-    assert result["verification"]["status"] == "pass", result
+    assert result["verification"]["status"] in ("pass", "warn"), result
     return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
 
 

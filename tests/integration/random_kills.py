@@ -93,7 +93,7 @@ def kill_one(project: Project, sources: Path, seed: int) -> Killed:
 def check(spark, killed: Killed, result: dict) -> None:
     """Everything about a mended table, and that the stock writer goes on rightly."""
     verification = result["verification"]
-    assert verification["status"] == "pass", verification
+    assert verification["status"] in ("pass", "warn"), verification
     assert result["status"] in ("resumed", "compacted", "nothing_due", "already_applied"), result
     check_files(killed.table)
     check_views(spark, killed.table, Oracle.of(HISTORY))
