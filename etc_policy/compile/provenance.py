@@ -9,7 +9,7 @@ from typing import Any
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.project import DeclaredPolicy
-from etc_policy.declare.secrets import EnvText
+from etc_policy.declare.secrets import is_secret, without_secret
 from etc_policy.declare.targets import Target
 
 _PLAIN = re.compile(r"[A-Za-z/][\w ./+-]*(?::(?=\S)[\w./+-]*)*|(?:\d+ ?[A-Za-z]+)+")
@@ -78,10 +78,19 @@ def _spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any YAML value
-    if isinstance(value, EnvText) and value.reference is not None:
-        return json.dumps(value.reference, ensure_ascii=False)
+    if is_secret(value):
+        return json.dumps(without_secret(value), ensure_ascii=False)
     if value is None:
         return ""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS and value == value.strip():
         return value
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False, default=str)
+    return json.dumps(_shown(value), ensure_ascii=False, default=str)
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401 - any YAML value
+    """The value as JSON knows it, with what stands for texts of the environment at any depth."""
+    if isinstance(value, list | tuple):
+        return [_shown(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _shown(item) for key, item in value.items()}
+    return without_secret(value)

@@ -12,6 +12,7 @@ from etc_policy.compile.locations import is_catalog_name, location_fault, locati
 from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS, lock_option_fault, option_fault
 from etc_policy.declare.codes import Code
 from etc_policy.declare.project import DeclaredPolicy
+from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import Issue
 
@@ -167,6 +168,16 @@ def lock_options_are_locks(project: Project) -> Iterator[Issue]:
                 yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
 
 
+def secrets_have_a_reference(project: Project) -> Iterator[Issue]:
+    """What `hudi_options` and `writer.lock` take from the environment is not changed on the way: files keep a reference."""
+    for policy in project.policies:
+        writer = policy.values.get("writer")
+        lock = writer.get("lock") if isinstance(writer, dict) else None
+        for path, options in ((("hudi_options",), policy.values.get("hudi_options")), (("writer", "lock"), lock)):
+            for key, message in changed_secrets(options):
+                yield Issue(Code.CHANGED_SECRET, message, policy.where(*path, key), REFERENCE_HINT)
+
+
 def suites_exist(project: Project) -> Iterator[Issue]:
     """Every policy names a suite that there is."""
     for policy in project.policies:
@@ -199,6 +210,7 @@ RULES: tuple[Rule, ...] = (
     hudi_options_are_free,
     planned_options_are_numbers,
     lock_options_are_locks,
+    secrets_have_a_reference,
     suites_exist,
     writers_leave_compaction,
 )

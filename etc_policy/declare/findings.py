@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from etc_policy.declare.codes import Code
 from etc_policy.declare.project import Places
 from etc_policy.declare.quantities import QuantityError
-from etc_policy.declare.secrets import EnvText
+from etc_policy.declare.secrets import HIDDEN, EnvText, is_secret
 from etc_policy.declare.suggestions import did_you_mean, listed
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue
@@ -87,7 +87,7 @@ class _Finding:
             return self._wrong_choice(str(context["expected"]))
         if isinstance(quantity := context.get("error"), QuantityError):
             code = Code.BAD_SIZE if quantity.kind == "size" else Code.BAD_DURATION
-            if isinstance(self._input(), EnvText):
+            if is_secret(self._input()):
                 return self._issue(code, f"`{self.key}`: {self._seen()} gives no {quantity.kind}", quantity.hint)
             return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
         if kind == "string_pattern_mismatch":
@@ -126,7 +126,7 @@ class _Finding:
 
     def _wrong_choice(self, expected: str) -> Issue:
         choices = [part.strip("'") for part in expected.replace(" or ", ", ").split(", ")]
-        text = "" if isinstance(self._input(), EnvText) else str(self._input())
+        text = "" if is_secret(self._input()) else str(self._input())
         quoted = isinstance(self._input(), str) and text in choices
         hint = "remove the quotes" if quoted else did_you_mean(text, choices)
         seen = f'`"{text}"`' if quoted else self._seen()
@@ -137,9 +137,11 @@ class _Finding:
         hint = None
         if value is None:
             hint = "give it a value, or remove the key"
+        elif is_secret(value):
+            hint = None
         elif wanted == "text" and isinstance(value, bool | int | float):
             hint = f'put it in quotes: "{value}"'
-        elif wanted == "a list" and isinstance(value, str) and not isinstance(value, EnvText):
+        elif wanted == "a list" and isinstance(value, str):
             hint = f"write `[{_shown(value)}]`"
         return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)
 
@@ -154,8 +156,8 @@ class _Finding:
         value = self._input()
         if value is None:
             return "nothing"
-        if isinstance(value, EnvText):
-            return f"`{value.reference}`" if value.reference else "a value of the environment"
+        if is_secret(value):
+            return f"`{value.reference}`" if isinstance(value, EnvText) and value.reference else HIDDEN
         if isinstance(value, dict | list | tuple):
             return "a mapping" if isinstance(value, dict) else "a list"
         return f"`{_shown(str(value).lower() if isinstance(value, bool) else str(value))}`"

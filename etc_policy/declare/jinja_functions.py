@@ -10,7 +10,7 @@ from jinja2 import nodes
 
 from etc_policy.declare.codes import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem
-from etc_policy.declare.secrets import EnvText
+from etc_policy.declare.secrets import EnvNumber, EnvText
 
 MAX_TEXT = 10_000
 MAX_ITEMS = 10_000
@@ -38,6 +38,8 @@ def text_of(value: Value) -> str:
         return value
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, EnvNumber):
+        return EnvText.made(str(int(value)), None)
     if isinstance(value, int | float):
         return str(value)
     if value is None:
@@ -82,7 +84,7 @@ def _replace(value: Value, old: Value, new: Value) -> str:
         raise ValueError("`replace` needs something to replace")
     if len(text) + text.count(old) * len(new) > 2 * MAX_TEXT:
         raise TemplateProblem(Code.TOO_BIG, f"the value has more than {MAX_TEXT} characters once rendered")
-    secret = any(isinstance(part, EnvText) for part in (text, new))
+    secret = any(isinstance(part, EnvText) for part in (text, old, new))
     replaced = text.replace(old, new)
     return EnvText.made(replaced, None) if secret else replaced
 
@@ -111,10 +113,10 @@ def _end(place: int) -> Callable[[Value], Value]:
 
 def _integer(value: Value) -> int:
     if isinstance(value, int):
-        return int(value)
+        return value if isinstance(value, EnvNumber) else int(value)
     if isinstance(value, float) or not re.fullmatch(r"[-+]?\d{1,15}", str(value)):
         raise ValueError("this is no whole number")
-    return int(value)
+    return EnvNumber(value) if isinstance(value, EnvText) else int(value)
 
 
 FILTERS: Mapping[str, Callable[..., Value]] = {

@@ -30,7 +30,7 @@ from etc_policy.declare.jinja_functions import (
     range_of,
     text_of,
 )
-from etc_policy.declare.secrets import EnvText
+from etc_policy.declare.secrets import EnvNumber, EnvText
 from etc_policy.declare.suggestions import did_you_mean
 
 MAX_STEPS = 300_000
@@ -221,13 +221,19 @@ class Evaluator:
         if not (is_number(left) and is_number(right)):
             hint = "join texts with `~`" if isinstance(node, nodes.Add) else ALLOWED_HINT
             raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, "arithmetic is for numbers alone", hint)
-        return ARITHMETIC[type(node)](left, right)
+        result = ARITHMETIC[type(node)](left, right)
+        if not isinstance(left, EnvNumber) and not isinstance(right, EnvNumber):
+            return result
+        if isinstance(result, float):
+            message = "arithmetic with a value of the environment is for whole numbers"
+            raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, message, ALLOWED_HINT)
+        return EnvNumber(result)
 
     def _negative(self, node: nodes.Neg, scope: Scope, depth: int) -> Value:
         value = self.value(node.node, scope, depth)
         if not is_number(value):
             raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, "arithmetic is for numbers alone", ALLOWED_HINT)
-        return -value
+        return EnvNumber(-value) if isinstance(value, EnvNumber) else -value
 
     def _test(self, node: nodes.Test, scope: Scope, depth: int) -> Value:
         if node.name not in ("defined", "undefined", "none", "string", "number", "mapping"):

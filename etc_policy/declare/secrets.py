@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from etc_policy.errors import EngineError
 
 _REFERENCE = re.compile(r"\{\{ env_var\('([^'{}\\]{1,200})'\) \}\}")
+
+#: What is shown where a value of the environment has no reference; rules refuse such values where they would be written.
+HIDDEN = "a value of the environment"
+REFERENCE_HINT = "set the variable to the very value, and write it as it is: \"{{ env_var('NAME') }}\""
 
 
 class EnvText(str):
@@ -23,7 +27,8 @@ class EnvText(str):
     @classmethod
     def of(cls, name: str, value: str) -> EnvText:
         """The value of the variable `name`."""
-        return cls.made(value, f"{{{{ env_var('{name}') }}}}")
+        reference = f"{{{{ env_var('{name}') }}}}"
+        return cls.made(value, reference if _REFERENCE.fullmatch(reference) else None)
 
     @classmethod
     def made(cls, value: str, reference: str | None) -> EnvText:
@@ -33,9 +38,37 @@ class EnvText(str):
         return text
 
 
+class EnvNumber(int):
+    """A whole number that was worked out from the environment; no reference can stand for it."""
+
+    __slots__ = ()
+
+
+def is_secret(value: object) -> bool:
+    """Whether the value came from the environment, wholly or in part."""
+    return isinstance(value, EnvText | EnvNumber)
+
+
+def changed_secrets(options: object) -> Iterator[tuple[str, str]]:
+    """The key of each option whose value of the environment was changed, so that no file can keep it, and what to say."""
+    for key, value in options.items() if isinstance(options, dict) else ():
+        if isinstance(value, EnvNumber) or (isinstance(value, EnvText) and value.reference is None):
+            yield (
+                key,
+                f"the option `{key[:80]}` changes a value of the environment; only the value itself has a reference",
+            )
+
+
+def without_secret(value: object) -> object:
+    """The value, or what stands for it where it came from the environment."""
+    if isinstance(value, EnvText) and value.reference is not None:
+        return value.reference
+    return HIDDEN if is_secret(value) else value
+
+
 def without_secrets(options: Mapping[str, object]) -> dict[str, object]:
     """The options with references in place of what came from the environment."""
-    return {key: (value.reference or "") if isinstance(value, EnvText) else value for key, value in options.items()}
+    return {key: without_secret(value) for key, value in options.items()}
 
 
 def with_values(options: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from etc_policy.declare.jinja_values import Context
 from etc_policy.declare.loading import Loaded, load_file, own_variables, plain_variables
 from etc_policy.declare.project import FileMarks
 from etc_policy.declare.project_schema import ProjectFile
+from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.sources import SourceFile, read_project_file
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.targets import Target, choose_target, target_of
@@ -88,7 +89,11 @@ def read_settings(
     chosen = choose_target(project, target)
     path: YamlPath = ("profiles", *chosen[:1], "targets", *chosen[1:]) if chosen else ("profiles",)
     issues += [issue for place, issue in found.items() if chosen and place[: len(path)] == path]
-    used = target_of(chosen, project, _at(loaded.value, (*path, "lock")) or {}) if chosen and not issues else Target()
+    lock = _at(loaded.value, (*path, "lock")) or {}
+    for key, message in changed_secrets(lock):
+        where = loaded.file.where((*path, "lock", key))
+        issues.append(Issue(Code.CHANGED_SECRET, message, where, REFERENCE_HINT))
+    used = target_of(chosen, project, lock) if chosen and not issues else Target()
     context = replace(context, target=_visible(used))
     return _with_defaults(Settings(context, project, used, {}, loaded.file, tuple(issues)), source, loaded)
 

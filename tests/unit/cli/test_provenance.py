@@ -44,3 +44,35 @@ def test_each_value_is_shown_with_its_line(etc, project, monkeypatch):
     (project / "policies" / "a.yml").write_text(POLICY.replace("orders_ro", "other_ro"))
     etc("compile")
     assert [file.name for file in (project / "target" / "compiled").iterdir()] == ["other_ro.yml"]
+
+
+def test_what_the_environment_gave_is_never_shown(etc, project, monkeypatch):
+    secret = "{{ env_var('ETC_TEST_SECRET') | %s }}"
+    description, tags = secret % "upper", f"['{secret % 'lower'}'".replace("'ETC_TEST_SECRET'", '"ETC_TEST_SECRET"')
+    policy = POLICY.replace("    extends: hourly\n", f'    data_latency: 30m\n    description: "{description}"\n')
+    (project / "policies" / "a.yml").write_text(policy.replace("['a b'", tags).replace('["a b"', tags))
+    monkeypatch.setenv("ETC_TEST_SECRET", "Hunter2")
+    (project / "etc_project.yml").write_text("vars: {lake: lake}\n")
+    code, out, err = etc("compile", "--explain")
+    assert (code, err) == (0, "")
+    assert "hunter2" not in out.lower()
+    values = yaml.safe_load(out)
+    assert (values["description"], values["tags"]) == (
+        "a value of the environment",
+        ["a value of the environment", "#c"],
+    )
+
+
+def test_a_changed_secret_stops_the_compilation(etc, project, monkeypatch):
+    (project / "etc_project.yml").write_text("vars: {lake: lake}\n")
+    (project / "templates").mkdir()
+    options = "{hoodie.x: \"{{ env_var('ETC_TEST_SECRET') | upper }}\"}"
+    (project / "templates" / "hourly.yml").write_text(TEMPLATE.replace("{hoodie.x: 'yes'}", options))
+    (project / "policies" / "a.yml").write_text(POLICY)
+    monkeypatch.setenv("ETC_TEST_SECRET", "hunter2")
+    code, out, err = etc("compile", "--explain")
+    assert (code, out) == (1, "")
+    assert "error[ETC144]" in err
+    assert "templates/hourly.yml:2:" in err
+    assert not (project / "target" / "compiled").exists()
+    assert "hunter2" not in err.lower()
