@@ -19,13 +19,14 @@ from pathlib import Path
 
 from tests.integration.history import HISTORY, Oracle, Views, write_history
 from tests.integration.kills import (
-    QUICK_JAVA,
     REPOSITORY,
     SECOND,
     Project,
     Table,
     check_files,
     check_views,
+    exit_when_told,
+    spawn,
     wait_for_group,
 )
 from tests.integration.session import stop_spark
@@ -46,8 +47,7 @@ def start_writer(table: Table, kind: str) -> subprocess.Popen:
     """The stock writer, once its first commit stands."""
     command = [sys.executable, "-m", "tests.integration.stock_writer", str(table.base), kind]
     output = (table.base.parent / "writer.out").open("w")
-    environment = {**os.environ, **QUICK_JAVA}
-    process = subprocess.Popen(command, stdout=output, cwd=REPOSITORY, env=environment, start_new_session=True)
+    process = spawn(command, stdout=output)
     while not written(table)[0]:
         assert process.poll() is None
         time.sleep(0.1)
@@ -164,6 +164,7 @@ def main() -> int:
     parser.add_argument("scene", nargs="*", default=SCENES, help=f"any of {', '.join(SCENES)}")
     parser.add_argument("--source", type=Path, help="a table of the history, else one is written")
     arguments = parser.parse_args()
+    exit_when_told()
     folder, failed = Path(tempfile.mkdtemp()), 0
     source = arguments.source or write_source(folder)
     for scene in arguments.scene:

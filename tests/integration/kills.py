@@ -6,6 +6,7 @@ files alone, so the product has no hooks for it. `random_kills.py` draws the mom
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import shutil
@@ -124,15 +125,7 @@ class Project:
         command = [sys.executable, "-m", "etc_policy.cli.main", *arguments, "--project-dir", str(self.folder)]
         command += ["--target-dir", str(self.folder / "target"), "--at", str(NOW_MS)]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-                cwd=REPOSITORY,
-                env={**os.environ, **QUICK_JAVA},
-            )
+            return spawn(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
 
     def apply(self, *arguments: str) -> dict[str, dict]:
         """Run `etc apply` to its end; each policy's result, by name."""
@@ -158,6 +151,19 @@ class Project:
         kill(pids[victim] or -process.pid)
         process.wait(timeout=TIMEOUT_SECONDS)
         wait_for_group(process.pid)
+
+
+def spawn(command: list[str], **streams) -> subprocess.Popen:
+    """A process in a group of its own, which does not outlive this one unless this one is killed too."""
+    environment = {**os.environ, **QUICK_JAVA}
+    process = subprocess.Popen(command, start_new_session=True, cwd=REPOSITORY, env=environment, **streams)
+    atexit.register(lambda: process.poll() is None and kill(-process.pid))
+    return process
+
+
+def exit_when_told() -> None:
+    """Makes SIGTERM an orderly exit, so that nothing that was started stays behind."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
 def kill(pid: int) -> None:

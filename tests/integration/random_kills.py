@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.history import HISTORY, Oracle, Views, Write, write_history
-from tests.integration.kills import ORDER, VICTIMS, Project, Table, check_files, check_views
+from tests.integration.kills import ORDER, VICTIMS, Project, Table, check_files, check_views, exit_when_told
 from tests.integration.session import stop_spark
 
 BATCH = 8
@@ -141,6 +141,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sources", type=Path, help="where the tables before the kills are kept, or are to be kept")
     arguments = parser.parse_args()
+    exit_when_told()
     began, folder = time.monotonic(), Path(tempfile.mkdtemp())
     sources = arguments.sources or folder / "sources"
     if not sources.exists():
