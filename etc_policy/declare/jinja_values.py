@@ -87,7 +87,7 @@ def parse_tag(source: str) -> nodes.Node | TemplateProblem:
     try:
         body = Parser(_JINJA, source).parse().body
     except TemplateError as error:
-        return TemplateProblem(Code.TEMPLATE_SYNTAX, f"the template cannot be read: {error}", _READ_HINT)
+        return TemplateProblem(Code.TEMPLATE_SYNTAX, f"the template cannot be read: {error.message}", _READ_HINT)
     except RecursionError:
         return TemplateProblem(Code.TOO_BIG, "the template is nested too deeply")
     except (ValueError, OverflowError, MemoryError) as error:
