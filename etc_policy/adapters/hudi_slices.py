@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
-from etc_policy.adapters.hudi_timeline import Timeline, replaced_groups
+from etc_policy.adapters.hudi_timeline import Timeline, replaced_groups, write_stats
 from etc_policy.plan.table_state import FileSlice, LogFile
 
 #: What commit metadata tells of one (requested instant, partition, file id): smallest event time, and whether it deleted.
@@ -80,6 +81,41 @@ def build_slices(files: Iterable[DataFile], facts: CommitFacts, *, by_name: bool
     for file in files:
         groups[file.partition, file.name.file_id].append(file)
     return tuple(_latest_slice(groups[key], facts, by_name=by_name) for key in sorted(groups))
+
+
+def find_missing(
+    metadata: Mapping[str, Mapping[str, Any]], files: Iterable[DataFile], timeline: Timeline
+) -> tuple[str, ...]:
+    """Paths of the data files that completed commits say they wrote, that belong to a latest slice and are not there.
+
+    What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned.
+    """
+    present: set[tuple[str, str]] = set()
+    newest: dict[tuple[str, str], str] = defaultdict(str)
+    for file in files:
+        present.add((file.partition, file.name.name))
+        if not file.name.is_log:
+            group = file.partition, file.name.file_id
+            newest[group] = max(newest[group], file.name.instant)
+    replaced = _replaced(timeline)
+    return tuple(
+        sorted(
+            f"{partition}/{name.name}".lstrip("/")
+            for partition, name, completed in _booked(metadata, timeline)
+            if (partition, name.name) not in present
+            and (partition, name.file_id) not in replaced
+            and (completed if name.is_log else name.instant) >= newest[partition, name.file_id]
+        )
+    )
+
+
+def _booked(metadata: Mapping[str, Mapping[str, Any]], timeline: Timeline) -> Iterator[tuple[str, DataFileName, str]]:
+    """(partition, data file, completion time) of all that completed commits say they wrote; empty files are not written."""
+    for requested, commit in metadata.items():
+        for partition, stat in write_stats(commit):
+            name = parse_data_file(str(stat.get("path") or "").rsplit("/", 1)[-1])
+            if name is not None and stat.get("fileSizeInBytes"):
+                yield partition, name, timeline.completions[requested]
 
 
 def _replaced(timeline: Timeline) -> frozenset[tuple[str, str]]:

@@ -13,7 +13,7 @@ from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of, slice
 from etc_policy.adapters.hudi_history import Commit, build_history
 from etc_policy.adapters.hudi_layout import InstantFile, local_path, parse_properties, timeline_folder
 from etc_policy.adapters.hudi_properties import read_properties
-from etc_policy.adapters.hudi_slices import build_slices, list_files
+from etc_policy.adapters.hudi_slices import build_slices, find_missing, list_files
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
     all_times,
@@ -149,6 +149,7 @@ def _state(commits: _Commits) -> TableState:
         own_pending=_own_pending(timeline),
         living_writers=_living_writers(base, timeline),
         partition_fields=_partition_fields(properties),
+        missing_files=find_missing(metadata, files, timeline) if timeline.layout >= 2 else (),
     )
 
 

@@ -17,13 +17,13 @@ class FileMemory:
     """Keeps `memory.json` beside the lease; a file that cannot be read or written counts as empty."""
 
     def verified(self, base_path: str) -> str | None:
-        """The instant of the last compaction whose verification has passed; None where none is known."""
-        instant = _read(base_path).get("verified")
-        return instant if isinstance(instant, str) else None
+        """Which compaction was verified last, and how, as it was noted; None where nothing is known."""
+        proof = _read(base_path).get("verified")
+        return proof if isinstance(proof, str) else None
 
-    def note_verified(self, base_path: str, instant: str) -> None:
-        """Keep that the compaction at `instant` was verified."""
-        _write(base_path, {**_read(base_path), "verified": instant})
+    def note_verified(self, base_path: str, proof: str) -> None:
+        """Keep which compaction was verified, and how; any text that is equal for equal proofs."""
+        _write(base_path, {**_read(base_path), "verified": proof})
 
     def refusals(self, base_path: str) -> Refusals | None:
         """The refusals in a row so far, or None."""

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
@@ -18,7 +18,7 @@ from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import watermark
 from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
@@ -178,15 +178,16 @@ class Applier:
         """
         state, history = self.environment.read_table(policy, read_stats=True)
         memory, last = self.environment.memory, state.last_compaction
-        proved = last is None or memory.verified(policy.table) == last.instant
+        proved = last is None or memory.verified(policy.table) == _proof_of(last, policy)
         level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proved else policy.verify.level
         claim = self._claim(policy, outcome, state, history)
         self.environment.progress(f"{policy.name}: verifying ({level})")
         if claim is None:
             return _measured(policy, state), _without_promise(outcome, level)
         verification = verify(self.environment, Evidence(policy, state, history, claim, self.now_ms), level)
-        if last is not None and verification.level == policy.verify.level and verification.status in ("pass", "warn"):
-            memory.note_verified(policy.table, last.instant)
+        covered = last is not None and level == policy.verify.level and claim.threshold_ms >= last.threshold_ms
+        if last is not None and covered and not verification.not_checked and verification.status in ("pass", "warn"):
+            memory.note_verified(policy.table, _proof_of(last, policy))
         return _measured(policy, state), verification
 
     def _claim(self, policy: Policy, outcome: Outcome, state: TableState, history: TableHistory) -> Claim | None:
@@ -304,6 +305,11 @@ def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: Etc
     """The verdict where nothing could be checked: an error, neither success nor failed data."""
     broken = ExpectationResult(expectation="data_can_be_read", status="error", message=str(error))
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
+
+
+def _proof_of(record: CompactionRecord, policy: Policy) -> str:
+    """What is kept of a compaction that was verified: which one, and how thoroughly the policy asked for it."""
+    return f"{record.instant} {digest(policy.verify.model_dump(mode='json'))}"
 
 
 def _measured(policy: Policy, state: TableState) -> int | None:

@@ -43,7 +43,7 @@ def observe_tables(
     tables, errors = observe_freshness(environment, policies, now_ms)
     results: dict[str, TableResult] = {}
     try:
-        results = last_results(target_dir, [policy.name for policy in policies])
+        results = last_results(target_dir, policies)
     except EtcError as error:
         errors = (*errors, error)
     observations = tuple(

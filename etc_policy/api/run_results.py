@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from etc_policy.compile.locations import is_catalog_name, location_identity
+from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, Where
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
 from etc_policy.publish.run_files import read_run_files
@@ -19,23 +21,37 @@ RUNS_FOLDER = "runs"
 MAX_RUNS = 200
 
 
-def last_results(target_dir: Path, names: Iterable[str]) -> dict[str, TableResult]:
+def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, TableResult]:
     """The latest result of each policy that has run; run files serve those that the last run was not about.
+
+    A result counts only for the very table that it was about: under another target the same policy has another one.
 
     Raises:
         EngineError: the results of the last run cannot be read, or are of a newer version of etc.
 
     """
-    found = _of_last_run(target_dir / RESULTS_FILE)
-    wanted = set(names) - set(found)
+    wanted = {policy.name: policy for policy in policies}
+    found: dict[str, TableResult] = {}
+    _take(_of_last_run(target_dir / RESULTS_FILE), wanted, found)
     for path in sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)[:MAX_RUNS]:
         if not wanted:
             break
-        for result in _of_run_file(path):
-            if result.policy in wanted:
-                found[result.policy] = result
-                wanted.remove(result.policy)
+        _take(_of_run_file(path), wanted, found)
     return found
+
+
+def _take(results: Iterable[TableResult], wanted: dict[str, Policy], found: dict[str, TableResult]) -> None:
+    """Move from `wanted` to `found` what the results are about."""
+    for result in results:
+        policy = wanted.get(result.policy)
+        if policy is not None and _is_of(policy, result):
+            found[result.policy] = result
+            del wanted[result.policy]
+
+
+def _is_of(policy: Policy, result: TableResult) -> bool:
+    """Whether the result is about the policy's table; where only the catalog knows the path, the name has to do."""
+    return is_catalog_name(policy.table) or location_identity(policy.table) == location_identity(result.base_path)
 
 
 def _of_run_file(path: Path) -> tuple[TableResult, ...]:
@@ -49,11 +65,11 @@ def _of_run_file(path: Path) -> tuple[TableResult, ...]:
     )
 
 
-def _of_last_run(path: Path) -> dict[str, TableResult]:
+def _of_last_run(path: Path) -> tuple[TableResult, ...]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
-        return {}
+        return ()
     except (OSError, ValueError) as error:
         raise EngineError("ETC343", "cannot read the results", where=Where(str(path)), cause=str(error)) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
@@ -65,4 +81,4 @@ def _of_last_run(path: Path) -> dict[str, TableResult]:
     except ValidationError as error:
         message = "these are not the results of a run"
         raise EngineError("ETC343", message, where=Where(str(path)), hint="delete the file") from error
-    return {result.policy: result for result in results.tables}
+    return results.tables

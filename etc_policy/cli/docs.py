@@ -187,7 +187,7 @@ def _facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[Ru
         policy=policy,
         freshness=table_freshness(policy, state, now_ms, clock_ms(), past),
         history=policy_history(policy, log, runs),
-        plans=planned_tables(policy, runs),
+        plans=planned_tables(policy, log.base_path, runs),
         state=state,
         log=log,
         late=late_data(with_times_of(past, state)),

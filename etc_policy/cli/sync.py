@@ -89,7 +89,7 @@ def command(
 def _last_results(target_dir: Path, policies: Sequence[Policy]) -> Mapping[str, TableResult]:
     """What the last run verified; results that cannot be read are told, and verify nothing."""
     try:
-        return last_results(target_dir, [policy.name for policy in policies])
+        return last_results(target_dir, policies)
     except EtcError as error:
         tell_warning(error.issues[0])
         return {}

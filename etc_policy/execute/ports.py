@@ -111,11 +111,11 @@ class TableMemory(Protocol):
     """What `etc apply` keeps beside a table from run to run. Losing it costs a verification or a count, never data."""
 
     def verified(self, base_path: str) -> str | None:
-        """The instant of the last compaction whose verification has passed; None where none is known."""
+        """Which compaction was verified last, and how, as it was noted; None where nothing is known."""
         ...
 
-    def note_verified(self, base_path: str, instant: str) -> None:
-        """Keep that the compaction at `instant` was verified."""
+    def note_verified(self, base_path: str, proof: str) -> None:
+        """Keep which compaction was verified, and how; any text that is equal for equal proofs."""
         ...
 
     def refusals(self, base_path: str) -> Refusals | None:

@@ -91,6 +91,15 @@ def clock_behind(state: TableState, now: str) -> Refusal | None:
     return Refusal("clock_behind", reason, hint)
 
 
+def files_missing(policy: Policy, state: TableState) -> Refusal | None:
+    """A data file that a commit wrote and that is gone: to compact its slice would hide the loss."""
+    if not state.missing_files:
+        return None
+    count, first = len(state.missing_files), state.missing_files[0]
+    reason = f"{count} data file(s) that commits wrote are not there, for example {first}"
+    return Refusal("files_missing", reason, "restore them, or roll the table back to a commit before them")
+
+
 def _finish_hint(action: str, instant: str, base_path: str) -> str:
     if action == "compaction":
         return f"finish it first: `CALL run_compaction(op => 'run', path => '{base_path}', timestamp => {instant})` in Spark SQL"
@@ -99,7 +108,12 @@ def _finish_hint(action: str, instant: str, base_path: str) -> str:
     return "plan again when it has completed; a writer that died leaves it to its next run"
 
 
-RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (unknown_version, pending_service, writer_in_flight)
+RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
+    unknown_version,
+    pending_service,
+    writer_in_flight,
+    files_missing,
+)
 
 
 def find_refusal(policy: Policy, state: TableState) -> Refusal | None:

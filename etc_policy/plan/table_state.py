@@ -80,7 +80,8 @@ class TableState:
     `timezone` is the IANA name of the zone in which instants are written. `own_pending` is the instant of a pending
     compaction that carries our own plan. `living_writers` are pending writes whose heartbeat is
     fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in flight.
-    `last_compaction` is the latest completed one that carries a threshold.
+    `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the latest
+    slices that a commit of the active timeline wrote and that are not there.
     """
 
     base_path: str
@@ -98,6 +99,7 @@ class TableState:
     own_pending: str | None = None
     living_writers: frozenset[str] = frozenset()
     partition_fields: tuple[str, ...] = ()
+    missing_files: tuple[str, ...] = ()
 
     @property
     def pending(self) -> tuple[Instant, ...]:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.instants import instant_from_ms, instant_to_ms
-from etc_policy.plan.refusals import clock_behind
+from etc_policy.plan.refusals import clock_behind, files_missing
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark
@@ -21,7 +21,8 @@ def table_freshness(
 ) -> TableFreshness:
     """One table's freshness at `now_ms`; the lag is that of `complete_until`, not of the last threshold.
 
-    Commits that lie in the future of the wall clock were written in another zone: then nothing is known.
+    Commits that lie in the future of the wall clock were written in another zone, and a data file that is gone may have
+    held anything: then nothing is known.
     """
     zone = ZoneInfo(state.timezone)
     files = [log_file for _, log_file in state.log_files]
@@ -35,7 +36,7 @@ def table_freshness(
             status="unknown",
             reason="no commit yet",
         )
-    refusal = clock_behind(state, instant_from_ms(clock_ms, zone))
+    refusal = clock_behind(state, instant_from_ms(clock_ms, zone)) or files_missing(policy, state)
     if refusal is not None:
         return unreadable(policy, refusal.reason)
     until = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)

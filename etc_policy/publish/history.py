@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
+from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Frozen, Policy
 from etc_policy.compile.policy_values import changed_values
 from etc_policy.execute.ports import TableStatus
@@ -28,7 +29,7 @@ from etc_policy.plan.formats import iso_time
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord
-from etc_policy.publish.results import TableResult
+from etc_policy.publish.results import TableResult, TableVerification
 from etc_policy.publish.run_files import RunFile, RunKind
 from etc_policy.verify.ports import Verification
 
@@ -111,10 +112,10 @@ def policy_history(
     attempts: list[Attempt] = []
     for run in runs:
         for result in run.results.tables if run.results else ():
-            if result.policy == policy.name:
+            if _is_of(policy, history.base_path, result):
                 _book_result(compactions, attempts, run, result)
         for table in run.verifications.tables if run.verifications else ():
-            if table.policy == policy.name:
+            if _is_of(policy, history.base_path, table):
                 _book_check(compactions, attempts, run, table.verification)
     return PolicyHistory(
         policy=policy.name,
@@ -125,10 +126,16 @@ def policy_history(
     )
 
 
-def planned_tables(policy: Policy, runs: Sequence[RunFile]) -> dict[str, TablePlan]:
-    """The plans of a policy's compactions that run files keep, by instant."""
-    plans = ((table, run.plan) for run in runs if run.plan for table in run.plan.tables)
-    return {table.instant: table for table, _ in plans if table.policy == policy.name and table.instant}
+def planned_tables(policy: Policy, base_path: str, runs: Sequence[RunFile]) -> dict[str, TablePlan]:
+    """The plans of a policy's compactions of one table that run files keep, by instant."""
+    plans = (table for run in runs if run.plan for table in run.plan.tables)
+    return {table.instant: table for table in plans if table.instant and _is_of(policy, base_path, table)}
+
+
+def _is_of(policy: Policy, base_path: str, told: TableResult | TableVerification | TablePlan) -> bool:
+    """Whether it is about this very table: under another target the same policy has another one."""
+    known = {location_identity(base_path), location_identity(policy.table)}
+    return told.policy == policy.name and location_identity(told.base_path) in known
 
 
 def _compactions(history: CommitLog) -> Iterator[Compaction]:

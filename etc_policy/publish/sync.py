@@ -25,7 +25,8 @@ VERIFIED_LEVEL = f"{PREFIX}verified_level"
 #: Runs that completed no compaction, unless they finished an earlier one before (`resumed_instant`).
 NOT_DONE: tuple[TableStatus, ...] = ("refused", "stale", "failed")
 
-_VERIFIED, _FAILED, _UNVERIFIED = "verified", "failed", "unverified"
+#: `partly_verified`: of the rows only a sample, a window or those of a condition were compared.
+_VERIFIED, _PARTLY, _FAILED, _UNVERIFIED = "verified", "partly_verified", "failed", "unverified"
 #: Levels of verification, the weakest first.
 _LEVELS: tuple[str, ...] = get_args(VerifyLevel)
 _SAID: dict[VerificationStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "fail": _FAILED}
@@ -56,13 +57,17 @@ class PropertyChanges:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verification that took place: over which threshold and which compaction (None: whatever stood last), and when."""
+    """A verification that took place: over which threshold and which compaction (None: whatever stood last), and when.
+
+    `partial` is true where it looked at some of the rows only.
+    """
 
     status: VerificationStatus
     level: VerifyLevel
     threshold_ms: int | None
     instant: str | None
     verified_at: str
+    partial: bool = False
 
 
 def verdict_of(result: TableResult) -> Verdict | None:
@@ -73,7 +78,9 @@ def verdict_of(result: TableResult) -> Verdict | None:
     instant = None if result.status == "nothing_due" else result.instant
     if result.status in NOT_DONE:
         instant = result.resumed_instant
-    return Verdict(found.status, found.level, found.threshold_ms, instant, result.completed_at)
+    return Verdict(
+        found.status, found.level, found.threshold_ms, instant, result.completed_at, found.coverage is not None
+    )
 
 
 def ro_properties(
@@ -108,19 +115,19 @@ def _said(record: CompactionRecord | None, verdict: Verdict | None, before: Mapp
     fresh = _fresh(record, verdict)
     if fresh is None:
         return kept or {STATUS: _UNVERIFIED}
-    weaker = _LEVELS.index(fresh[VERIFIED_LEVEL]) < _rank(kept.get(VERIFIED_LEVEL))
-    if weaker and fresh[STATUS] != _FAILED:
+    if _rank(fresh) < _rank(kept) and fresh[STATUS] != _FAILED:
         return kept
     return fresh
 
 
-def _rank(level: str | None) -> int:
-    return _LEVELS.index(level) if level in _LEVELS else -1
+def _rank(said: Mapping[str, str]) -> tuple[int, bool]:
+    level = said.get(VERIFIED_LEVEL)
+    return _LEVELS.index(level) if level in _LEVELS else -1, said.get(STATUS) != _PARTLY
 
 
 def _kept(record: CompactionRecord | None, before: Mapping[str, str]) -> dict[str, str]:
     same = record is not None and before.get(INSTANT) == record.instant
-    if not same or before.get(STATUS) not in (_VERIFIED, _FAILED) or VERIFIED_AT not in before:
+    if not same or before.get(STATUS) not in (_VERIFIED, _PARTLY, _FAILED) or VERIFIED_AT not in before:
         return {}
     return {key: before[key] for key in (STATUS, VERIFIED_AT, VERIFIED_LEVEL) if key in before}
 
@@ -137,4 +144,6 @@ def _fresh(record: CompactionRecord | None, verdict: Verdict | None) -> dict[str
         covers = verdict.threshold_ms is not None and verdict.threshold_ms >= record.threshold_ms
     if not covers:
         return None
-    return {STATUS: _SAID[verdict.status], VERIFIED_AT: verdict.verified_at, VERIFIED_LEVEL: verdict.level}
+    said = _SAID[verdict.status]
+    status = _PARTLY if said == _VERIFIED and verdict.partial else said
+    return {STATUS: status, VERIFIED_AT: verdict.verified_at, VERIFIED_LEVEL: verdict.level}

@@ -89,7 +89,8 @@ def prove_compacted(evidence: Evidence) -> ExpectationResult:
 
 
 def check_files(evidence: Evidence) -> ExpectationResult:
-    """Every file of the latest slices has the bytes that its commit booked: none was swapped, cut short or never booked.
+    """Every file of the latest slices has the bytes that its commit booked: none was swapped, cut short,
+    never booked, or is gone.
 
     Files of archived commits cannot be told from the active timeline; they are counted. Before table version 8 log
     files grow after their commit, so there only base files are looked at.
@@ -104,6 +105,7 @@ def check_files(evidence: Evidence) -> ExpectationResult:
             wrong += [f"{name}: no write stat"] if instant in active else []
         elif told and (size < told if is_log else size != told):
             wrong.append(f"{name}: {size} bytes, booked with {told}")
+    wrong += [f"{name}: not there" for name in evidence.state.missing_files]
     observed: dict[str, Any] = {"data_files": files, "files_that_differ": len(wrong), "examples": wrong[:_NAMED_FILES]}
     if archived:
         observed["files_of_archived_commits"] = archived

@@ -40,8 +40,9 @@ class Coverage(Frozen):
 
 
 class Verification(Frozen):
-    """The verdict over one table; `late_rows` is None where it was not counted, `coverage` where all rows were read.
+    """The verdict over one table at the level that was reached: `metadata` wherever no rows were read.
 
+    `late_rows` is None where it was not counted, `coverage` where all rows were read or none.
     `not_checked` are expectations of the suite that need rows, where none were read.
     """
 

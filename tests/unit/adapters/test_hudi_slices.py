@@ -208,3 +208,31 @@ class TestVersion6:
         old.file(at("10:00:02"), ".inflight")
         old.file(at("10:00:03"), ".compaction.requested")
         assert [(i.action, i.state) for i in read(old).pending] == [("commit", "inflight"), ("compaction", "requested")]
+
+
+def test_a_data_file_that_a_commit_wrote_and_that_is_gone(table):
+    written = {"f1": log("f1", 1), "f2": base("f2"), "f4": log("f4", 4, partition="q")}
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f3"))
+    table.commit(at("10:00:02"), at("10:00:03"), *written.values())
+    assert read(table).missing_files == ()
+    names = [file.name(at("10:00:02")) for file in written.values()]
+    for partition, name in zip("ppq", names, strict=True):
+        (table.base / partition / name).unlink()
+    assert read(table).missing_files == (f"p/{names[0]}", f"p/{names[1]}", f"q/{names[2]}")
+
+
+def test_what_a_newer_base_file_has_merged_may_be_gone(table):
+    old = (base("f1"), log("f1", 1))
+    table.commit(at("10:00:00"), at("10:00:01"), *old)
+    table.compaction(at("10:00:06"), at("10:00:30"), base("f1"))
+    for file in old:
+        (table.base / "p" / file.name(at("10:00:00"))).unlink()
+    assert read(table).missing_files == ()
+
+
+def test_what_was_replaced_or_never_completed_may_be_gone(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.replace(at("10:00:04"), at("10:00:05"), base("f3"), replaced={"p": ["f1"]})
+    table.start(at("10:00:06"), log("f3", 1))
+    (table.base / "p" / base("f1").name(at("10:00:00"))).unlink()
+    assert read(table).missing_files == ()

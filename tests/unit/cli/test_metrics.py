@@ -39,13 +39,17 @@ def values(path, name):
     }
 
 
+def run_in(project):
+    return RUN.model_copy(update={"base_path": str(project / "lake" / "orders")})
+
+
 def put_results(project, text):
     (project / "target").mkdir(exist_ok=True)
     (project / "target" / "run_results.json").write_text(text)
 
 
 def test_textfile_of_one_table_that_is_there_and_one_that_is_not(etc, project):
-    put_results(project, RunResults(plan_id="x", tables=(RUN,)).model_dump_json())
+    put_results(project, RunResults(plan_id="x", tables=(run_in(project),)).model_dump_json())
     code, out, err = etc("metrics", "write", "out/etc.prom")
     assert (code, out) == (0, "")
     assert "error[ETC20" in err
@@ -65,11 +69,13 @@ def test_a_run_of_another_policy_does_not_hide_the_last_of_this_one(etc, project
     runs = project / "target" / "runs"
     runs.mkdir(parents=True)
     for minute, read in ((1, 111), (3, 333), (2, 222)):
-        results = RunResults(tables=(RUN.model_copy(update={"bytes_read": read}),))
+        results = RunResults(tables=(run_in(project).model_copy(update={"bytes_read": read}),))
         run = RunFile(kind="apply", recorded_at=f"2026-01-01T12:0{minute}:00.000Z", results=results)
         (runs / run_file_name(run, 1)).write_text(run.model_dump_json())
     (runs / "99-apply-1.json").write_text("{")
-    other = RUN.model_copy(update={"policy": "payments_ro", "bytes_read": 7})
+    other = RUN.model_copy(
+        update={"policy": "payments_ro", "base_path": str(project / 'lake/pay"ments\\'), "bytes_read": 7}
+    )
     put_results(project, RunResults(tables=(other,)).model_dump_json())
     etc("metrics", "write", "etc.prom")
     found = values(project / "etc.prom", "etc_last_run_read_bytes")
@@ -121,3 +127,9 @@ def unused_socket():
 def test_templates_are_printed(etc):
     assert json.loads(etc("metrics", "dashboard")[1])["title"] == "Event-time compaction"
     assert etc("metrics", "rules")[1].startswith("# Alert rules")
+
+
+def test_a_run_of_the_same_policy_on_another_table_is_not_this_ones(etc, project):
+    put_results(project, RunResults(plan_id="x", tables=(RUN,)).model_dump_json())
+    etc("metrics", "write", "etc.prom")
+    assert values(project / "etc.prom", "etc_last_run_read_bytes") == {}

@@ -92,8 +92,13 @@ def test_again_writes_nothing(etc, catalog):
 def test_the_verdict_of_the_last_run_counts_for_its_own_compaction_alone(etc, catalog, tmp_path):
     (tmp_path / "target").mkdir()
     results = tmp_path / "target" / "run_results.json"
-    for instant, status in ((at("09:00:00"), "unverified"), (at("10:30:00"), "verified")):
-        last = RUN.model_copy(update={"instant": instant})
+    here, elsewhere = str(tmp_path / "lake" / "orders"), "/other/orders"
+    for instant, base_path, status in (
+        (at("09:00:00"), here, "unverified"),
+        (at("10:30:00"), elsewhere, "unverified"),
+        (at("10:30:00"), here, "verified"),
+    ):
+        last = RUN.model_copy(update={"instant": instant, "base_path": base_path})
         results.write_text(RunResults(tables=(last,)).model_dump_json())
         run(etc)
         assert catalog.tables["lake.orders_ro"][STATUS] == status

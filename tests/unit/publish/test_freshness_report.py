@@ -129,3 +129,9 @@ def test_late_data_and_the_fit_of_the_latency_are_told_where_the_past_was_read()
 def test_without_the_past_neither_is_told():
     found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW)
     assert (found.late_data, found.data_latency) == (None, None)
+
+
+def test_a_data_file_that_is_gone_may_have_held_anything():
+    found = table_freshness(POLICY, replace(state_of("/t", TABLE), missing_files=("p/L1",)), NOW, NOW)
+    assert (found.status, found.complete_until_ms) == ("unknown", None)
+    assert found.reason == "1 data file(s) that commits wrote are not there, for example p/L1"

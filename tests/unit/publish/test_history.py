@@ -53,7 +53,7 @@ def verdict(status="pass", threshold=1_000, **rest):
 def result(status, instant=None, **rest):
     return TableResult(
         policy=rest.pop("policy", "orders_ro"),
-        base_path="elsewhere/orders",
+        base_path=rest.pop("base_path", HISTORY.base_path),
         status=status,
         instant=instant,
         started_at="s",
@@ -70,7 +70,7 @@ def applied(recorded_at, *results):
 
 
 def verified(recorded_at, verification, policy="orders_ro"):
-    tables = (TableVerification(policy=policy, base_path="x", verification=verification),)
+    tables = (TableVerification(policy=policy, base_path=HISTORY.base_path, verification=verification),)
     report = VerificationReport(observed_at=recorded_at, tables=tables)
     return RunFile(kind="verify", recorded_at=recorded_at, verifications=report)
 
@@ -135,9 +135,9 @@ def test_what_completed_no_compaction_is_an_attempt():
 
 
 def test_plans_by_instant():
-    table = PLAN.model_copy(update={"policy": "orders_ro", "instant": FIRST})
+    table = PLAN.model_copy(update={"policy": "orders_ro", "base_path": HISTORY.base_path, "instant": FIRST})
     run = applied("2026-01-01T10:05:01.000Z").model_copy(update={"plan": make_plan("t", (table,))})
-    assert planned_tables(POLICY, [run]) == {FIRST: table}
+    assert planned_tables(POLICY, HISTORY.base_path, [run]) == {FIRST: table}
 
 
 def test_the_text_is_newest_first_and_counts_what_was_quiet():
@@ -208,3 +208,12 @@ class TestRunFiles:
         found = read_run_files([(f"{number}.json", text) for number, text in enumerate(texts)])
         assert found.files == (self.RUN,)
         assert [(issue.code, issue.where.path) for issue in found.issues] == [("ETC611", f"{n}.json") for n in range(4)]
+
+
+def test_runs_of_the_same_policy_on_another_table_are_left_out():
+    elsewhere = result("compacted", FIRST, base_path="lake/of_dev/orders", verification=verdict())
+    found = policy_history(POLICY, HISTORY, [applied("2026-01-01T10:05:01.000Z", elsewhere)])
+    assert (found.attempts, [c.checks for c in found.compactions]) == ((), [(), (), ()])
+    table = PLAN.model_copy(update={"policy": "orders_ro", "base_path": "lake/of_dev/orders", "instant": FIRST})
+    run = applied("2026-01-01T10:05:01.000Z").model_copy(update={"plan": make_plan("t", (table,))})
+    assert planned_tables(POLICY, HISTORY.base_path, [run]) == {}

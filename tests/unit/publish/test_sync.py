@@ -82,6 +82,25 @@ class TestStatus:
         assert properties(broken, {**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
 
 
+class TestPartOfTheRows:
+    PART = replace(PASSED, partial=True)
+
+    def test_is_not_all_of_them(self):
+        assert properties(self.PART)[STATUS] == "partly_verified"
+
+    def test_is_kept_as_such(self):
+        before = {**FACTS, **VERIFIED, STATUS: "partly_verified"}
+        assert properties(before=before) == before
+        assert properties(PASSED, before)[STATUS] == "verified"
+
+    def test_does_not_outweigh_all_rows(self):
+        assert properties(self.PART, {**FACTS, **VERIFIED})[STATUS] == "verified"
+        assert properties(self.PART, {**FACTS, **VERIFIED, STATUS: "failed"})[STATUS] == "failed"
+
+    def test_that_fails_is_a_failure(self):
+        assert properties(replace(self.PART, status="fail"), {**FACTS, **VERIFIED})[STATUS] == "failed"
+
+
 class TestNothingDue:
     """A verification of metadata, after a run that had nothing to do; it is about no compaction of its own."""
 

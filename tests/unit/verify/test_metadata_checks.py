@@ -71,6 +71,10 @@ class TestFiles:
         assert (found.status, found.observed["files_that_differ"]) == ("fail", 1)
         assert "no write stat" in found.message
 
+    def test_a_file_that_is_gone(self):
+        found = check_files(evidence(replace(state(), missing_files=("p/L9",))))
+        assert (found.status, found.observed["examples"]) == ("fail", ["p/L9: not there"])
+
     def test_files_of_archived_commits_are_counted_only(self):
         table = state(archived_before="09:00:00", instants=[])
         files = {key: size for key, size in booked(table).items() if key[1] == "L1"}

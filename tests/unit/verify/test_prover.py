@@ -186,7 +186,7 @@ class TestVerdict:
     @pytest.mark.parametrize("level", ["metadata", "sample", "data"])
     def test_a_suite_that_needs_no_rows_reads_none(self, level):
         verdict = self.verify(state_with(), suite=(LAG,), level=level)
-        assert (verdict.level, verdict.status, verdict.not_checked) == (level, "fail", ())
+        assert (verdict.level, verdict.status, verdict.not_checked) == ("metadata", "fail", ())
         assert self.names(verdict)[-1] == "expect_freshness_within"
 
     def test_results_stand_in_the_suites_order(self):
