@@ -111,7 +111,7 @@ class Archive:
             if self._version() == version:
                 raise _corrupt(manifest, error) from error
             raise
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
             raise _corrupt(manifest, error) from error
 
     def _version(self) -> str | None:

@@ -43,7 +43,7 @@ def _path(base_path: str) -> Path:
 
 
 def _read(base_path: str) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         content = json.loads(_path(base_path).read_text("utf-8"))
         return content if isinstance(content, dict) else {}
     return {}

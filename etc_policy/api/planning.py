@@ -104,7 +104,7 @@ def load_plan(path: Path) -> Plan:
             raise ValueError(plan.schema_version)
     except OSError as error:
         raise UsageError("ETC601", f"cannot read the plan file: {error.strerror}", where=Where(str(path))) from error
-    except (ValueError, ValidationError) as error:
+    except (ValueError, RecursionError, ValidationError) as error:
         hint = "save a new one with `etc plan --out FILE`"
         raise UsageError(
             "ETC602", "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint

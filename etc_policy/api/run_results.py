@@ -70,7 +70,7 @@ def _of_last_run(path: Path) -> tuple[TableResult, ...]:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return ()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise EngineError("ETC343", "cannot read the results", where=Where(str(path)), cause=str(error)) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version > RESULTS_SCHEMA_VERSION:

@@ -140,7 +140,7 @@ def _listed(folder: Path) -> set[str]:
     try:
         names = json.loads((folder / _LIST).read_text(encoding="utf-8"))["files"]
         return {name for name in names if isinstance(name, str) and _OWN_PAGE.fullmatch(name)}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return set()
 
 

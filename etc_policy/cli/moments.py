@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -10,6 +11,8 @@ from etc_policy.declare.quantities import QuantityError, parse_duration_ms
 from etc_policy.wiring import clock_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Years 1000 to 8999: a time that a `data_latency` or an hour of some zone can be added to or taken from.
+_FIRST_MS, _END_MS = -30_610_224_000_000, 221_845_392_000_000
 _CLOCK_TOLERANCE_MS = 60_000
 
 
@@ -26,7 +29,10 @@ class Moment(click.ParamType[int]):
         if isinstance(value, int):
             return value
         text = str(value).strip()
-        moment_ms = int(text) if text.isdigit() else self._parse(text, param, ctx)
+        epoch = re.fullmatch(r"[0-9]{1,16}", text) is not None
+        moment_ms = int(text) if epoch else self._parse(text, param, ctx)
+        if not _FIRST_MS <= moment_ms < _END_MS:
+            self.fail(f"`{text[:60]}` does not lie between the years 1000 and 8999", param, ctx)
         if not self.future and moment_ms > clock_ms() + _CLOCK_TOLERANCE_MS:
             self.fail(f"`{text}` lies in the future: nobody knows what will have arrived by then", param, ctx)
         return moment_ms
@@ -35,7 +41,9 @@ class Moment(click.ParamType[int]):
         try:
             moment = datetime.fromisoformat(text)
         except ValueError:
-            self.fail(f"`{text}` is neither epoch milliseconds nor ISO 8601, such as 2013-01-01T18:30:00Z", param, ctx)
+            self.fail(
+                f"`{text[:60]}` is neither epoch milliseconds nor ISO 8601, such as 2013-01-01T18:30:00Z", param, ctx
+            )
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(milliseconds=1)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from etc_policy import __version__
 from etc_policy.compile.manifest import GitState
+from etc_policy.plan.formats import FIRST_MS, LAST_MS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord
 
@@ -54,13 +56,13 @@ def git_state_of(sha: str | None) -> GitState | None:
 
 def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) -> CompactionRecord | None:
     """The record in a commit's or plan's extra metadata; None for a compaction that is not ours."""
-    threshold = extra.get(THRESHOLD, "")
-    if not threshold.lstrip("-").isdigit():
+    threshold_ms = _epoch_ms(extra.get(THRESHOLD, ""))
+    if threshold_ms is None:
         return None
     return CompactionRecord(
         instant=instant,
         completed=completed,
-        threshold_ms=int(threshold),
+        threshold_ms=threshold_ms,
         policy=extra.get(POLICY, ""),
         plan_id=extra.get(PLAN_ID, ""),
         seen_until=extra.get(SEEN_UNTIL, ""),
@@ -68,10 +70,17 @@ def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) ->
     )
 
 
+def _epoch_ms(text: str) -> int | None:
+    """The time in a commit; None for what is no number, or no time that a calendar has."""
+    if not re.fullmatch(r"-?[0-9]{1,15}", text):
+        return None
+    return int(text) if FIRST_MS <= int(text) <= LAST_MS else None
+
+
 def _values(text: str) -> dict[str, str]:
     """The policy's values as committed; empty where an older version of etc, or another hand, wrote none."""
     try:
         found = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return {str(key): str(value) for key, value in found.items()} if isinstance(found, dict) else {}

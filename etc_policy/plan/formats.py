@@ -6,6 +6,8 @@ import textwrap
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The first and the last time that can be shown: years 1 and 9999.
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))

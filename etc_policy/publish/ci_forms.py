@@ -10,6 +10,8 @@ from etc_policy.verify.ports import CheckStatus
 
 _LEVELS = {"fail": "error", "error": "error", "warn": "warning"}
 _MARKS = {"pass": "✅ pass", "warn": "⚠️ warn", "fail": "❌ fail", "error": "❌ error"}
+#: Letters that Markdown or HTML would take for marks.
+_ENTITIES = {ord(letter): f"&#{ord(letter)};" for letter in "\\`*_[]<>|#~&!"}
 _SHOWN_FIRST: tuple[CheckStatus, ...] = ("error", "fail", "warn", "pass")
 
 
@@ -58,6 +60,4 @@ def _row(check: Check) -> str:
 
 def _cell(text: str) -> str:
     """Text that Markdown shows as it is, on one line of a table."""
-    for letter in "\\`*_[]<>|#~&!":
-        text = text.replace(letter, f"&#{ord(letter)};" if letter != "&" else letter)
-    return " ".join(text.split())
+    return " ".join(text.translate(_ENTITIES).split())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from datetime import datetime
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from etc_policy.compile.manifest import Frozen, GitState
 from etc_policy.execute.ports import Outcome, TableStatus
@@ -17,6 +18,15 @@ from etc_policy.verify.ports import Verification
 RESULTS_SCHEMA_VERSION = 1
 
 
+def _require_time(text: str) -> str:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time needs a zone")
+    return text
+
+
+#: A moment in ISO 8601 with its zone.
+IsoTime = Annotated[str, AfterValidator(_require_time)]
 SyncStatus = Literal["synced", "unchanged", "removed", "failed"]
 
 
@@ -49,8 +59,8 @@ class TableResult(Frozen):
     instant: str | None = None
     resumed_instant: str | None = None
     threshold_ms: int | None = None
-    started_at: str
-    completed_at: str
+    started_at: IsoTime
+    completed_at: IsoTime
     seconds: float
     step_seconds: dict[str, float] = Field(default_factory=dict)
     run_seconds: float = 0.0

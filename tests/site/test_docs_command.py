@@ -117,6 +117,8 @@ def test_pages_that_are_no_more_go_and_nothing_else(project, tmp_path, capsys):
     assert part < whole
     assert all(path.read_text() == "mine" for path in (*kept, tmp_path.parent / "outside.html"))
     assert {path for path in whole if (tmp_path / path).exists()} == part
+    listed.write_text("[" * 100_000)
+    assert main(["docs", "generate", *out]) == 0
 
 
 def test_serve_needs_a_site(project, tmp_path, capsys):

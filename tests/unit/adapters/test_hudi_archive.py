@@ -143,6 +143,11 @@ class TestWhatTheArchiveNamesIsGone:
             read(table)
         assert (error.value.code, error.value.exit_code) == ("ETC208", 3)
 
+    def test_a_manifest_of_brackets(self, table, parquet):
+        (parquet.parent / "manifest_1").write_text("[" * 100_000)
+        with pytest.raises(TableError, match="manifest_1"):
+            read(table)
+
     def test_a_version_that_is_cut_short_names_no_manifest(self, table, parquet):
         (parquet.parent / "_version_").write_text("")
         with pytest.raises(TableError, match="manifest_"):

@@ -150,7 +150,16 @@ class TestLoadPlan:
 
     @pytest.mark.parametrize(
         "content",
-        [b"", b"{", b"[]", b"{}", b"\xff\xfe\x00", b"null", b'{"schema_version": 99, "plan_id": "", "tables": []}'],
+        [
+            b"",
+            b"{",
+            b"[" * 100_000,
+            b"[]",
+            b"{}",
+            b"\xff\xfe\x00",
+            b"null",
+            b'{"schema_version": 99, "plan_id": "", "tables": []}',
+        ],
     )
     def test_what_is_no_plan(self, path, content):
         path.write_bytes(content)

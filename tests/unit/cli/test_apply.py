@@ -378,7 +378,7 @@ class TestStarvation:
             memory.note_refusals(base, None)
             assert (memory.verified(base), memory.refusals(base)) == (C, None)
 
-    @pytest.mark.parametrize("content", ["", "[1]", '{"verified": 1, "refusals": {"count": "x"}}', "{"])
+    @pytest.mark.parametrize("content", ["", "[1]", '{"verified": 1, "refusals": {"count": "x"}}', "{", "[" * 100_000])
     def test_a_file_that_means_nothing_is_forgotten(self, tmp_path, content):
         folder = tmp_path / ".hoodie" / ".etc"
         folder.mkdir(parents=True)

@@ -193,6 +193,25 @@ class TestPlan:
         "arguments", [("--at", "soon"), ("--at", "-5"), ("--select", "order_ro"), ("--output", "xml"), ("--frob",)]
     )
     def test_usage(self, etc, orders, arguments):
+        self.refused(etc, arguments)
+
+    @pytest.mark.parametrize(
+        "at", ["²", "٣", "0001-01-01", "0999-12-31", "9999-12-31", "9" * 20, "9" * 5000, "2013-01"]
+    )
+    @pytest.mark.parametrize("option", ["--at", "--until"])
+    def test_a_time_that_is_none(self, etc, orders, at, option):
+        command = ("plan",) if option == "--at" else ("wait", "orders_ro", "--timeout", "0s")
+        code, out, err = etc(*command, option, at)
+        assert (code, out) == (64, "")
+        assert err.startswith("error[ETC001]")
+        assert len(err) < 400
+
+    @pytest.mark.parametrize("at", ["1000-01-01", "0"])
+    def test_the_first_times(self, etc, orders, at):
+        assert "ETC009" not in etc("freshness", "--at", at)[2] + etc("plan", "--at", at)[2]
+        assert etc("wait", "orders_ro", "--until", "8999-12-31", "--timeout", "0s")[0] == 4
+
+    def refused(self, etc, arguments):
         code, out, err = etc("plan", *arguments)
         assert (code, out) == (64, "")
         assert err.startswith("error[ETC00")

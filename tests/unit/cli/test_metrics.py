@@ -16,6 +16,7 @@ policies:
   - {name: orders_ro, table: lake/orders, event_time_column: ts, data_latency: 1h, freshness: {target: 2h}}
   - {name: payments_ro, table: "lake/pay\\"ments\\\\", event_time_column: ts, data_latency: 1h}
 """
+RESULTS = RunResults(tables=(RUN,)).model_dump_json()
 
 
 @pytest.fixture
@@ -88,6 +89,11 @@ def test_a_run_of_another_policy_does_not_hide_the_last_of_this_one(etc, project
         ('{"schema_version": 99, "tables": [], "new": 1}', "of version 99"),
         ("{", "cannot read the results"),
         ("[]", "not the results of a run"),
+        ("[" * 100_000, "cannot read the results"),
+        *(
+            (RESULTS.replace(RUN.completed_at, time), "not the results of a run")
+            for time in ("yesterday", "2026-01-01T12:00:09", "2026-13-01", "")
+        ),
     ],
 )
 def test_results_that_cannot_be_read_are_told_and_the_rest_stands(etc, project, text, told):

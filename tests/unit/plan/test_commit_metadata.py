@@ -1,5 +1,7 @@
 import json
 
+import pytest
+
 from etc_policy import __version__
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from tests.unit.plan.states import PLAN
@@ -31,6 +33,16 @@ def test_files_that_were_changed_since_the_commit_are_told():
 
 
 def test_values_that_nobody_can_read_are_none():
-    for text in ("", "{", "[1]", json.dumps(3)):
+    for text in ("", "{", "[1]", json.dumps(3), "[" * 100_000):
         extra = {**extra_metadata(PLANNED, "plan-1", None), "etc.policy_values": text}
         assert compaction_record("1", "2", extra).policy_values == {}
+
+
+@pytest.mark.parametrize("threshold", ["", "-", "--5", "²", "٣", "5-", " 5", "1" * 16, "9" * 5000, "-99999999999999"])
+def test_a_threshold_that_is_no_time_is_not_ours(threshold):
+    assert compaction_record("1", "2", {"etc.event_time.threshold": threshold}) is None
+
+
+@pytest.mark.parametrize("threshold", ["-5", "0", "1767261600000"])
+def test_thresholds(threshold):
+    assert compaction_record("1", "2", {"etc.event_time.threshold": threshold}).threshold_ms == int(threshold)

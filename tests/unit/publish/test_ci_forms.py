@@ -1,5 +1,7 @@
 """Checks in the forms of GitHub and JUnit, down to the letters that would break them."""
 
+import html
+import re
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -74,3 +76,12 @@ def test_junit_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(EngineError, match="cannot write"):
         write_junit("etc apply", CHECKS, tmp_path / "file" / "checks.xml")
+
+
+def test_markdown_shows_text_as_it_is():
+    text = r"a_ro & <b>*x*</b> [1](2) `c` #3 ~d~ !e a|b \f &amp;"
+    (line,) = (line for line in markdown_summary("t", [Check(text, "c", "pass")]).splitlines() if "pass |" in line)
+    cell = line.split(" | ")[1]
+    assert html.unescape(cell) == text
+    assert "a&#95;ro &#38; &#60;b&#62;" in cell
+    assert set(re.sub(r"&#\d+;", "", cell)).isdisjoint("\\`*_[]<>|#~&!")

@@ -56,8 +56,8 @@ def result(status, instant=None, **rest):
         base_path=rest.pop("base_path", HISTORY.base_path),
         status=status,
         instant=instant,
-        started_at="s",
-        completed_at="c",
+        started_at="2026-01-01T12:00:00Z",
+        completed_at="2026-01-01T12:00:09Z",
         seconds=1.0,
         **rest,
     )

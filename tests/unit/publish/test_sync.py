@@ -161,14 +161,14 @@ class TestVerdictOfARun:
         base_path="/t",
         status="compacted",
         instant="C",
-        started_at="a",
-        completed_at="b",
+        started_at="2026-01-01T12:00:00Z",
+        completed_at="2026-01-01T12:00:09Z",
         seconds=1,
         verification=Verification(level="data", status="pass", threshold_ms=T),
     )
 
     def test_is_about_its_compaction(self):
-        assert verdict_of(self.RUN) == Verdict("pass", "data", T, "C", "b")
+        assert verdict_of(self.RUN) == Verdict("pass", "data", T, "C", "2026-01-01T12:00:09Z")
 
     def test_with_nothing_due_is_about_what_stands(self):
         assert verdict_of(self.RUN.model_copy(update={"status": "nothing_due"})).instant is None
