@@ -47,7 +47,7 @@ def command(project_dir: Path, target_dir: Path) -> int:
     """
     policy_path = project_dir / "policies" / POLICY_FILE
     if not policy_path.exists():
-        write_text(policy_path, read_template(f"demo/{POLICY_FILE}"))
+        write_text(policy_path, read_template(f"demo/{POLICY_FILE}"), "--project-dir")
     (policy,) = select_policies(load_manifest(project_dir), (POLICY,))
     own_table = project_dir.absolute() / "demo" / "flights"
     if Path(policy.table) != own_table:

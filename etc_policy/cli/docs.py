@@ -116,7 +116,7 @@ def generate(
     site = site_view(name, facts, now_ms, kept.issues, runs)
     folder = out or target_dir / "site"
     files = render_site(site, read_template)
-    write_site(folder, files)
+    write_site(folder, files, "--out" if out else "--target-dir")
     if output == "json":
         click.echo(json.dumps({"schema_version": 1, "folder": str(folder), "files": sorted(files)}, indent=2))
     else:
@@ -124,15 +124,18 @@ def generate(
         say(str(folder / "index.html"))
 
 
-def write_site(folder: Path, files: Mapping[str, str]) -> None:
-    """Writes the site and takes away what an earlier one wrote that this one has not; other files stay."""
+def write_site(folder: Path, files: Mapping[str, str], option: str) -> None:
+    """Writes the site and takes away what an earlier one wrote that this one has not; other files stay.
+
+    `option` is the one that names the folder.
+    """
     before = _listed(folder)
     for path, text in files.items():
-        write_text(folder / path, text)
+        write_text(folder / path, text, option)
     for path in before - files.keys():
         (folder / path).unlink(missing_ok=True)
     listed = {"schema_version": 1, "etc_version": __version__, "files": sorted(files)}
-    write_text(folder / _LIST, json.dumps(listed, indent=1) + "\n")
+    write_text(folder / _LIST, json.dumps(listed, indent=1) + "\n", option)
 
 
 def _listed(folder: Path) -> set[str]:

@@ -78,6 +78,8 @@ def _fields(policy: Policy) -> dict[str, object]:
 
 
 def _table(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
+    if not policies:
+        return
     rows = [("policy", "table", "latency", "target", "granularity", "tags")]
     root = f"{manifest.table_root}/" if manifest.table_root else ""
     for policy in policies:

@@ -173,8 +173,8 @@ def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) ->
     from etc_policy.compile import selection as selecting
 
     found = selecting.select_policies(manifest, selection)
-    if not found and manifest.policies:
-        tell("no policy is selected")
+    if not found:
+        tell("no policy is selected" if manifest.policies else "the project has no policies")
     return found
 
 

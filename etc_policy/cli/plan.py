@@ -71,8 +71,9 @@ def command(
     finally:
         environment.close()
     text = plan.model_dump_json(indent=2) + "\n"
-    for path in {target_dir / "plan.json", out or target_dir / "plan.json"}:
-        write_text(path, text)
+    write_text(target_dir / "plan.json", text)
+    if out is not None:
+        write_text(out, text, "--out")
     if output == "json":
         click.echo(text, nl=False)
     else:

@@ -20,7 +20,9 @@ _VERDICT = re.compile(rf"\b({'|'.join(_COLOURS)})\b")
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a text for people; JSON is never passed through here."""
+    """Print a text for people, nothing where there is none; JSON is never passed through here."""
+    if not text:
+        return
     SETTINGS.pause()
     shown = text.replace(f"{Path.cwd()}/", "")
     coloured = SETTINGS.colour if err else SETTINGS.colour_output

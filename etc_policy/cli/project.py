@@ -74,8 +74,10 @@ def load_project(project_dir: Path) -> tuple[ProjectFiles, Manifest]:
     return files, compile_project(files, suite_names(project_dir), issues)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, option: str = "--target-dir") -> None:
     """Writes the file in one step: a reader sees the old text or the new one; an equal file is left as it is.
+
+    `option` is the one that names another place.
 
     Raises:
         EngineError: the file or its folder cannot be written.
@@ -90,7 +92,7 @@ def write_text(path: Path, text: str) -> None:
         draft.write_bytes(data)
         draft.replace(path)
     except OSError as error:
-        hint = "name another folder by `--target-dir`"
+        hint = f"name another place by `{option}`"
         raise EngineError(WRITE_CODE, f"cannot write `{path}`", hint=hint, cause=str(error)) from error
 
 

@@ -42,7 +42,7 @@ def command(name: str | None, out: Path | None, output: str) -> None:
         click.echo(schemas[found[name]], nl=False)
         return
     for file, text in schemas.items() if out is not None else ():
-        write_text(Path(str(out)) / file, text)
+        write_text(Path(str(out)) / file, text, "--out")
     if output == "json":
         titles = [{"name": key, "file": file, "title": _title(schemas[file])} for key, file in found.items()]
         click.echo(json.dumps({"schema_version": 1, "schemas": titles}, indent=2))

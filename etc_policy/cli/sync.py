@@ -58,8 +58,9 @@ def command(
     each run: the threshold of the last completed compaction, how far RO is complete now, and whether that compaction was
     verified. Only the catalog is written. A catalog that does not answer is tried three times, then the exit code is 4.
     """
-    policies = [policy for policy in select_policies(load_manifest(project_dir), select) if policy.sync.ro_table]
-    if not policies:
+    selected = select_policies(load_manifest(project_dir), select)
+    policies = [policy for policy in selected if policy.sync.ro_table]
+    if selected and not policies:
         hint = "name the RO table of a policy, as `sync: {ro_table: lake.orders_ro}`"
         raise UsageError("ETC606", "no selected policy has an RO table to sync to", hint=hint)
     environment = open_environment(project_dir, target_dir, confs)

@@ -6,6 +6,10 @@ import pytest
 from etc_policy.compile.manifest import Manifest
 from etc_policy.compile.writer_forms import FORMS
 
+POLICY_THAT_IS_OFF = """version: 1
+policies: [{name: parked, table: lake/parked, event_time_column: ts, data_latency: 30m, enabled: false}]
+"""
+
 
 def test_parse_counts_policies(etc, project):
     assert etc("parse") == (0, "2 policies OK, 1 disabled\n", "")
@@ -200,3 +204,35 @@ def test_parse_checks_the_projects_suites(etc, project):
     assert "hint: did you mean `expect_column_to_exist`?" in err
     (issue,) = json.loads(etc("parse", "--output", "json")[1])["issues"]
     assert (issue["code"], issue["line"], issue["column"]) == ("ETC225", 3, 5)
+
+
+@pytest.mark.parametrize("text", ["version: 1\npolicies: []\n", POLICY_THAT_IS_OFF], ids=["none", "disabled"])
+@pytest.mark.parametrize(
+    "command",
+    ["ls", "plan", "apply --yes", "verify", "freshness", "sync", "undo", "docs generate", "metrics write a.prom"],
+)
+def test_a_project_without_policies_says_so(etc, project, text, command):
+    (project / "policies" / "a.yml").write_text(text)
+    code, out, err = etc(*command.split())
+    told = "no policy is selected" if "name" in text else "the project has no policies"
+    assert (code, told in err) == (0, True), err
+    assert out != "\n"
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("plan --out file/plan.json", "--out"),
+        ("plan --target-dir file/deeper", "--target-dir"),
+        ("docs generate --out file/site", "--out"),
+        ("docs generate --target-dir file/deeper", "--target-dir"),
+        ("schema --out file/schemas", "--out"),
+        ("compile --target-dir file/deeper", "--target-dir"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_named_by_its_option(etc, project, command, option):
+    (project / "file").write_text("x")
+    code, _, err = etc(*command.split())
+    assert (code, "error[ETC003]: cannot write" in err) == (3, True)
+    assert f"hint: name another place by `{option}`\n" in err
