@@ -1,0 +1,281 @@
+"""RO tables in a real catalog under `etc apply` and `etc sync`: `python -m tests.integration.sync_scenario KIND FOLDER`.
+
+KIND is `thrift` (a Hive metastore, in the namespace in which this runs) or `derby` (in this process's Spark). One JVM
+serves all commands and the stock writer; every command has a Spark session of its own. Prints `passed`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+from etc_policy.adapters.local_catalog import local_catalog_confs
+from etc_policy.adapters.spark_session import start_spark
+from etc_policy.cli import apply as apply_command
+from etc_policy.cli.main import main
+from tests.integration.hudi_tables import EPOCH_MS, StockTable
+from tests.integration.metastore import PORT, Metastore
+
+LATENCY_MS = 10_000
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: {table}
+    event_time_column: {{column: ts, unit: ms}}
+    data_latency: 10s
+    verify: {{level: data}}
+    sync: {{ro_table: lake.orders_ro}}
+    hudi_options: {{{options}}}
+"""
+PROJECT = """version: 1
+profiles: {{all: {{target: only, targets: {{only: {{catalog: {{type: hive, uri: "thrift://127.0.0.1:{port}"}}}}}}}}}}
+"""
+HIVE_SYNC = {
+    "hoodie.table.name": "orders",
+    "hoodie.write.track.event.time.watermark": "true",
+    "hoodie.payload.event.time.field": "ts",
+    "hoodie.datasource.meta.sync.enable": "true",
+    "hoodie.datasource.hive_sync.enable": "true",
+    "hoodie.datasource.hive_sync.mode": "hms",
+    "hoodie.datasource.hive_sync.database": "lake",
+    "hoodie.datasource.hive_sync.table": "orders",
+    "hoodie.datasource.hive_sync.partition_fields": "p",
+}
+ETC = "etc.event_time."
+
+
+def at(seconds: int) -> int:
+    """An event time."""
+    return EPOCH_MS + seconds * 1000
+
+
+@dataclass
+class Scenario:
+    """A project with one table and its catalog."""
+
+    folder: Path
+    metastore: Metastore | None
+
+    def __post_init__(self) -> None:
+        (self.folder / "policies").mkdir()
+        self.policy()
+        if self.metastore:
+            (self.folder / "etc_project.yml").write_text(PROJECT.format(port=PORT))
+
+    def policy(self, options: str = "") -> None:
+        """The policy, with further Hudi options."""
+        text = POLICY.format(table=self.folder / "orders", options=options)
+        (self.folder / "policies" / "a.yml").write_text(text)
+
+    @contextmanager
+    def session(self):
+        """A session of somebody else's on the same catalog."""
+        confs = {
+            "spark.sql.catalogImplementation": "hive",
+            "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{PORT}",
+        }
+        if not self.metastore:
+            confs = local_catalog_confs(self.folder / "target" / "catalog")
+        spark = start_spark(confs, self.folder / "spark.log")
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+    def write(self, *rows: tuple[int, int, str]) -> dict[str, str]:
+        """One commit per row (key, event second, value) by the stock writer, the last with hive sync; the properties."""
+        with self.session() as spark:
+            spark.sql("CREATE DATABASE IF NOT EXISTS lake")
+            table = StockTable(spark, str(self.folder / "orders"), "id int, p string, ts long, v string")
+            for number, (key, second, value) in enumerate(rows, start=1):
+                enable = str(number == len(rows)).lower()
+                options = {
+                    **HIVE_SYNC,
+                    "hoodie.datasource.hive_sync.enable": enable,
+                    "hoodie.datasource.meta.sync.enable": enable,
+                }
+                table.write([(key, "a", at(second), value)], **options)
+            return self._properties(spark)
+
+    def properties(self) -> dict[str, str]:
+        """What the RO table says, without the common prefix; the other tables must say nothing."""
+        with self.session() as spark:
+            return self._properties(spark)
+
+    def _properties(self, spark) -> dict[str, str]:
+        found = {
+            name: {
+                row[0]: row[1]
+                for row in spark.sql(f"SHOW TBLPROPERTIES lake.{name}").collect()
+                if row[0].startswith("etc.")
+            }
+            for name in ("orders", "orders_ro", "orders_rt")
+        }
+        assert found["orders"] == found["orders_rt"] == {}
+        return {key.removeprefix(ETC): value for key, value in found["orders_ro"].items()}
+
+    def values(self) -> dict[int, str]:
+        """What SQL on the RO table answers."""
+        with self.session() as spark:
+            return {row["id"]: row["v"] for row in spark.sql("SELECT id, v FROM lake.orders_ro").collect()}
+
+    def etc(self, *arguments: str, now: int) -> tuple[int, dict]:
+        """The exit code and the JSON of a command whose now is an event second."""
+        print(f"{time.monotonic() - BEGAN:6.1f}  etc {' '.join(arguments)}", file=sys.stderr)
+        printed = StringIO()
+        with redirect_stdout(printed):
+            code = main((*arguments, "--project-dir", str(self.folder), "--at", str(at(now)), "--output", "json"))
+        return code, json.loads(printed.getvalue()) if printed.getvalue() else {}
+
+    def apply(self, now: int) -> tuple[int, dict]:
+        """The exit code of an apply, and its result for the table."""
+        code, results = self.etc("apply", "--yes", now=now)
+        return code, results["tables"][0]
+
+    def sync(self, *arguments: str, now: int) -> tuple[int, dict]:
+        """The exit code of a sync, and its result for the table."""
+        code, report = self.etc("sync", *arguments, now=now)
+        return code, report["tables"][0]
+
+
+@contextmanager
+def when_told(word: str, act: Callable[[], None]):
+    """Call `act` once, when an apply announces a step that has the word in it."""
+    real, acted = apply_command.open_environment, []
+
+    def opened(*arguments, **keywords):
+        environment = real(*arguments, **keywords)
+        progress = environment.progress
+
+        def told(step: str) -> None:
+            progress(step)
+            if word in step and not acted:
+                acted.append(step)
+                act()
+
+        environment.progress = told
+        return environment
+
+    apply_command.open_environment = opened
+    try:
+        yield
+    finally:
+        apply_command.open_environment = real
+    assert acted, f"no step told of `{word}`"
+
+
+def apply_write_and_fail(scenario: Scenario) -> None:
+    """After an apply, after a stock write with hive sync, and after an apply that failed."""
+    assert scenario.write((1, 100, "a"), (1, 110, "b"), (1, 125, "c")) == {}
+
+    code, result = scenario.apply(now=130)  # T = 120
+    assert (code, result["status"], result["verification"]["status"]) == (0, "compacted", "pass"), result
+    first = scenario.properties()
+    assert first == {key.removeprefix(ETC): value for key, value in result["sync"]["properties"].items()}
+    assert first == {
+        "threshold": str(at(120)),
+        "complete_until": str(at(120)),
+        "instant": result["instant"],
+        "policy": "orders_ro",
+        "status": "verified",
+        "verified_at": result["completed_at"],
+        "verified_level": "data",
+    }
+    assert scenario.values() == {1: "b"}
+
+    assert scenario.write((1, 150, "d")) == first
+
+    scenario.policy("hoodie.memory.compaction.max.size: not-a-number")
+    code, result = scenario.apply(now=200)
+    assert (code, result["status"], result["sync"]) == (3, "failed", None), result
+    assert scenario.properties() == first
+    code, result = scenario.sync(now=200)  # a plan of ours is pending: the threshold is that of the completed one
+    assert code == 0
+    after = scenario.properties()
+    assert after == {**first, "complete_until": str(at(125) - 1)}
+
+    scenario.policy()
+    code, result = scenario.apply(now=200)  # T = 190: finished now
+    assert (code, result["status"]) == (0, "resumed"), result
+    resumed = scenario.properties()
+    assert (resumed["threshold"], resumed["status"]) == (str(at(190)), "verified")
+    assert resumed["instant"] == result["instant"] != first["instant"]
+
+
+def idle_and_remove(scenario: Scenario) -> None:
+    """Nothing due, nothing new, and away with it all."""
+    before = scenario.properties()
+    code, result = scenario.apply(now=300)
+    assert (code, result["status"], result["sync"]["status"]) == (0, "nothing_due", "synced"), result
+    idle = scenario.properties()
+    assert idle == {**before, "complete_until": str(at(290))}
+    code, result = scenario.sync(now=300)
+    assert (code, result["status"]) == (0, "unchanged")
+
+    code, result = scenario.sync("--remove", now=300)
+    assert (code, result["status"]) == (0, "removed")
+    assert scenario.properties() == {}
+    assert scenario.sync("--remove", now=300)[1]["status"] == "unchanged"
+
+
+def catalog_that_goes_down(scenario: Scenario) -> None:
+    """Down in the middle of a sync: the compaction stands; it comes back while etc tries again, or before the next sync."""
+    metastore = scenario.metastore
+    assert metastore is not None
+    before = scenario.properties()
+    scenario.write((1, 200, "e"))
+    with when_told("syncing", metastore.kill):
+        code, result = scenario.apply(now=250)
+    sync = result["sync"]
+    assert (code, result["status"], result["verification"]["status"]) == (4, "compacted", "pass"), result
+    assert (sync["status"], sync["attempts"], sync["properties"]) == ("failed", 3, None)
+    assert "cannot be asked" in sync["message"]
+
+    metastore.start()
+    assert scenario.properties() == before
+    assert scenario.values() == {1: "e"}
+    code, _ = scenario.sync(now=250)
+    caught_up = scenario.properties()
+    assert code == 0
+    assert (caught_up["threshold"], caught_up["instant"]) == (str(at(240)), result["instant"])
+    assert (caught_up["status"], caught_up["verified_at"]) == ("verified", result["completed_at"])
+
+    scenario.write((1, 260, "f"))
+    with when_told("syncing", metastore.kill), when_told("trying again", metastore.start):
+        code, result = scenario.apply(now=300)
+    assert (code, result["status"], result["sync"]["status"]) == (0, "compacted", "synced"), result
+    assert result["sync"]["attempts"] > 1
+    assert scenario.properties()["threshold"] == str(at(290))
+
+
+BEGAN = time.monotonic()
+
+
+def run(kind: str, folder: Path, jars: str | None) -> None:
+    """The whole scenario."""
+    metastore = None
+    if kind == "thrift":
+        (folder / "metastore").mkdir()
+        metastore = Metastore(folder / "metastore", Path(jars or ""))
+        metastore.start()
+    try:
+        scenario = Scenario(folder, metastore)
+        apply_write_and_fail(scenario)
+        if metastore:
+            catalog_that_goes_down(scenario)
+        else:
+            idle_and_remove(scenario)
+    finally:
+        if metastore:
+            metastore.kill()
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else None)
+    print("passed")
