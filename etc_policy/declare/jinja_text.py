@@ -16,6 +16,7 @@ from jinja2 import nodes
 from etc_policy.declare.codes import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem, cut
 from etc_policy.declare.jinja_functions import Value, join_texts
+from etc_policy.declare.jinja_reading import parse_expression
 from etc_policy.declare.jinja_tree import (
     MAX_PROBLEMS,
     Data,
@@ -27,7 +28,7 @@ from etc_policy.declare.jinja_tree import (
     SetPart,
     read_tree,
 )
-from etc_policy.declare.jinja_values import MAX_DEPTH, Context, Evaluator, parse_expression
+from etc_policy.declare.jinja_values import MAX_DEPTH, Context, Evaluator
 
 MAX_OUTPUT = 2_000_000
 #: Private-use characters of Unicode's last planes, one for each expression of a file.

@@ -10,7 +10,7 @@ from jinja2 import nodes
 
 from etc_policy.declare.codes import Code
 from etc_policy.declare.jinja_chunks import Chunk, TemplateProblem
-from etc_policy.declare.jinja_values import parse_tag
+from etc_policy.declare.jinja_reading import parse_tag
 from etc_policy.declare.suggestions import did_you_mean
 
 MAX_NESTING = 20

@@ -1,4 +1,4 @@
-"""Expressions of Jinja, read by Jinja's own parser and worked out here, step by step and within bounds.
+"""Expressions of Jinja, as `jinja_reading` reads them, worked out here, step by step and within bounds.
 
 Jinja's sandbox keeps templates from Python's objects, but by its own documentation bounds neither time nor memory. Here
 nothing is compiled to Python: values are those of YAML, an attribute is a key of a mapping, and every step is counted.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, TypeAlias
 
-from jinja2 import Environment, TemplateError, nodes
-from jinja2.parser import Parser
+from jinja2 import nodes
 
 from etc_policy.declare.codes import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem
@@ -46,8 +44,6 @@ ALLOWED_HINT = (
     "a template may use `var`, `env_var`, `target`, macros, `a if b else c`, comparisons, `~` and some filters"
 )
 _FILTER_HINT = "the filters are " + ", ".join(f"`{name}`" for name in FILTER_NAMES)
-_READ_HINT = "write one expression between `{{` and `}}`, for example \"{{ var('name') }}\""
-_JINJA = Environment(autoescape=False, optimized=False)  # noqa: S701 - only its parser is used
 _MISSING = object()
 
 
@@ -79,38 +75,6 @@ class Context:
     target: Mapping[str, Value] | None = None
     macros: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-
-
-@lru_cache(maxsize=4096)
-def parse_tag(source: str) -> nodes.Node | TemplateProblem:
-    """The first node of a tag that is complete by itself, or what is wrong with it."""
-    try:
-        body = Parser(_JINJA, source).parse().body
-    except TemplateError as error:
-        return TemplateProblem(Code.TEMPLATE_SYNTAX, f"the template cannot be read: {error.message}", _READ_HINT)
-    except RecursionError:
-        return TemplateProblem(Code.TOO_BIG, "the template is nested too deeply")
-    except (ValueError, OverflowError, MemoryError) as error:
-        return TemplateProblem(Code.TEMPLATE_SYNTAX, f"the template cannot be read: {error}", _READ_HINT)
-    return body[0] if body else TemplateProblem(Code.TEMPLATE_SYNTAX, "the template is empty", _READ_HINT)
-
-
-def parse_expression(text: str) -> nodes.Expr:
-    """The expression in `text`.
-
-    Raises:
-        TemplateProblem: it cannot be read.
-
-    """
-    node = parse_tag("{{" + text + "}}")
-    if isinstance(node, TemplateProblem):
-        raise node
-    inner = node.nodes if isinstance(node, nodes.Output) else []
-    if len(inner) != 1 or isinstance(inner[0], nodes.TemplateData):
-        raise TemplateProblem(
-            Code.TEMPLATE_SYNTAX, "the template cannot be read: one expression is expected", _READ_HINT
-        )
-    return inner[0]
 
 
 class Evaluator:

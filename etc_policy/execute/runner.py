@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from etc_policy.compile.manifest import Policy
@@ -39,15 +40,10 @@ class Runner:
             EngineError: Hudi failed; run it again.
 
         """
-        if self.reader.read(base_path, policy.event_time).own_pending is None:
-            return None
-        with self.lease(base_path) as lease:
-            state = self.reader.read(base_path, policy.event_time)
-            if state.own_pending is None:
+        with self._pending(policy, base_path) as found:
+            if found is None:
                 return None
-            self.progress(f"{policy.name}: a pending plan of an earlier run stands at {state.own_pending}")
-            lease.wait_for_dead_run(state.own_pending)
-            job = self.files.pending_job(policy, state)
+            lease, state, job = found
             spoiled = self._spoiled(state, job)
             if spoiled:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
@@ -72,16 +68,31 @@ class Runner:
             EngineError: Hudi failed; run it again.
 
         """
+        with self._pending(policy, base_path) as found:
+            if found is None:
+                return None
+            job = found[2]
+            self.progress(f"{policy.name}: withdrawing it")
+            self.compactor().withdraw(job)
+        return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=job.instant)
+
+    @contextmanager
+    def _pending(self, policy: Policy, base_path: str) -> Iterator[tuple[Lease, TableState, Job] | None]:
+        """A pending plan of ours as a job under the table's lease, once the run that left it is dead; None without one.
+
+        Looked at before the lease is taken, and again under it.
+        """
         if self.reader.read(base_path, policy.event_time).own_pending is None:
-            return None
+            yield None
+            return
         with self.lease(base_path) as lease:
             state = self.reader.read(base_path, policy.event_time)
             if state.own_pending is None:
-                return None
+                yield None
+                return
+            self.progress(f"{policy.name}: a pending plan of an earlier run stands at {state.own_pending}")
             lease.wait_for_dead_run(state.own_pending)
-            self.progress(f"{policy.name}: withdrawing the plan at {state.own_pending}")
-            self.compactor().withdraw(self.files.pending_job(policy, state))
-        return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=state.own_pending)
+            yield lease, state, self.files.pending_job(policy, state)
 
     def apply(self, policy: Policy, table: TablePlan, plan_id: str, git_sha: str | None) -> Outcome:
         """Publish exactly the planned compaction and execute it.
