@@ -10,7 +10,7 @@ from jinja2 import nodes
 
 from etc_policy.declare.codes import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem
-from etc_policy.declare.secrets import EnvNumber, EnvText
+from etc_policy.declare.secrets import HIDDEN, EnvNumber, EnvText, is_secret
 
 MAX_TEXT = 10_000
 MAX_ITEMS = 10_000
@@ -46,6 +46,19 @@ def text_of(value: Value) -> str:
         raise TemplateProblem(Code.TEMPLATE_SYNTAX, "the template gives no value (none)")
     kind = "a mapping" if isinstance(value, Mapping) else "a list"
     raise TemplateProblem(Code.TEMPLATE_SYNTAX, f"{kind} cannot be a part of a text", "use one of its items")
+
+
+def key_of(value: Value) -> str:
+    """A key of a mapping; keys are shown in messages and files, so none comes from the environment."""
+    key = text_of(value)
+    if isinstance(key, EnvText):
+        raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, "a key cannot come from the environment")
+    return key
+
+
+def shown(value: Value) -> str:
+    """The value in a message."""
+    return f"({HIDDEN})" if is_secret(value) else f"`{str(value)[:60]}`"
 
 
 def is_number(value: Value) -> bool:
@@ -148,3 +161,14 @@ ARITHMETIC: Mapping[type[nodes.Node], Callable[[Any, Any], Any]] = {
     nodes.FloorDiv: lambda left, right: left // right,
     nodes.Mod: lambda left, right: left % right,
 }
+
+
+def calculate(operation: type[nodes.Node], left: Value, right: Value) -> Value:
+    """The result of an operation on two numbers; what comes from the environment is still known to come from there."""
+    result = ARITHMETIC[operation](left, right)
+    if not is_secret(left) and not is_secret(right):
+        return result
+    if isinstance(result, float):
+        message = "arithmetic with a value of the environment is for whole numbers"
+        raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, message)
+    return EnvNumber(result)

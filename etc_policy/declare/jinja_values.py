@@ -22,11 +22,13 @@ from etc_policy.declare.jinja_functions import (
     OPERATORS,
     Unknown,
     Value,
+    calculate,
     is_number,
     items_of,
     join_texts,
+    key_of,
     range_of,
-    text_of,
+    shown,
 )
 from etc_policy.declare.secrets import EnvNumber, EnvText
 from etc_policy.declare.suggestions import did_you_mean
@@ -137,7 +139,7 @@ class Evaluator:
 
     def _dict(self, node: nodes.Dict, scope: Scope, depth: int) -> Value:
         pairs = ((self.value(pair.key, scope, depth), self.value(pair.value, scope, depth)) for pair in node.items)
-        return {text_of(key): value for key, value in pairs}
+        return {key_of(key): value for key, value in pairs}
 
     def _get(self, node: nodes.Getattr | nodes.Getitem, scope: Scope, depth: int) -> Value:
         inner = self.value(node.node, scope, depth)
@@ -146,12 +148,12 @@ class Evaluator:
             if key in inner:
                 return inner[key]
             hint = did_you_mean(key, inner) or f"the keys here are {', '.join(f'`{k}`' for k in list(inner)[:10])}"
-            raise Unknown(Code.UNKNOWN_VARIABLE, f"there is no key `{key[:60]}` here", hint)
+            raise Unknown(Code.UNKNOWN_VARIABLE, f"there is no key {shown(key)} here", hint)
         if isinstance(inner, list) and isinstance(key, int) and not isinstance(key, bool):
             if -len(inner) <= key < len(inner):
                 return inner[key]
-            raise Unknown(Code.UNKNOWN_VARIABLE, f"the list has {len(inner)} items, there is no item {key}")
-        message = f"`{str(key)[:60]}` is not allowed: only mappings have keys, and only lists have items"
+            raise Unknown(Code.UNKNOWN_VARIABLE, f"the list has {len(inner)} items, there is no item {shown(key)}")
+        message = f"{shown(key)} is not allowed: only mappings have keys, and only lists have items"
         raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, message, ALLOWED_HINT)
 
     def _concat(self, node: nodes.Concat, scope: Scope, depth: int) -> Value:
@@ -185,13 +187,7 @@ class Evaluator:
         if not (is_number(left) and is_number(right)):
             hint = "join texts with `~`" if isinstance(node, nodes.Add) else ALLOWED_HINT
             raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, "arithmetic is for numbers alone", hint)
-        result = ARITHMETIC[type(node)](left, right)
-        if not isinstance(left, EnvNumber) and not isinstance(right, EnvNumber):
-            return result
-        if isinstance(result, float):
-            message = "arithmetic with a value of the environment is for whole numbers"
-            raise TemplateProblem(Code.TEMPLATE_FORBIDDEN, message, ALLOWED_HINT)
-        return EnvNumber(result)
+        return calculate(type(node), left, right)
 
     def _negative(self, node: nodes.Neg, scope: Scope, depth: int) -> Value:
         value = self.value(node.node, scope, depth)
@@ -267,7 +263,7 @@ def _look_up(kind: str, values: Mapping[str, Value], name: object, default: Valu
     if default is not _MISSING:
         return default
     hint = did_you_mean(str(name), values) or hint
-    raise Unknown(Code.UNKNOWN_VARIABLE, f"the {kind} `{str(name)[:60]}` has no value", hint)
+    raise Unknown(Code.UNKNOWN_VARIABLE, f"the {kind} {shown(name)} has no value", hint)
 
 
 _METHODS: Mapping[type[nodes.Node], Callable[..., Value]] = {
