@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -92,7 +93,7 @@ def _last_results(target_dir: Path, policies: Sequence[Policy]) -> Mapping[str, 
     try:
         return last_results(target_dir, policies)
     except EtcError as error:
-        tell_warning(error.issues[0])
+        tell_warning(replace(error.issues[0], level="warning"))
         return {}
 
 

@@ -110,7 +110,10 @@ def test_results_that_cannot_be_read_verify_nothing(etc, catalog, tmp_path):
     (tmp_path / "target" / "run_results.json").write_text('{"schema_version": 99}')
     code, (result,), err = run(etc)
     assert (code, result["properties"][STATUS]) == (0, "unverified")
-    assert "of version 99" in err
+    assert err.startswith("warning[ETC343]: the results are of version 99")
+    told = [json.loads(line) for line in run(etc, "--log-format", "json")[2].splitlines()]
+    assert [(line["level"], line["code"]) for line in told if "code" in line] == [("warning", "ETC343")]
+    assert "ETC343" not in run(etc, "--quiet")[2]
 
 
 @pytest.mark.parametrize(("failures", "attempts"), [(1, 2), (2, 3)])
