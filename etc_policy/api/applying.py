@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
 from etc_policy.api.syncing import failed_sync, sync_table
+from etc_policy.api.verifying import broken_verification, require_suites, verify
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
-from etc_policy.declare.suites import read_suite
-from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, StalePlanError
+from etc_policy.errors import EtcError, ExitCode, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
@@ -24,8 +23,7 @@ from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
 from etc_policy.verify.metadata_checks import PROMISE, Claim, Evidence
 from etc_policy.verify.ports import ExpectationResult, Verification
-from etc_policy.verify.prover import claim_of, claim_of_run, verify_table
-from etc_policy.verify.suites import parse_suite, suite_issues
+from etc_policy.verify.prover import claim_of, claim_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
 _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
@@ -254,57 +252,11 @@ class Applier:
         self.results.append(result)
 
 
-def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:
-    """Return if the suite of every policy can be read.
-
-    Raises:
-        PolicyError: some cannot; carries all issues.
-
-    """
-    issues: list[Issue] = []
-    for policy in policies:
-        try:
-            suite_items(environment, policy)
-        except PolicyError as error:
-            issues.extend(error.issues)
-    if issues:
-        raise PolicyError(issues)
-
-
-def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any], ...]:
-    """The expectations of the policy's suite, parameters not yet filled in.
-
-    Raises:
-        PolicyError: there is no such suite, or something in it is wrong; carries all of it.
-
-    """
-    path, text = read_suite(policy.verify.suite, environment.project_dir)
-    issues = suite_issues(text, path)
-    if issues:
-        raise PolicyError(issues)
-    return parse_suite(text, path).items
-
-
-def verify(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Verification:
-    """The verdict over one table; an engine that fails is an `error`, neither success nor failed data."""
-    suite = suite_items(environment, evidence.policy)
-    try:
-        return verify_table(evidence, suite, level, environment.data_verifier)
-    except EngineError as error:
-        return broken_verification(level, evidence.claim.threshold_ms, error)
-
-
 def _without_promise(outcome: Outcome, level: VerifyLevel) -> Verification:
     """The verdict where the run says that it compacted, and the table does not say so."""
     message = f"no compaction at {outcome.instant} with this threshold is on the table's timeline"
     failed = ExpectationResult(expectation=PROMISE, status="fail", message=message)
     return Verification(level=level, status="fail", threshold_ms=outcome.threshold_ms, expectations=(failed,))
-
-
-def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: EtcError) -> Verification:
-    """The verdict where nothing could be checked: an error, neither success nor failed data."""
-    broken = ExpectationResult(expectation="data_can_be_read", status="error", message=str(error))
-    return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
 
 
 def _proof_of(record: CompactionRecord, policy: Policy) -> str:

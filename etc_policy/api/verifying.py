@@ -1,16 +1,19 @@
-"""Verifies many tables: one that cannot be read does not stop the next."""
+"""Verifies tables by the suites of their policies: one that cannot be read does not stop the next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from etc_policy.api.applying import verify
 from etc_policy.api.planning import place
 from etc_policy.compile.manifest import Policy, VerifyLevel
-from etc_policy.errors import EtcError
+from etc_policy.declare.suites import read_suite
+from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
 from etc_policy.publish.results import TableVerification
 from etc_policy.verify.metadata_checks import Evidence
-from etc_policy.verify.prover import claim_of
+from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.prover import claim_of, verify_table
+from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment
 
 
@@ -34,3 +37,49 @@ def _verify(environment: Environment, policy: Policy, now_ms: int, level: Verify
     evidence = Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
     verification = verify(environment, evidence, level)
     return TableVerification(policy=policy.name, base_path=state.base_path, verification=verification)
+
+
+def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:
+    """Return if the suite of every policy can be read.
+
+    Raises:
+        PolicyError: some cannot; carries all issues.
+
+    """
+    issues: list[Issue] = []
+    for policy in policies:
+        try:
+            suite_items(environment, policy)
+        except PolicyError as error:
+            issues.extend(error.issues)
+    if issues:
+        raise PolicyError(issues)
+
+
+def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any], ...]:
+    """The expectations of the policy's suite, parameters not yet filled in.
+
+    Raises:
+        PolicyError: there is no such suite, or something in it is wrong; carries all of it.
+
+    """
+    path, text = read_suite(policy.verify.suite, environment.project_dir)
+    issues = suite_issues(text, path)
+    if issues:
+        raise PolicyError(issues)
+    return parse_suite(text, path).items
+
+
+def verify(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Verification:
+    """The verdict over one table; an engine that fails is an `error`, neither success nor failed data."""
+    suite = suite_items(environment, evidence.policy)
+    try:
+        return verify_table(evidence, suite, level, environment.data_verifier)
+    except EngineError as error:
+        return broken_verification(level, evidence.claim.threshold_ms, error)
+
+
+def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: EtcError) -> Verification:
+    """The verdict where nothing could be checked: an error, neither success nor failed data."""
+    broken = ExpectationResult(expectation="data_can_be_read", status="error", message=str(error))
+    return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))

@@ -279,10 +279,9 @@ def _template_issue(problem: TemplateProblem, where: Where) -> Issue:
 
 
 def _build(node: _Node, path: YamlPath, key: _Node, marked: MarkedYaml, file: str) -> Any:  # noqa: ANN401 - YAML
-    marks = marked.marks
-    if len(marks) >= MAX_VALUES or len(path) > MAX_DEPTH:
+    if len(marked.marks) >= MAX_VALUES or len(path) > MAX_DEPTH:
         raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(file, node.line, node.column))])
-    marks[path] = Mark(node.line, node.column, key.line, key.column)
+    marked.marks[path] = Mark(node.line, node.column, key.line, key.column)
     if node.problem is not None:
         marked.problems[path] = node.problem
         return NO_VALUE

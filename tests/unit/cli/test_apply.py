@@ -198,7 +198,7 @@ class TestVerificationThatFails:
         def no_spark(*_):
             raise EngineError("ETC303", "Spark did not start", cause="no memory")
 
-        monkeypatch.setattr("etc_policy.api.applying.verify_table", no_spark)
+        monkeypatch.setattr("etc_policy.api.verifying.verify_table", no_spark)
         code, verdicts, _ = run(etc, "--yes")
         assert verdicts == {"orders_ro": ("compacted", "error"), "payments_ro": ("compacted", "error")}
         assert code == 3
