@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from html.parser import HTMLParser
 from urllib.error import URLError
@@ -135,7 +134,9 @@ def test_serve_a_port_that_is_taken(project, site, capsys):
 
 def test_serve_on_this_machine_alone(project, site, tmp_path):
     script = tmp_path / "serve.py"
-    script.write_text("import sys\nfrom etc_policy.cli.main import main\nsys.exit(main())\n")
+    lines = ["import signal, sys", "from etc_policy.cli.main import main"]
+    lines += ["signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it"]
+    script.write_text("\n".join([*lines, "sys.exit(main())"]))
     command = [sys.executable, "-u", str(script), "docs", "serve", "--project-dir", str(project), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
         try:
@@ -154,7 +155,8 @@ def test_serve_on_this_machine_alone(project, site, tmp_path):
             ]
         finally:
             server.send_signal(signal.SIGINT)
-            began = time.monotonic()
-            code = server.wait(timeout=20)
-    assert time.monotonic() - began < 20
+            try:
+                code = server.wait(timeout=20)
+            finally:
+                server.kill()
     assert code == 130
