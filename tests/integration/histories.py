@@ -1,8 +1,9 @@
 """Random short histories on real tables against the oracle; more by `python -m tests.integration.histories --count 60`.
 
 Each history mixes stock writes (updates, inserts, late data, deletes by key), stock compactions, automatic clean and
-archive at low limits, metadata-table compaction, and cuts of ours of both granularities. After every cut RT, RO, the
-time travel that cleaning allows, and hudi-rs are compared, and the past that commits tell with the table's state.
+archive at low limits, metadata-table compaction (or no metadata table), and cuts of ours of both granularities. After
+every cut RT, RO and hudi-rs are compared, where nothing was cleaned time travel to every commit, and the past that commits
+tell with the table's state.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from etc_policy.adapters.hudi_commit_log import FileCommitLogReader
 from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.watermark import watermark
 from tests.integration.bench import Bench
-from tests.integration.history import Oracle, Views, Write, write_history
+from tests.integration.history import QUICK, Oracle, Views, Write, write_history
 
 KEYS = range(12)
-STEPS = 8
+STEPS, SHORT_STEPS = 8, 4
 SERVICES = {
     "hoodie.clean.automatic": "true",
     "hoodie.clean.commits.retained": "3",
@@ -32,7 +33,16 @@ SERVICES = {
     "hoodie.keep.max.commits": "6",
     "hoodie.metadata.compact.max.delta.commits": "3",
 }
+#: The same so low that a short history meets them.
+BUSY = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.commits.retained": "1",
+    "hoodie.keep.min.commits": "2",
+    "hoodie.keep.max.commits": "3",
+    "hoodie.metadata.compact.max.delta.commits": "2",
+}
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+NO_METADATA_TABLE = {"hoodie.metadata.enable": "false"}
 
 
 @dataclass
@@ -47,6 +57,14 @@ class RealHistory:
     floor: dict[int, int] = field(default_factory=dict)
     clock: int = 10
     steps: list[str] = field(default_factory=list)
+
+    @property
+    def has_metadata_table(self) -> bool:
+        return self.options.get("hoodie.metadata.enable") != "false"
+
+    @property
+    def keeps_everything(self) -> bool:
+        return QUIET.items() <= self.options.items()
 
     def write(self, write: Write) -> None:
         write_history(self.bench.spark, self.bench.base, (write,), self.options, first=len(self.written))
@@ -78,9 +96,10 @@ class RealHistory:
 
     def stock_compaction(self) -> None:
         path = str(self.bench.base)
-        options = "hoodie.compact.inline.max.delta.commits=1"
+        enable = "true" if self.has_metadata_table else "false"
+        options = f"hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable={enable}"
         self.bench.spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{options}')")
-        self.bench.spark.sql(f"CALL run_compaction(op => 'run', path => '{path}')")
+        self.bench.spark.sql(f"CALL run_compaction(op => 'run', path => '{path}', options => '{options}')")
         self.steps.append("stock compaction")
         self.check(None)
 
@@ -117,25 +136,28 @@ class RealHistory:
         self.check_past()
         views, rt = Views(self.bench.spark, self.bench.base), self.oracle.rt()
         assert views.rt() == rt, "RT by Spark"
-        assert views.rt_without_mdt() == rt, "RT without the metadata table"
+        if self.has_metadata_table:
+            assert views.rt_without_mdt() == rt, "RT without the metadata table"
         assert views.rust() == rt, "RT by hudi-rs"
         ro = views.ro()
         assert views.rust(read_optimized=True) == ro, "RO by hudi-rs"
         if second is not None:
             promised = self.oracle.rt_up_to(second)
             assert {key: ro.get(key) for key in promised} == promised, f"RO up to second {second}"
-        if self.options is QUIET:
+        if self.keeps_everything:
             for number, completed in enumerate(views.delta_commits()):
                 assert views.as_of(completed) == self.oracle.as_of(number), f"time travel to commit {number}"
 
 
-def run_history(spark, base: Path, seed: int) -> list[str]:
-    """Play the history of a seed; an assertion carries its steps."""
+def run_history(spark, base: Path, seed: int, *, short: bool = False) -> list[str]:
+    """Play the history of a seed, a `short` one with services that come sooner; an assertion carries its steps."""
     dice = random.Random(seed)
-    history = RealHistory(Bench(spark, base), dice, QUIET if seed % 2 else SERVICES)
+    options = QUIET if seed % 2 else BUSY if short else SERVICES
+    options = {**options, **(NO_METADATA_TABLE if dice.random() < 0.5 else {}), **(QUICK if short else {})}
+    history = RealHistory(Bench(spark, base), dice, options)
     try:
         history.write(Write(tuple((key, "v0", key) for key in KEYS if dice.random() < 0.8)))
-        for _ in range(STEPS):
+        for _ in range(SHORT_STEPS if short else STEPS):
             step = dice.choices(["upsert", "delete", "stock_compaction", "cut"], weights=[6, 2, 1, 4])[0]
             getattr(history, step)()
         history.cut()

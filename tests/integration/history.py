@@ -20,6 +20,15 @@ WRITER = {
     "hoodie.upsert.shuffle.parallelism": "2",
     "hoodie.delete.shuffle.parallelism": "2",
 }
+#: For tests that do not look at the writer itself: the same commits, sooner.
+QUICK = {
+    "hoodie.embed.timeline.server": "false",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+    "hoodie.simple.index.parallelism": "1",
+    "hoodie.finalize.write.parallelism": "1",
+    "hoodie.cleaner.parallelism": "1",
+}
 
 
 @dataclass(frozen=True)

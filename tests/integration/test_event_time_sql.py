@@ -53,12 +53,17 @@ def read(spark, spark_type, values, **event_time):
         ("string", {"format": "yyyyMMddHHmmss.SSS"}, ["20240331010000.123"], [MS]),
         ("string", {"format": "yyyyMMdd'T'HHmmssSSS"}, ["20240331T010000123"], [MS]),
         ("string", {"format": "yyyy-MM-dd HH:mm:ssSSS"}, ["2024-03-31 01:00:00123"], [MS]),
-        ("string", {"format": "yyyyMMddHHmmssSSS"}, ["20240331010000123"], [None]),  # why `compile` refuses it
         ("string", {"format": "'Z'yyyy-MM-dd"}, ["Z2024-03-31"], [DAY_MS]),
     ],
 )  # fmt: skip
 def test_values_are_read_as_epoch_milliseconds(spark, spark_type, settings, values, expected):
     assert read(spark, spark_type, values, **settings) == expected
+
+
+def test_a_fraction_that_follows_the_year_without_a_separator_is_no_pattern(spark):
+    """Why policies may not have such a pattern: Spark fails, or reads NULL where `timeParserPolicy` is CORRECTED."""
+    with pytest.raises(Exception, match="PARSE_DATETIME_BY_NEW_PARSER"):
+        read(spark, "string", ["20240331010000123"], format="yyyyMMddHHmmssSSS")
 
 
 def test_a_dotted_name_leads_into_structs(spark):
