@@ -46,7 +46,8 @@ def project(tmp_path_factory):
     orders.compaction(at("09:30:00"), at("09:30:05"), base("f1"), extra={THRESHOLD: str(epoch_ms("08:30:00"))})
     orders.commit(at("11:00:00"), at("11:00:05"), log("f1", min_event=epoch_ms("08:20:00")))
     (folder / "target").mkdir()
-    (folder / "target" / "run_results.json").write_text(RunResults(plan_id="x", tables=(RUN,)).model_dump_json())
+    run = RUN.model_copy(update={"base_path": str(folder / "lake" / "orders")})
+    (folder / "target" / "run_results.json").write_text(RunResults(plan_id="x", tables=(run,)).model_dump_json())
     return folder
 
 
