@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
-from etc_policy.compile.writer_options import writer_options
-from etc_policy.declare.secrets import with_values
 from etc_policy.declare.targets import Target
 from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
-from etc_policy.publish.views import ViewRows
 
 if TYPE_CHECKING:
+    from etc_policy.adapters.demo import Demo as Demo
     from etc_policy.execute.ports import TableMemory
     from etc_policy.execute.runner import Runner
     from etc_policy.publish.checks import Check
@@ -207,6 +204,8 @@ class Environment:
 
     def demo(self, policy: Policy) -> Demo:
         """The demo's table."""
+        from etc_policy.adapters.demo import Demo
+
         return Demo(self, policy)
 
     def git_sha(self) -> str | None:
@@ -225,65 +224,6 @@ class Environment:
         self.on_close()
         if "spark" in self.__dict__:
             self.spark.stop()
-
-
-@dataclass(frozen=True)
-class Demo:
-    """The demo's table: real flights, written by the stock writer with the options that the policy asks for."""
-
-    environment: Environment
-    policy: Policy
-
-    @property
-    def now_ms(self) -> int:
-        """The moment at which the demo plans."""
-        from etc_policy.adapters.flights import DEMO_NOW_MS
-
-        return DEMO_NOW_MS
-
-    @property
-    def description(self) -> str:
-        """What is written."""
-        return "status events of the flights out of New York on 2013-01-01 and 02 with their real delays"
-
-    def write(self) -> None:
-        """Write the commits, replacing an earlier demo table; the last one makes the tables in the catalog."""
-        from etc_policy.adapters.demo_table import drop_tables, write_demo_table
-        from etc_policy.adapters.flights import Batch, demo_batches
-
-        def on_commit(number: int, total: int, batch: Batch) -> None:
-            self.environment.progress(f"commit {number} of {total}: {len(batch.rows):,} events, {batch.name}")
-
-        options = with_values(writer_options(self.policy), os.environ)
-        names = self._names
-        spark = self.environment.spark if names is None else self.environment.catalog_spark
-        drop_tables(spark, names)
-        write_demo_table(spark, self.policy.table, demo_batches(), on_commit, options, names)
-
-    def views(self, threshold_ms: int) -> ViewRows:
-        """What both views hold now."""
-        from etc_policy.adapters.demo_table import describe_views
-
-        found = describe_views(self.environment.spark, self.policy.table, threshold_ms)
-        return ViewRows(threshold_ms, found.ro.all_rows, found.rt.all_rows, found.missing_in_ro)
-
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """What SQL on the catalog's tables answers."""
-        return [tuple(row) for row in self.environment.catalog_spark.sql(sql).collect()]
-
-    def sql_command(self, sql: str) -> str:
-        """A command for the shell that asks the local catalog the same."""
-        from etc_policy.adapters.local_catalog import spark_sql_command
-
-        return spark_sql_command(self.environment.local_catalog, sql)
-
-    @property
-    def _names(self) -> tuple[str, str] | None:
-        """Database and table of the catalog, from `db.table_ro` in the policy."""
-        if self.policy.sync.ro_table is None:
-            return None
-        database, table = self.policy.sync.ro_table.split(".")
-        return database, table.removesuffix("_ro")
 
 
 def resolve_table(environment: Environment, policy: Policy) -> Policy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ from etc_policy.errors import EngineError
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
+#: Names of secrets, as in `spark.redaction.regex`.
+_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -39,8 +42,8 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
-    from Maven Central. All that
-    the JVM prints goes to the file `log`, or to standard error without one; never to standard output.
+    from Maven Central. All that the JVM prints goes to the file `log`, or to standard error without one; never to
+    standard output. Options that Spark itself takes for secrets by their names are no arguments of the JVM's process.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.
@@ -57,6 +60,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
         builder = builder.config(key, value)
     try:
         with _jvm_output_to(log):
+            _launch(confs)
             session = builder.getOrCreate()
     except Exception as error:
         hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
@@ -65,6 +69,16 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
     return session
+
+
+def _launch(confs: Mapping[str, str]) -> None:
+    """Start the JVM without secrets: PySpark makes every option an argument, which any user of the machine can list."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._gateway is None:
+        plain = SparkConf(loadDefaults=False)
+        plain.setAll([(key, value) for key, value in confs.items() if not _SECRET.search(key)])
+        SparkContext._ensure_initialized(conf=plain)
 
 
 def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession

@@ -24,6 +24,8 @@ from etc_policy.api.applying import Applier
 from etc_policy.api.diagnosing import diagnose_machine, diagnose_project, diagnose_tables
 from etc_policy.api.observing import observe_freshness
 from etc_policy.api.planning import plan_tables, raise_all
+from etc_policy.api.run_results import last_results
+from etc_policy.api.syncing import policies_to_sync, sync_tables
 from etc_policy.api.undoing import undo_tables
 from etc_policy.api.verifying import verify_tables
 from etc_policy.api.waiting import DEFAULT_POLL_MS, Waiter
@@ -40,7 +42,7 @@ from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan
 from etc_policy.publish.debug import DebugReport
 from etc_policy.publish.history import PolicyHistory, policy_history
-from etc_policy.publish.results import FreshnessReport, RunResults, VerificationReport
+from etc_policy.publish.results import FreshnessReport, RunResults, SyncReport, VerificationReport
 from etc_policy.wiring import Environment, clock_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -203,6 +205,29 @@ class Project:
         now_ms = _moment_ms(at)
         tables, _ = observe_freshness(self.environment, self.policies(select, exclude), now_ms)
         return FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
+
+    def sync(
+        self,
+        select: Terms = (),
+        exclude: Terms = (),
+        *,
+        at: datetime | int | None = None,
+        remove: bool = False,
+    ) -> SyncReport:
+        """Tell the catalog how far each RO table is complete; with `remove`, take that away again.
+
+        `apply` does the same for its tables. What was verified is told by the results in the project's `target/`, and by
+        the catalog itself.
+
+        Raises:
+            SeveralErrors: some table could not be synced.
+
+        """
+        now_ms, policies = _moment_ms(at), policies_to_sync(self.policies(select, exclude))
+        known = last_results(self.project_dir / "target", policies)
+        tables, errors = sync_tables(self.environment, policies, now_ms, known, remove=remove)
+        raise_all(errors)
+        return SyncReport(observed_at=iso_time(now_ms), tables=tables)
 
     def wait(
         self,

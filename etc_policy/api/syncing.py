@@ -3,16 +3,60 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+from etc_policy.api.planning import place
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EtcError, RetryableError
-from etc_policy.publish.results import SyncResult, SyncStatus
-from etc_policy.publish.sync import PropertyStore, Verdict, changes_between, ro_properties
+from etc_policy.errors import EtcError, RetryableError, UsageError
+from etc_policy.publish.results import SyncResult, SyncStatus, TableResult
+from etc_policy.publish.sync import PropertyStore, Verdict, changes_between, ro_properties, verdict_of
 from etc_policy.wiring import Environment, clock_ms
 
 #: Seconds to wait before the second try and those after it; Spark's own client has tried for some seconds by then.
 PAUSES_SECONDS = (1.0, 3.0)
+
+
+def policies_to_sync(selected: Sequence[Policy]) -> tuple[Policy, ...]:
+    """Those that name an RO table.
+
+    Raises:
+        UsageError: policies are selected, and none of them does.
+
+    """
+    policies = tuple(policy for policy in selected if policy.sync.ro_table)
+    if selected and not policies:
+        hint = "name the RO table of a policy, as `sync: {ro_table: lake.orders_ro}`"
+        raise UsageError("ETC606", "no selected policy has an RO table to sync to", hint=hint)
+    return policies
+
+
+def sync_tables(
+    environment: Environment,
+    policies: Sequence[Policy],
+    now_ms: int,
+    known: Mapping[str, TableResult],
+    *,
+    remove: bool = False,
+) -> tuple[tuple[SyncResult, ...], list[EtcError]]:
+    """Sync each policy's RO table, or with `remove` take its properties away; the results, and what went wrong.
+
+    What the last run verified (`known`, by policy) counts only for the very compaction that it was about.
+    """
+    results: list[SyncResult] = []
+    errors: list[EtcError] = []
+    for policy in policies:
+        last = known.get(policy.name)
+        verdict = verdict_of(last) if last is not None and last.status != "nothing_due" else None
+        try:
+            if remove:
+                results.append(remove_properties(environment, policy))
+            else:
+                results.append(sync_table(environment, policy, now_ms, verdict))
+        except EtcError as error:
+            error.where = error.where or place(policy.source, policy.name)
+            errors.append(error)
+            results.append(failed_sync(policy, error))
+    return tuple(results), errors
 
 
 def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: Verdict | None = None) -> SyncResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,7 +23,10 @@ from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.results import FreshnessReport
 from etc_policy.publish.views import render_views
-from etc_policy.wiring import Demo, clock_ms
+from etc_policy.wiring import clock_ms
+
+if TYPE_CHECKING:
+    from etc_policy.wiring import Demo
 
 POLICY = "flights_ro"
 POLICY_FILE = "flights.yml"

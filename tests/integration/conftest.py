@@ -20,6 +20,10 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: "no_spark" in item.fixturenames)
 
 
+#: A setting that no other process may see.
+SECRET_KEY, SECRET = "spark.hadoop.etc.test.secret.key", "hunter2-of-the-session"
+
+
 class _Session:
     """The session of this run, started when first asked for."""
 
@@ -36,7 +40,8 @@ class _Session:
 def spark(tmp_path_factory) -> Iterator:
     """The Spark session of all tests in this process."""
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    _Session.spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, log)
+    options = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", SECRET_KEY: SECRET}
+    _Session.spark = start_spark(options, log)
     yield _Session.spark
     _Session.stop()
 

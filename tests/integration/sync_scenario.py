@@ -7,6 +7,9 @@ serves all commands and the stock writer; every command has a Spark session of i
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -254,6 +257,30 @@ def catalog_that_goes_down(scenario: Scenario) -> None:
     assert scenario.properties()["threshold"] == str(at(290))
 
 
+def killed_while_syncing(scenario: Scenario) -> None:
+    """`etc apply` dies by SIGKILL while it syncs: the next one finds nothing to do but to verify and to sync."""
+    scenario.write((1, 310, "g"))
+    command = [sys.executable, "-m", "etc_policy.cli.main", "apply", "--yes"]
+    command += ["--project-dir", str(scenario.folder), "--at", str(at(350))]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    told = next((line for line in process.stderr if "syncing" in line), None)
+    assert told, "it never came to the sync"
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    process.stderr.close()
+
+    code, result = scenario.apply(now=350)
+    assert (code, result["status"], result["verification"]["status"]) == (0, "nothing_due", "pass"), result
+    assert result["verification"]["level"] == "data"
+    properties = scenario.properties()
+    assert (properties["threshold"], properties["status"]) == (str(at(340)), "verified")
+    assert properties == {key.removeprefix(ETC): value for key, value in result["sync"]["properties"].items()}
+    assert scenario.values() == {1: "g"}
+
+
 BEGAN = time.monotonic()
 
 
@@ -269,6 +296,7 @@ def run(kind: str, folder: Path, jars: str | None) -> None:
         apply_write_and_fail(scenario)
         if metastore:
             catalog_that_goes_down(scenario)
+            killed_while_syncing(scenario)
         else:
             idle_and_remove(scenario)
     finally:
