@@ -53,7 +53,7 @@ def test_textfile_of_one_table_that_is_there_and_one_that_is_not(etc, project):
     put_results(project, RunResults(plan_id="x", tables=(run_in(project),)).model_dump_json())
     code, out, err = etc("metrics", "write", "out/etc.prom")
     assert (code, out) == (0, "")
-    assert "error[ETC20" in err
+    assert "warning[ETC20" in err
     path = project / "out" / "etc.prom"
     assert [p.name for p in path.parent.iterdir()] == ["etc.prom"]
     assert values(path, "etc_table_readable") == {("orders_ro", None): 1, ("payments_ro", None): 0}
@@ -100,7 +100,7 @@ def test_results_that_cannot_be_read_are_told_and_the_rest_stands(etc, project, 
     put_results(project, text)
     code, _, err = etc("metrics", "write", "etc.prom", "--select", "orders_ro")
     assert code == 0
-    assert "error[ETC343]" in err
+    assert "warning[ETC343]" in err
     assert told in err
     assert values(project / "etc.prom", "etc_table_readable") == {("orders_ro", None): 1}
     assert values(project / "etc.prom", "etc_last_run_read_bytes") == {}
