@@ -124,6 +124,8 @@ class ExpectEventTimesWithinBounds(_ComparisonExpectation):
         counts, details = metrics[DIFFERENCES], found["result"]["details"]
         seen = {"earliest_ms": counts["earliest_event_ms"], "latest_ms": counts["latest_event_ms"]}
         details |= {"earliest_event_ms": seen["earliest_ms"], "latest_event_ms": seen["latest_ms"]}
+        bounds = {"none_before_ms": self.earliest_ms, "none_after_ms": self.latest_ms}
+        details |= {name: bound for name, bound in bounds.items() if bound is not None}
         faults = list(_out_of_bounds(seen, self.earliest_ms, self.latest_ms))
         if faults:
             details["fault"] = "; ".join(faults)

@@ -153,8 +153,14 @@ def _expectation(result: ExpectationResult) -> str:
     return f"{name} ({', '.join(facts)})" if facts else name
 
 
+#: Moments that say what was asked, not what was found.
+_BOUNDS = {"none_before_ms": "none before", "none_after_ms": "none after"}
+
+
 def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """A count or a span of time in words; moments, names and counts of nothing are left to the JSON."""
+    """A count, a span of time or a bound in words; other moments, names and counts of nothing are left to the JSON."""
+    if key in _BOUNDS:
+        return f"{_BOUNDS[key]} {format_time(value)}"
     if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
         return ""
     words = key.removesuffix("_ms").replace("_", " ")

@@ -37,6 +37,9 @@ WARNED = Verification(
             status="pass",
             observed={"rows_checked": 12_345, "missing_count": 0, "threshold_ms": T, "ok": True},
         ),
+        ExpectationResult(
+            expectation="expect_event_times_within_bounds", status="pass", observed={"rt_rows": 9, "none_after_ms": T}
+        ),
         ExpectationResult(expectation="expect_freshness_within", status="warn", observed={"lag_ms": 5_400_000}),
     ),
 )
