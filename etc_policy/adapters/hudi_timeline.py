@@ -30,16 +30,24 @@ _CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it
 
 @dataclass(frozen=True)
 class Timeline:
-    """The active timeline as listed once; metadata is read when asked for."""
+    """The active timeline as listed once; metadata is read when asked for.
+
+    `savepointed` are instants with a savepoint. It bears the time of its commit, and its own files are not in `files`.
+    """
 
     folder: Path
     layout: int
     files: Mapping[str, tuple[InstantFile, ...]]
+    savepointed: frozenset[str] = frozenset()
 
     @cached_property
     def first_active(self) -> str | None:
-        """The first instant that wrote data; what lies before it is archived."""
-        return min((r for r, fs in self.files.items() if any(f.action in WRITE_ACTIONS for f in fs)), default=None)
+        """The first instant that wrote data; what lies before it is archived.
+
+        Archiving may go beyond savepoints, and leaves their commits behind: these do not say how far it went.
+        """
+        writes = {r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files)}
+        return min(writes - self.savepointed or writes, default=None)
 
     def latest(self, requested: str) -> InstantFile:
         """The file of the furthest state that an instant has reached."""
@@ -107,11 +115,16 @@ def read_timeline(folder: Path, layout: int) -> Timeline:
             hint="the table is not complete, or its version is not known",
         )
     files: dict[str, list[InstantFile]] = defaultdict(list)
+    savepointed = set()
     for name in os.listdir(folder):  # noqa: PTH208 - names are enough
         parsed = parse_instant_file(name, layout)
-        if parsed is not None:
+        if parsed is not None and parsed.action == "savepoint":
+            savepointed.add(parsed.requested)
+        elif parsed is not None:
             files[parsed.requested].append(parsed)
-    return Timeline(folder, layout, {requested: tuple(found) for requested, found in files.items()})
+    return Timeline(
+        folder, layout, {requested: tuple(found) for requested, found in files.items()}, frozenset(savepointed)
+    )
 
 
 def decode_metadata(content: bytes, place: str) -> dict[str, Any]:

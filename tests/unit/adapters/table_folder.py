@@ -243,6 +243,11 @@ class TableFolder:
         record = {"successDeleteFiles": {"p": [f"{self.base}/p/{name}" for name in deleted]}}
         return self.complete(instant, completed, "rollback", ROLLBACK_SCHEMA, record)
 
+    def savepoint(self, instant: str, completed: str) -> None:
+        """A savepoint, which bears the time of its commit."""
+        self.file(instant, ".savepoint.inflight")
+        self.file(instant, f"_{completed}.savepoint" if self.layout == 2 else ".savepoint")
+
     def clean(self, instant: str, completed: str, retained: str) -> Path:
         """A completed clean."""
         return self.complete(instant, completed, "clean", CLEAN_SCHEMA, {"earliestCommitToRetain": retained})

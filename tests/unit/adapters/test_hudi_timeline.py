@@ -1,12 +1,15 @@
 import json
+import os
 import time
 
 import pytest
 
+from etc_policy.adapters import hudi_timeline
 from etc_policy.adapters.hudi_table import FileTableReader
 from etc_policy.adapters.hudi_timeline import all_times, decode_metadata, fingerprint, read_timeline, table_zone
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
+from tests.unit.adapters.reading import OURS, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
 
 SYNC_MARKER = 16
@@ -142,6 +145,57 @@ def test_the_archive_ends_at_the_first_write_and_not_at_a_clean(table):
     table.start(at("10:00:00"))
     table.commit(at("10:00:02"), at("10:00:03"), base("f1"))
     assert read_timeline(table.timeline, 2).first_active == at("10:00:00")
+
+
+class TestSavepoints:
+    """A savepoint bears the time of its commit: it hides nothing of what the commit says, in whatever order they are listed."""
+
+    @pytest.fixture(params=[False, True], autouse=True)
+    def listing(self, request, monkeypatch):
+        names = os.listdir
+        monkeypatch.setattr(hudi_timeline.os, "listdir", lambda path: sorted(names(path), reverse=request.param))
+
+    @pytest.mark.parametrize("version", [6, 9])
+    def test_a_table_reads_the_same_with_them(self, tmp_path, version):
+        table = TableFolder(tmp_path / "t", version=version)
+        table.commit(at("09:00:00"), at("09:00:01"), base("f1"), base("f2"), base("f3"))
+        table.commit(
+            at("10:00:00"), at("10:00:01"), log("f1", 5, base_instant=at("09:00:00") if version == 6 else None)
+        )
+        table.compaction(at("10:10:00"), at("10:10:01"), base("f2"), extra=OURS, plan_extra=OURS)
+        table.replace(at("10:20:00"), at("10:20:01"), base("f4"), replaced={"p": ["f3"]})
+        without = read(table)
+        for minute in ("10:00", "10:10", "10:20"):
+            table.savepoint(at(f"{minute}:00"), at(f"{minute}:30"))
+        assert read(table) == without
+        assert {one.file_id for one in without.slices} == {"f1", "f2", "f4"}
+        assert without.last_compaction is not None
+
+    def test_one_under_way(self, table):
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 5))
+        table.file(at("10:00:00"), ".savepoint.inflight")
+        assert [(i.action, i.state) for i in read(table).instants] == [("deltacommit", "completed")]
+
+    def test_archiving_beyond_one_leaves_its_commit_behind(self, table):
+        table.commit(at("09:00:00"), at("09:00:01"), base("f1"))
+        table.savepoint(at("09:00:00"), at("09:10:00"))
+        table.data(at("09:30:00"), log("f1", 7))
+        table.archive(archived(at("09:30:00"), at("09:30:05"), log("f1", 7)))
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 9))
+        assert slices(table) == {
+            "f1": (
+                at("09:00:00"),
+                [
+                    (at("09:30:00"), at("09:30:05"), 7, False),
+                    (at("10:00:00"), at("10:00:01"), 9, False),
+                ],
+            )
+        }
+
+    def test_where_all_commits_have_one_the_first_is_where_the_archive_ends(self, table):
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        table.savepoint(at("10:00:00"), at("10:10:00"))
+        assert read_timeline(table.timeline, 2).first_active == at("10:00:00")
 
 
 def test_an_empty_timeline(table):
