@@ -39,6 +39,8 @@ _TIME_TYPES = frozenset(
     | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
 )
 _WRITES = ("commit", "deltacommit", "replacecommit")
+#: What a streamer writes while it knows of no schema.
+_NO_SCHEMA = '"null"'
 
 Result = TypeVar("Result")
 
@@ -173,8 +175,13 @@ def _history(commits: _Commits, *, archived: bool) -> TableHistory:
 
 
 def tracked(event_time: EventTime, column_type: str | None) -> bool:
-    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1)."""
+    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1).
+
+    Of micro- or nanoseconds it drops those of today, and misreads some of 1970.
+    """
     if not event_time.trust_commit_metadata or event_time.format is not None or event_time.unit == "us":
+        return False
+    if column_type is not None and column_type.endswith(("-micros", "-nanos")):
         return False
     return column_type != "string" or event_time.unit is not None
 
@@ -200,7 +207,7 @@ def column_type_of(column: str, metadata: Mapping[str, Mapping[str, Any]], base:
     """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
     for requested in sorted(metadata, reverse=True):
         schema = (metadata[requested].get("extraMetadata") or {}).get("schema")
-        if not schema:
+        if not schema or schema == _NO_SCHEMA:
             continue
         fields = decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields", [])
         for field in fields:
@@ -223,7 +230,7 @@ def _time_type(column_type: str, column: str, base: Path) -> str:
 
 def _type_name(avro_type: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
     if isinstance(avro_type, list):
-        return _type_name(next(t for t in avro_type if t != "null"))
+        return _type_name(next((t for t in avro_type if t != "null"), "null"))
     if isinstance(avro_type, dict):
         return str(avro_type.get("logicalType") or avro_type["type"])
     return str(avro_type)

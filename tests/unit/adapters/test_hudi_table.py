@@ -120,7 +120,9 @@ class TestRefused:
             read(table, EventTime(column="when"))
         assert (error.value.code, error.value.hint) == ("ETC209", "its columns are id, p, ts")
 
-    @pytest.mark.parametrize("kind", ["boolean", "double", {"type": "array", "items": "long"}, {"type": "bytes"}])
+    @pytest.mark.parametrize(
+        "kind", ["boolean", "double", {"type": "array", "items": "long"}, {"type": "bytes"}, "null", ["null"]]
+    )
     def test_a_column_that_cannot_hold_times(self, table, kind):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=schema_with(kind))
         with pytest.raises(TableError, match="cannot be read as a time") as error:
@@ -131,6 +133,7 @@ class TestRefused:
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=schema_with("boolean"))
         table.commit(at("10:00:02"), at("10:00:03"), base("f1"), extra=schema_with("long"))
         table.commit(at("10:00:04"), at("10:00:05"), base("f1"), extra={"schema": ""})
+        table.commit(at("10:00:06"), at("10:00:07"), extra={"schema": '"null"'})
         assert read(table).event_time_type == "long"
 
 
@@ -189,6 +192,14 @@ def test_event_times_of_commits_that_are_not_to_be_trusted(table):
     assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), 5, False)]
     distrusted = EventTime(column="ts", unit="ms", trust_commit_metadata=False)
     assert slices(table, distrusted)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
+
+
+@pytest.mark.parametrize("kind", ["timestamp-micros", "local-timestamp-micros", "timestamp-nanos"])
+def test_what_commits_record_of_finer_columns_is_misread(table, kind):
+    """3,600,000,000 us is an hour after 1970 began, and the writer takes its ten digits for seconds: a time in 2084."""
+    schema = schema_with({"type": "long", "logicalType": kind})
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 3_600_000_000_000), extra=schema)
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
 
 
 class TestLivingWriters:
