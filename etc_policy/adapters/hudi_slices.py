@@ -40,13 +40,24 @@ def list_partitions(base: Path) -> Iterator[tuple[str, list[tuple[str, int]]]]:
             for entry in entries:
                 if entry.name.startswith(_PARTITION_MARKER):
                     marked = True
-                elif entry.is_dir(follow_symlinks=False):
+                elif _is_folder(entry, base):
                     if not entry.name.startswith("."):
                         folders.append(f"{partition}/{entry.name}" if partition else entry.name)
-                elif not entry.name.endswith(".crc"):
+                elif not (entry.name.endswith(".crc") or _is_dangling(entry)):
                     files.append((entry.name, entry.stat().st_size))
         if marked:
             yield partition, files
+
+
+def _is_folder(entry: os.DirEntry[str], base: Path) -> bool:
+    """Hudi follows links to folders; a link to a place in the table itself only shows again what is listed anyway."""
+    if not entry.is_symlink():
+        return entry.is_dir()
+    return entry.is_dir() and not Path(entry.path).resolve().is_relative_to(base.resolve())
+
+
+def _is_dangling(entry: os.DirEntry[str]) -> bool:
+    return entry.is_symlink() and not Path(entry.path).exists()
 
 
 def list_files(base: Path, timeline: Timeline, completion: Callable[[str], str | None]) -> list[DataFile]:
