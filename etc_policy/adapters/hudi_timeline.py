@@ -197,8 +197,9 @@ def _linked_zone() -> str:
 
 
 def _fixed_zone() -> str:
-    """UTC where this machine keeps it without naming a zone; an offset alone would not tell summer time."""
-    if datetime.now().astimezone().utcoffset():
+    """UTC where this machine keeps it all the year without naming a zone; an offset alone would not tell summer time."""
+    year = datetime.now().astimezone().year
+    if any(datetime(year, month, 1).astimezone().utcoffset() for month in (1, 7)):
         hint = "set TZ to the zone of the table's writers, such as TZ=Europe/Berlin"
         raise TableError(
             "ETC214", "the table's instants are in local time, and this machine does not name its zone", hint=hint

@@ -256,6 +256,12 @@ class TestZone:
         assert (error.value.code, error.value.exit_code) == ("ETC214", 3)
         assert "TZ=Europe/Berlin" in error.value.hint
 
+    @pytest.mark.parametrize("variable", ["GMT0BST,M3.5.0/1,M10.5.0", "XYZ0ABC,M10.5.0,M3.5.0"])
+    def test_a_zone_that_keeps_utc_for_half_the_year_is_not_utc(self, variable, rules):
+        rules(variable)
+        with pytest.raises(TableError, match="does not name its zone"):
+            table_zone({})
+
     def test_utc_without_a_name_is_utc(self, rules):
         rules("XYZ0")
         assert table_zone({}) == "UTC"
