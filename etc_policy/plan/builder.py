@@ -71,15 +71,23 @@ def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms
     overlapping = sorted(writer for writer in state.living_writers if writer < instant)
     if overlapping and state.table_version in CUT_VERSIONS:
         return _idle(context, "refused", overlapping_writer(overlapping[0], instant), place)
-    latest = instant_from_ms(
-        clock_ms - context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS), context.zone
-    )
-    if instant > latest and state.table_version in CUT_VERSIONS:
+    young = _too_young(context, instant)
+    return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
+
+
+def _too_young(context: _Context, instant: str) -> Refusal | None:
+    """A cut lies in the past, beyond the clock skew; where there is none, C is the latest of all instants (FACTS 8)."""
+    skew_ms = context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS)
+    latest, state = instant_from_ms(context.clock_ms - skew_ms, context.zone), context.state
+    last = max((i.requested for i in state.instants), default="")
+    reason = None
+    if state.table_version in CUT_VERSIONS and instant > latest:
         reason = (
             f"the compaction would have to stand at {instant}, which is not yet past the clock-skew bound ({latest})"
         )
-        return _idle(context, "refused", Refusal("too_young", reason, "plan again in a second"), place)
-    return _compact(context, chosen, place)
+    if state.table_version not in CUT_VERSIONS and instant <= last:
+        reason = f"the compaction would stand at {instant}, which is not past the table's last instant ({last})"
+    return Refusal("too_young", reason, "plan again in a second") if reason else None
 
 
 def _due(file_slice: FileSlice, threshold_ms: int) -> bool:
