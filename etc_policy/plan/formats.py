@@ -18,17 +18,26 @@ TEXT_WIDTH = 116
 
 
 def format_time(epoch_ms: int | None) -> str:
-    """`2013-01-01 18:00:00 UTC`, with milliseconds only where there are any; `-` for None."""
+    """`2013-01-01 18:00:00 UTC`, with milliseconds only where there are any; `-` for None.
+
+    A number in a wrong unit may be no time that a calendar has: such a one is shown as it is.
+    """
     if epoch_ms is None:
         return "-"
+    if not FIRST_MS <= epoch_ms <= LAST_MS:
+        return f"{epoch_ms} ms after 1970"
     moment = _EPOCH + timedelta(milliseconds=epoch_ms)
     fraction = f".{epoch_ms % 1000:03d}" if epoch_ms % 1000 else ""
     return f"{moment:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
 def iso_time(epoch_ms: int) -> str:
-    """An epoch time in ISO 8601, UTC."""
-    return (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """An epoch time in ISO 8601, UTC; the first or the last that a calendar has where it lies beyond."""
+    return (
+        (_EPOCH + timedelta(milliseconds=min(max(epoch_ms, FIRST_MS), LAST_MS)))
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def format_duration(milliseconds: int) -> str:

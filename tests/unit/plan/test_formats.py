@@ -1,6 +1,6 @@
 import pytest
 
-from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.plan.formats import FIRST_MS, LAST_MS, count_of, format_bytes, format_duration, format_time, iso_time
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,13 @@ from etc_policy.plan.formats import count_of, format_bytes, format_duration, for
 )
 def test_times(epoch_ms, text):
     assert format_time(epoch_ms) == text
+
+
+@pytest.mark.parametrize("epoch_ms", [FIRST_MS - 1, LAST_MS + 1, 1_767_265_200_000_000, 2**63 - 1, -(2**63)])
+def test_times_that_no_calendar_has(epoch_ms):
+    """Microseconds in a column that was declared to be in milliseconds, say."""
+    assert format_time(epoch_ms) == f"{epoch_ms} ms after 1970"
+    assert iso_time(epoch_ms) == ("0001-01-01T00:00:00.000Z" if epoch_ms < 0 else "9999-12-31T23:59:59.999Z")
 
 
 @pytest.mark.parametrize(
