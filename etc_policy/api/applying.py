@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
@@ -26,6 +26,9 @@ from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, claim_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
+#: How often a plan that was made just now, and that a writer has overtaken, is made anew.
+REPLANS = 3
+
 _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
 
 
@@ -46,6 +49,8 @@ class Applier:
     ) -> Plan:
         """Finish what is pending, then carry out the saved plan, or a new one if `confirm` says yes to it.
 
+        A new plan that a writer overtakes before it is published is made anew, and confirmed anew, a few times.
+
         Raises:
             PolicyError: the suite of a policy cannot be read; nothing was touched.
 
@@ -55,20 +60,33 @@ class Applier:
         require_suites(self.environment, chosen)
         ready = [policy for policy in self.locate(chosen) if self.finish_pending(policy)]
         names = {policy.name for policy in ready}
-        due = [
-            policy for policy in chosen if policy.name in names
-        ]  # as declared: a plan knows `db.table`, not its path
-        self.plan = saved or plan_tables(self.environment, due, self.now_ms, read_stats=True)
-        if saved is None and not confirm(self.plan):
-            self.sync(ready)
-            return self.plan
-        by_name = {policy.name: policy for policy in ready}
-        for table in self.plan.tables:
-            if table.policy in by_name:
-                self.apply(by_name[table.policy], table, self.plan.plan_id)
+        # as declared: a plan knows `db.table`, not its path
+        due = [policy for policy in chosen if policy.name in names]
+        self.plan = plan = saved or self._plan(due)
+        for last in (True,) if saved else (*[False] * REPLANS, True):
+            if saved is None and not confirm(plan):
+                self.sync(ready)
+                return self.plan
+            stale = self._carry_out(plan, ready, last=last)
+            if not stale:
+                break
+            plan = self._plan([policy for policy in due if policy.name in stale])
+            self.plan = self.plan.with_tables(plan.tables)
         self.sync(ready)
         self.errors.extend(refusal_errors(self.plan, ready))
         return self.plan
+
+    def _plan(self, policies: Sequence[Policy]) -> Plan:
+        return plan_tables(self.environment, policies, self.now_ms, read_stats=True)
+
+    def _carry_out(self, plan: Plan, policies: Iterable[Policy], *, last: bool) -> set[str]:
+        """Apply each table's plan; returns whose plan no longer fits, of which nothing is booked unless this is the last try."""
+        by_name, stale = {policy.name: policy for policy in policies}, set()
+        for table in plan.tables:
+            policy = by_name.get(table.policy)
+            if policy is not None and not self.apply(policy, table, plan.plan_id, last=last):
+                stale.add(table.policy)
+        return stale
 
     def run_results(self) -> RunResults:
         """All results so far, with the git commit and the policies that they are of."""
@@ -99,18 +117,24 @@ class Applier:
             return False
         return True
 
-    def apply(self, policy: Policy, table: TablePlan, plan_id: str) -> None:
-        """Carry out one table's plan and verify the table."""
+    def apply(self, policy: Policy, table: TablePlan, plan_id: str, *, last: bool = True) -> bool:
+        """Carry out one table's plan and verify the table; false where it is stale and, as another try is left, not booked."""
         started = clock_ms()
         try:
             require_same_table(table, policy)
             outcome = self.environment.runner().apply(policy, table, plan_id, self.git_sha)
             if outcome.status == "nothing_due" and self._result(policy) is not None:
                 end_refusals(policy, self.environment.memory)
-                return  # a run that was finished just now, and verified, left nothing to do
+                return True  # a run that was finished just now, and verified, left nothing to do
             self._add(policy, outcome, started, starved=starves(table))
+        except StalePlanError as error:
+            if not last:
+                self.environment.progress(f"{error.message}; planning again")
+                return False
+            self._fail(policy, error, started, table)
         except EtcError as error:
             self._fail(policy, error, started, table)
+        return True
 
     def sync(self, policies: Iterable[Policy]) -> None:
         """Tell the catalog what is known of each table now; where no compaction was completed it stays as it is.

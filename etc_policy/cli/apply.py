@@ -115,5 +115,5 @@ def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
         return True
     if ask(f"{fold(summarize_changes(plan), text_width())}\nGo on?"):
         return True
-    tell("Nothing was changed.")
+    tell("Nothing was changed by this plan.")
     return False

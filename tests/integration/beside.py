@@ -72,8 +72,7 @@ def beside_writer(project: Project, source: Path, kind: str) -> list[str]:
     for _ in range(ROUNDS):
         process = project.start("apply", "--yes")
         code = process.wait(timeout=300)
-        words = [line for line in project.stderr.splitlines() if line.startswith("error")]
-        told.append(f"exit {code} {words}")
+        told.append(f"exit {code} {words_of(project)}")
         assert code in (0, 3, 4), project.stderr
     (table.base.parent / "stop").touch()
     writer.wait(timeout=120)
@@ -83,6 +82,13 @@ def beside_writer(project: Project, source: Path, kind: str) -> list[str]:
     told.append(f"afterwards: {result['status']}, {result['verification']['status']}")
     assert result["verification"]["status"] in ("pass", "warn"), result
     return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
+
+
+def words_of(project: Project) -> list[str]:
+    """The errors of a command, and the verdicts in its report that are not good."""
+    report = (project.folder / "stdout").read_text().splitlines()
+    errors = [line for line in project.stderr.splitlines() if line.startswith("error")]
+    return [*errors, *(line.strip() for line in report if line.lstrip().startswith(("error", "fail", "verified")))]
 
 
 def look(table: Table, oracle: Oracle) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from etc_policy.adapters.table_memory import FileMemory
+from etc_policy.api.applying import REPLANS
 from etc_policy.cli import apply
 from etc_policy.errors import EngineError, TableError
 from etc_policy.execute.ports import Refusals
@@ -316,6 +317,32 @@ class TestKilledRuns:
         assert data.memory.verified("/t").startswith(f"{C} ")
 
 
+def busy(state):
+    """A writer is in flight that began before C."""
+    return replace(state, living_writers=frozenset({instant("10:09:00")}))
+
+
+def idle(state):
+    """It has gone again."""
+    return replace(state, living_writers=frozenset())
+
+
+class TestOvertaken:
+    """A plan that does not fit any more when it is to be published."""
+
+    def test_one_that_was_made_just_now_is_made_again(self, etc, outside):
+        outside.tables["orders_ro"].changes = [idle, *[idle, busy] * REPLANS, idle]
+        both = dict.fromkeys(("orders_ro", "payments_ro"), ("compacted", "pass"))
+        assert run(etc, "--yes")[:2] == (0, both)
+        assert outside.tables["payments_ro"].calls.count("publish") == 1
+
+    def test_a_saved_one_is_not(self, etc, outside, tmp_path, monkeypatch):
+        monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: outside)
+        etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
+        outside.tables["orders_ro"].changes = [idle, busy]
+        assert run(etc, "p.json")[:2] == (4, {"orders_ro": ("stale", None)})
+
+
 class TestStarvation:
     """Refusals in a row are counted by table, and from the third on the hint says what to do."""
 
@@ -356,12 +383,8 @@ class TestStarvation:
     def test_plans_that_grow_stale_count_too(self, etc, outside):
         table = outside.tables["orders_ro"]
 
-        def busy(state):
-            return replace(state, living_writers=frozenset({instant("10:09:00")}))
-
         for count in (1, 2, 3):
-            table.state = replace(STATE, living_writers=frozenset())
-            table.changes = [lambda s: s, lambda s: s, busy]
+            table.changes = [idle, *[idle, busy] * (1 + REPLANS)]
             code, out, err = etc("apply", "--yes", "--at", NOON, "--output", "json", "--select", "orders_ro")
             result = json.loads(out)["tables"][0]
             assert (code, result["status"], result["refusals_in_a_row"]) == (4, "stale", count)
@@ -420,7 +443,16 @@ class TestAsking:
         terminal(answer)
         code, _, err = etc("apply", "--at", NOON)
         assert (code, touched(outside)) == (0, set())
-        assert err.endswith("Nothing was changed.\n")
+        assert err.endswith("Nothing was changed by this plan.\n")
+
+    def test_a_plan_that_is_made_again_is_asked_for_again(self, etc, outside, terminal):
+        terminal("y\nn\n")
+        outside.tables["orders_ro"].changes = [idle, idle, busy, idle]
+        code, _, err = etc("apply", "--at", NOON)
+        assert (code, touched(outside)) == (0, {"payments_ro"})
+        first, second = err.split("Nothing was changed")[0].split("Compact ")[1:]
+        assert "of 2 tables" in first
+        assert "of 2 tables" not in second
 
     def test_the_end_of_input_is_an_interruption(self, etc, outside, terminal):
         terminal("")
