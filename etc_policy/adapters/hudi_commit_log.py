@@ -12,7 +12,14 @@ from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
 from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.hudi_table import attempt, column_type_of, tracked
-from etc_policy.adapters.hudi_timeline import Timeline, read_timeline, replaced_groups, table_zone, write_stats
+from etc_policy.adapters.hudi_timeline import (
+    Timeline,
+    read_timeline,
+    replaced_groups,
+    require_times,
+    table_zone,
+    write_stats,
+)
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange, WriteAction
 
@@ -57,7 +64,7 @@ class FileCommitLogReader:
         self, base: Path, properties: Mapping[str, str], event_time: EventTime, compactions_only: bool
     ) -> CommitLog:
         folder, layout = timeline_folder(base, dict(properties))
-        timeline = read_timeline(folder, layout)
+        timeline = require_times(read_timeline(folder, layout))
         actions = ("commit",) if compactions_only else _ACTIONS
         active = list(_active(timeline, actions))
         known = {write.requested for write in active}

@@ -20,6 +20,7 @@ from etc_policy.adapters.hudi_timeline import (
     decode_metadata,
     fingerprint,
     read_timeline,
+    require_times,
     table_zone,
 )
 from etc_policy.compile.manifest import EventTime
@@ -116,7 +117,7 @@ class _Commits:
 
 
 def _read_commits(base: Path, properties: Mapping[str, str], event_time: EventTime) -> _Commits:
-    timeline = read_timeline(*timeline_folder(base, dict(properties)))
+    timeline = require_times(read_timeline(*timeline_folder(base, dict(properties))))
     metadata = {f.requested: timeline.metadata(f) for f in map(timeline.latest, timeline.files) if _is_write(f)}
     column_type = column_type_of(event_time.column, metadata, base)
     return _Commits(base, properties, event_time, timeline, Archive(base, properties), metadata, column_type)

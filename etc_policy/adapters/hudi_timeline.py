@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from etc_policy.plan.table_state import Instant, InstantState
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 _WRITES = ("commit", "deltacommit", "replacecommit", "rollback")
 _NEVER_EMPTY = frozenset(("completed", action) for action in _WRITES)
+_TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d(\d{3})?")
 _CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
 
 
@@ -178,6 +180,19 @@ def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
 def all_times(timeline: Timeline) -> Iterable[str]:
     """Every requested and completion time on a timeline."""
     return {*timeline.files, *timeline.completions.values()}
+
+
+def require_times(timeline: Timeline) -> Timeline:
+    """The timeline, every instant of which is a time.
+
+    Raises:
+        ValueError: one is none, so that nothing can be reckoned with it.
+
+    """
+    odd = next((time for time in sorted(all_times(timeline)) if not _TIME.fullmatch(time)), None)
+    if odd is not None:
+        raise ValueError(f"`{odd}` on the timeline is no time")
+    return timeline
 
 
 def table_zone(properties: Mapping[str, str]) -> str:

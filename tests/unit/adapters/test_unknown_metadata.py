@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from etc_policy.adapters.hudi_commit_log import FileCommitLogReader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import TableError
 from etc_policy.plan.builder import build_table_plan
@@ -69,6 +70,20 @@ def test_a_pending_plan_of_another_engine_refuses_the_table(table):
     refused = build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS)
     assert (refused.action, refused.reason_code) == ("refused", "pending_service")
     assert f"timestamp => {at('10:00:02')}" in refused.hints[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["001_002.deltacommit", "20261301000000000_20261301000000001.clean", "17.rollback.requested"]
+)
+def test_an_instant_that_is_no_time_is_one_clear_error(table, name):
+    """Nothing could be reckoned with it, and the plans of all other tables would end with this one's."""
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 5))
+    (table.timeline / name).write_bytes(avro(COMMIT_SCHEMA, commit_metadata(at("10:00:00"), ())))
+    for reader in (read, lambda t: FileCommitLogReader().read_commit_log(str(t.base), EventTime(column="ts"))):
+        with pytest.raises(TableError, match="not in a form") as error:
+            reader(table)
+        assert error.value.code == "ETC216"
+        assert "is no time" in error.value.hint
 
 
 @pytest.mark.parametrize(
