@@ -12,7 +12,7 @@ from etc_policy.errors import TableError
 #: Hudi deletes and rewrites the file to change it, beside a backup: read it again this often, so many seconds apart.
 ATTEMPTS, PAUSE_SECONDS = 5, 0.2
 
-_FIRST_OF_LAYOUT_2 = 8
+_FIRST_OF_LAYOUT_2, _LAST_KNOWN = 8, 9
 #: Hudi writes these into every table; a file without one of them is not whole.
 _ALWAYS = ("hoodie.table.name", "hoodie.table.type")
 _ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.version")
@@ -70,6 +70,11 @@ def _require_merge_on_read(base: Path, properties: Mapping[str, str]) -> None:
     version = properties.get("hoodie.table.version", "")
     if not (version.isascii() and version.isdigit()):
         raise TableError("ETC205", f"hoodie.properties of `{base}` names no table version")
+    if int(version) > _LAST_KNOWN:
+        hint = "a later version of Hudi wrote it, which may lay out file slices in another way: use a newer etc"
+        raise TableError(
+            "ETC205", f"table version {version} of `{base}` is not known to this version of etc", hint=hint
+        )
 
 
 def _require_whole(base: Path, properties: Mapping[str, str]) -> None:

@@ -77,6 +77,7 @@ class TestRefused:
             ({"hoodie.bootstrap.base.path": "/old"}, "ETC204"),
             ({"hoodie.table.version": None}, "ETC205"),
             ({"hoodie.table.version": "nine"}, "ETC205"),
+            ({"hoodie.table.version": "10"}, "ETC205"),
             ({"hoodie.timeline.layout.version": "7"}, "ETC206"),
         ],
     )
