@@ -8,6 +8,9 @@ from typing import Any
 from etc_policy.adapters.hudi_slices import CommitFacts, DataFile
 from etc_policy.adapters.hudi_timeline import write_stats
 
+#: The table property that names a column by which rows are marked as deleted.
+_DELETE_MARKER = "hoodie.record.merge.property.hoodie.payload.delete.field"
+
 
 def commit_facts(
     metadata: Mapping[str, Mapping[str, Any]], *, trusted: bool, hides_deletes: bool = False
@@ -52,6 +55,9 @@ def slice_facts(
 
 
 def hides_deletes_of(properties: Mapping[str, str]) -> bool:
-    """Custom mergers may delete at merge, and the operation field hides deletes from the write stats (FACTS 3)."""
-    custom = properties.get("hoodie.record.merge.mode") == "CUSTOM"
+    """Custom mergers may delete at merge, and the operation field hides deletes from the write stats (FACTS 3).
+
+    Where a value of some column marks deleted rows, whether the stats count them was never run: they may not.
+    """
+    custom = properties.get("hoodie.record.merge.mode") == "CUSTOM" or _DELETE_MARKER in properties
     return custom or properties.get("hoodie.allow.operation.metadata.field") == "true"

@@ -112,7 +112,12 @@ def test_deletes_make_the_event_time_unknown(table):
 
 
 @pytest.mark.parametrize(
-    "properties", [{"hoodie.record.merge.mode": "CUSTOM"}, {"hoodie.allow.operation.metadata.field": "true"}]
+    "properties",
+    [
+        {"hoodie.record.merge.mode": "CUSTOM"},
+        {"hoodie.allow.operation.metadata.field": "true"},
+        {"hoodie.record.merge.property.hoodie.payload.delete.field": "Op"},
+    ],
 )
 def test_where_stats_hide_deletes_every_log_file_may_have_some(tmp_path, properties):
     table = TableFolder(tmp_path / "t", properties=properties)
