@@ -284,8 +284,12 @@ def _without_promise(outcome: Outcome, level: VerifyLevel) -> Verification:
 
 
 def _proof_of(record: CompactionRecord, policy: Policy) -> str:
-    """What is kept of a compaction that was verified: which one, and how thoroughly the policy asked for it."""
-    return f"{record.instant} {digest(policy.verify.model_dump(mode='json'))}"
+    """What is kept of a compaction that was verified: which one, and what the policy asked for.
+
+    One that was rolled back and planned anew may bear the same instant, so its completion counts too.
+    """
+    asked = {"verify": policy.verify.model_dump(mode="json"), "event_time": policy.event_time.model_dump(mode="json")}
+    return f"{record.instant} {record.completed} {digest(asked)}"
 
 
 def _measured(policy: Policy, state: TableState) -> int | None:

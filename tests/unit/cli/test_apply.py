@@ -296,6 +296,19 @@ class TestKilledRuns:
             assert (code, result["status"], result["verification"]["level"]) == (0, "nothing_due", level)
             assert len(data.checks) == checks
 
+    @pytest.mark.parametrize("change", ["completed", "column"])
+    def test_a_proof_is_of_that_very_compaction_and_column(self, etc, data, change):
+        """A compaction that was rolled back and planned anew bears the same instant."""
+        results_of(etc, "--select", "orders_ro")
+        table = data.tables["orders_ro"]
+        if change == "completed":
+            record = replace(table.state.last_compaction, completed=instant("12:00:09"))
+            table.state = replace(table.state, last_compaction=record)
+        else:
+            path = data.project_dir / "policies" / "a.yml"
+            path.write_text(path.read_text().replace("event_time_column: ts", "event_time_column: p"))
+        assert results_of(etc, "--select", "orders_ro")[1]["orders_ro"]["verification"]["level"] == "data"
+
     def test_an_earlier_now_proves_less_than_the_compaction_promises(self, etc, data):
         results_of(etc, "--select", "orders_ro")
         data.memory.instants.clear()
