@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from etc_policy.api.starvation import with_remedy
 from etc_policy.compile.locations import location_identity
-from etc_policy.compile.manifest import Policy
+from etc_policy.compile.manifest import Policy, digest
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
@@ -99,8 +100,9 @@ def load_plan(path: Path) -> Plan:
 
     """
     try:
-        plan = Plan.model_validate(json.loads(path.read_text("utf-8")))
-        if plan.schema_version != PLAN_SCHEMA_VERSION:
+        content = json.loads(path.read_text("utf-8"))
+        plan = Plan.model_validate(content)
+        if plan.schema_version != PLAN_SCHEMA_VERSION or (plan.computed_id != plan.plan_id and _is_whole(content)):
             raise ValueError(plan.schema_version)
     except OSError as error:
         raise UsageError("ETC601", f"cannot read the plan file: {error.strerror}", where=Where(str(path))) from error
@@ -115,6 +117,11 @@ def load_plan(path: Path) -> Plan:
             "ETC603", "the plan file was edited: its content does not match its id", where=Where(str(path)), hint=hint
         )
     return plan
+
+
+def _is_whole(content: dict[str, Any]) -> bool:
+    """Whether a plan is as it was saved: one that an earlier etc saved has another id here, for what it did not know."""
+    return bool(digest({key: value for key, value in content.items() if key != "plan_id"}) == content["plan_id"])
 
 
 def match_policies(plan: Plan, policies: Iterable[Policy], path: Path) -> dict[str, Policy]:

@@ -12,7 +12,7 @@ from etc_policy.api.planning import (
     require_same_table,
     worst,
 )
-from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.compile.manifest import EventTime, Policy, digest
 from etc_policy.errors import (
     EngineError,
     EtcError,
@@ -188,6 +188,14 @@ class TestLoadPlan:
     def test_form_does_not_count(self, path):
         path.write_text(json.dumps(json.loads(path.read_text()), sort_keys=True))
         assert load_plan(path) == SAVED
+
+    def test_a_plan_of_an_earlier_etc_was_not_edited(self, path):
+        content = json.loads(path.read_text())
+        del content["tables"][0]["moves"], content["plan_id"]
+        path.write_text(json.dumps({**content, "plan_id": digest(content)}))
+        with pytest.raises(UsageError, match="not a plan file of this version") as error:
+            load_plan(path)
+        assert error.value.code == "ETC602"
 
     def test_a_plan_of_a_later_version_is_not_understood(self, path):
         later = SAVED.model_copy(update={"schema_version": 2})
