@@ -12,7 +12,7 @@ from etc_policy.compile.manifest import Freshness, Policy
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
+from etc_policy.plan.table_state import CompactionRecord, FileSlice, LogFile, TableState
 from etc_policy.plan.watermark import complete_until_ms, event_time_bound_ms, watermark
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
 from etc_policy.verify.ports import CheckStatus, ExpectationResult
@@ -58,6 +58,14 @@ class Evidence:
         files = (log_file for _, log_file in self.state.log_files)
         return watermark(files, self.policy.data_latency_ms, self.zone).value_ms
 
+    @cached_property
+    def completions(self) -> Mapping[tuple[str, str], list[str]]:
+        """When commits to the log of each file group completed, by partition and file id."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for write in self.history.writes:
+            found.setdefault((write.partition, write.file_id), []).append(write.completed)
+        return found
+
     @property
     def complete_until_ms(self) -> int:
         """Up to where RO is complete now."""
@@ -73,8 +81,9 @@ def always_checked(evidence: Evidence) -> tuple[ExpectationResult, ...]:
 
 def prove_compacted(evidence: Evidence) -> ExpectationResult:
     """No log file that is not compacted can hold an event at or below the threshold, late commits apart (FACTS 6)."""
-    below = [log_file for _, log_file in evidence.state.log_files if _may_hold(log_file, evidence)]
-    broken = [log_file for log_file in below if log_file.completed <= evidence.claim.seen_until]
+    told = [(log_file, _seen(file_slice, log_file, evidence)) for file_slice, log_file in evidence.state.log_files]
+    below = [(log_file, seen) for log_file, seen in told if _may_hold(log_file, seen, evidence)]
+    broken = [log_file for log_file, seen in below if seen]
     observed: dict[str, Any] = {
         "log_files": sum(1 for _ in evidence.state.log_files),
         "log_files_at_or_below_threshold": len(broken),
@@ -209,12 +218,26 @@ def _limits(kwargs: Mapping[str, Any]) -> Freshness:
     return Freshness(**{name: kwargs.get(name) for name in Freshness.model_fields})
 
 
-def _may_hold(log_file: LogFile, evidence: Evidence) -> bool:
+def _seen(file_slice: FileSlice, log_file: LogFile, evidence: Evidence) -> bool:
+    """Whether the claim speaks of what is in the log file: before version 8 its name tells no more than its base file.
+
+    There the first commit that wrote to the log of its slice decides, where the commits since the base file are known.
+    """
+    seen_until = evidence.claim.seen_until
+    if _is_cut(evidence.state) or log_file.completed > seen_until:
+        return log_file.completed <= seen_until
+    base, group = file_slice.base_instant, (file_slice.partition, file_slice.file_id)
+    is_known = any(instant.requested == base for instant in evidence.state.instants)
+    written = (completed for completed in evidence.completions.get(group, ()) if completed > base)
+    return not is_known or min(written, default="") <= seen_until
+
+
+def _may_hold(log_file: LogFile, seen: bool, evidence: Evidence) -> bool:
     """Whether the file can hold an event at or below the threshold; an unknown time is trusted only if it came later."""
     claim = evidence.claim
     if log_file.min_event_time_ms is not None:
         return log_file.min_event_time_ms <= claim.threshold_ms
-    if log_file.completed <= claim.seen_until:
+    if seen:
         return True
     return event_time_bound_ms(log_file, evidence.policy.data_latency_ms, evidence.zone) <= claim.threshold_ms
 

@@ -13,6 +13,7 @@ from etc_policy.verify.metadata_checks import (
     check_metadata,
     check_promise,
     is_wanted,
+    prove_compacted,
 )
 from etc_policy.verify.suites import SuiteExpectation
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
@@ -176,3 +177,30 @@ def test_the_size_of_log_files(max_bytes, tolerance, status):
     kwargs = {"max_bytes": max_bytes, **({} if tolerance is None else {"tolerance": tolerance})}
     found = check("expect_log_files_no_larger_than", kwargs)
     assert (found.status, found.observed["largest_bytes"]) == (status, 10_000)
+
+
+class TestLateDataBeforeVersion8:
+    """A log file's name tells its base file alone: when it was written, the commits know."""
+
+    OLD: ClassVar = {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00"}}}
+    COMMITS: ClassVar = ["08:00:00 > 08:00:00, deltacommit, all", "11:40:00 > 11:40:00, deltacommit, all"]
+
+    def found(self, *completed, commits=COMMITS, group="f1"):
+        table = state_of("/t", {"version": 6, "slices": self.OLD, "instants": commits, "archived_before": "12:00:00"})
+        writes = tuple(
+            GroupWrite(instant(time), instant(time), "p", group, None, certain=False, rows=1) for time in completed
+        )
+        return prove_compacted(evidence(table, TableHistory("UTC", writes)))
+
+    def test_what_was_written_after_the_plan_is_late_and_no_failure(self):
+        found = self.found("11:40:00")
+        assert (found.status, found.observed["late_log_files"]) == ("pass", 1)
+
+    @pytest.mark.parametrize("first", ["08:10:00", "11:30:00"])
+    def test_what_the_plan_had_seen_is_a_failure_whatever_came_later(self, first):
+        found = self.found(first, "11:40:00")
+        assert (found.status, found.observed["log_files_at_or_below_threshold"]) == ("fail", 1)
+
+    def test_where_the_commits_since_the_base_file_are_not_known_it_counts_as_seen(self):
+        assert self.found("11:40:00", commits=self.COMMITS[1:]).status == "fail"
+        assert self.found("11:40:00", group="f2").status == "fail"
