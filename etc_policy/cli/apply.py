@@ -61,8 +61,9 @@ def command(
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
-    plan and asks. Where nobody can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier
-    run left half done is finished first. It may be killed at any moment and run again.
+    plan and asks; a plan that a writer overtakes before it is published is made, shown and asked for again. Where nobody
+    can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier run left half done is finished
+    first. It may be killed at any moment and run again.
     """
     manifest = load_manifest(project_dir)
     environment = open_environment(project_dir, target_dir, confs)
