@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi_history import Commit
-from etc_policy.adapters.hudi_timeline import decode_metadata
+from etc_policy.adapters.hudi_timeline import Timeline, decode_metadata
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
@@ -118,6 +118,20 @@ class Archive:
         """The version of the manifest in use; None where nothing has been archived."""
         path = self._folder / "_version_"
         return path.read_text("utf-8", errors="replace").strip() if path.is_file() else None
+
+
+def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:
+    """Completion time of an instant; None where it has not completed or was rolled back."""
+
+    def completion(instant: str) -> str | None:
+        if instant in timeline.completions:
+            return timeline.completions[instant]
+        if instant in timeline.files or timeline.first_active is None or instant >= timeline.first_active:
+            return None
+        beyond = timeline.layout > 1 and instant > min(timeline.savepointed, default=instant)
+        return archive.completions.get(instant, None if beyond else instant)
+
+    return completion
 
 
 def _write(row: Mapping[str, Any], place: str) -> ArchivedWrite:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from etc_policy.adapters.hudi_archive import Archive
+from etc_policy.adapters.hudi_archive import Archive, completions_of
 from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of, slice_facts
 from etc_policy.adapters.hudi_history import Commit, build_history
 from etc_policy.adapters.hudi_layout import InstantFile, local_path, parse_properties, timeline_folder
@@ -126,7 +126,7 @@ def _read_commits(base: Path, properties: Mapping[str, str], event_time: EventTi
 def _state(commits: _Commits) -> TableState:
     base, properties, timeline, archive = commits.base, commits.properties, commits.timeline, commits.archive
     metadata, column_type = commits.metadata, commits.column_type
-    files = list_files(base, timeline, _completion(timeline, archive))
+    files = list_files(base, timeline, completions_of(timeline, archive))
     if timeline.layout >= 2:
         archived = frozenset(file.name.instant for file in files if file.name.is_log) - timeline.files.keys()
         facts = commit_facts(
@@ -185,19 +185,6 @@ def tracked(event_time: EventTime, column_type: str | None) -> bool:
     if column_type is not None and column_type.endswith(("-micros", "-nanos")):
         return False
     return column_type != "string" or event_time.unit is not None
-
-
-def _completion(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:
-    """Completion time of an instant; None where it has not completed or was rolled back."""
-
-    def completion(instant: str) -> str | None:
-        if instant in timeline.completions:
-            return timeline.completions[instant]
-        if instant in timeline.files or timeline.first_active is None or instant >= timeline.first_active:
-            return None
-        return archive.completions.get(instant, instant)
-
-    return completion
 
 
 def _is_write(file: InstantFile) -> bool:

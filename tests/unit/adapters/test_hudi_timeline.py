@@ -180,6 +180,7 @@ class TestSavepoints:
         table.commit(at("09:00:00"), at("09:00:01"), base("f1"))
         table.savepoint(at("09:00:00"), at("09:10:00"))
         table.data(at("09:30:00"), log("f1", 7))
+        table.data(at("09:31:00"), log("f1", 3))  # left by a commit that was rolled back: on no timeline
         table.archive(archived(at("09:30:00"), at("09:30:05"), log("f1", 7)))
         table.commit(at("10:00:00"), at("10:00:01"), log("f1", 9))
         assert slices(table) == {
