@@ -174,7 +174,8 @@ class Environment:
         from etc_policy.adapters.hudi_table import FileTableReader
         from etc_policy.execute.runner import Runner
 
-        local = self.spark_options.get("spark.master", "local").startswith("local")
+        master = {"spark.master": "local", **self.target.spark_confs, **self.spark_options}["spark.master"]
+        local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
         return Runner(
             reader=FileTableReader(),
             files=HudiFiles(),

@@ -86,6 +86,25 @@ def test_the_environment_of_other_targets_is_not_asked_for(etc, targets, monkeyp
     assert "etc_project.yml:19:" in err
 
 
+@pytest.mark.parametrize(
+    ("given", "local"),
+    [
+        ((), True),
+        (("--target", "prod"), False),
+        (("--target", "prod", "--conf", "spark.master=local[2]"), True),
+        (("--conf", "spark.master=local-cluster[2,1,1024]"), False),
+    ],
+)
+def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, given, local):
+    """Else a killed run would be taken for dead at once, though its executors go on writing."""
+    opened, real, leases = [], plan.open_environment, []
+    monkeypatch.setattr(plan, "open_environment", lambda *a, **o: opened.append(real(*a, **o)) or opened[-1])
+    monkeypatch.setattr("etc_policy.adapters.file_lease.FileLease", lambda base, local: leases.append(local))
+    etc("plan", *given)
+    opened[0].runner().lease("/t")
+    assert leases == [local]
+
+
 def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     opened, real = [], plan.open_environment
     monkeypatch.setattr(plan, "open_environment", lambda *a, **o: opened.append(real(*a, **o)) or opened[-1])
