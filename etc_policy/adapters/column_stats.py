@@ -6,13 +6,16 @@ import datetime as dt
 from dataclasses import replace
 from typing import Any
 
+from etc_policy.adapters.event_time_values import number_ms
 from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 
-_SECOND_MS, _DAY_MS = 1000, 86_400_000
+_DAY_MS = 86_400_000
+#: What a millisecond has of the unit in which a column of such a type is stored.
+_FINER = {"-micros": 1000, "-nanos": 1_000_000}
 _EPOCH = dt.date(1970, 1, 1)
 
 
@@ -62,11 +65,23 @@ def _times(
 ) -> list[tuple[tuple[str, str], int]]:
     times = []
     for pair in stats:
-        least = stats[pair].getMinValue()
-        value = event_time_ms(least.getValue() if hasattr(least, "getValue") else least, event_time, column_type)
+        least, greatest = (_plain(end) for end in (stats[pair].getMinValue(), stats[pair].getMaxValue()))
+        is_earliest = _in_order(least, greatest, event_time.unit, column_type)
+        value = event_time_ms(least, event_time, column_type) if is_earliest else None
         if value is not None:
             times.append(((str(pair.getLeft()), str(pair.getRight())), value))
     return times
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever py4j hands over
+    return value.getValue() if hasattr(value, "getValue") else value
+
+
+def _in_order(least: Any, greatest: Any, unit: str | None, column_type: str | None) -> bool:  # noqa: ANN401 - as above
+    """Whether the least value is the earliest: not so where numbers of no declared unit may stand for several."""
+    if type(least) is not int or unit is not None or column_type not in (None, "int", "long"):
+        return True
+    return type(greatest) is int and len(str(least)) == len(str(greatest))
 
 
 def event_time_ms(
@@ -80,7 +95,10 @@ def event_time_ms(
     comes as its number of days since 1970, or as a date.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        return value * _DAY_MS if column_type == "date" else _integer_ms(value, event_time.unit)
+        per_ms = next((divisor for suffix, divisor in _FINER.items() if (column_type or "").endswith(suffix)), None)
+        if per_ms is not None:
+            return value // per_ms
+        return value * _DAY_MS if column_type == "date" else number_ms(value, event_time.unit)
     if isinstance(value, dt.datetime):
         return int(value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp() * 1000)
     if isinstance(value, dt.date):
@@ -94,10 +112,3 @@ def event_time_ms(
         day = value.toLocalDate() if name == "java.sql.Date" else value
         return int(day.toEpochDay()) * _DAY_MS
     return None
-
-
-def _integer_ms(value: int, unit: str | None) -> int | None:
-    scaled = {"s": value * _SECOND_MS, "ms": value, "us": value // _SECOND_MS}
-    if unit is not None:
-        return scaled[unit]
-    return scaled.get({10: "s", 13: "ms", 16: "us"}.get(len(str(value)), ""))

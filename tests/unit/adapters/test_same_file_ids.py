@@ -1,7 +1,5 @@
 """Buckets written without blocking have the same file id in every partition: what befalls one may not befall another."""
 
-from etc_policy.adapters.column_stats import event_time_ms
-from etc_policy.compile.manifest import EventTime
 from tests.unit.adapters.reading import TS, read
 from tests.unit.adapters.table_folder import at, base, log
 
@@ -20,8 +18,3 @@ def test_each_partition_has_its_own_event_times(table):
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50, partition="p"), log("f1", 70, partition="q"))
     table.commit(at("10:00:02"), at("10:00:03"), log("f1", 90, partition="p"), log("f1", partition="q"))
     assert by_partition(table) == {"p": [50, 90], "q": [70, None]}
-
-
-def test_a_date_in_column_statistics_is_days():
-    assert event_time_ms(19_675, EventTime(column="d"), "date") == 19_675 * 86_400_000
-    assert event_time_ms(19_675, EventTime(column="d"), "int") is None
