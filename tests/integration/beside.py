@@ -88,7 +88,8 @@ def words_of(project: Project) -> list[str]:
     """The errors of a command, and the verdicts in its report that are not good."""
     report = (project.folder / "stdout").read_text().splitlines()
     errors = [line for line in project.stderr.splitlines() if line.startswith("error")]
-    return [*errors, *(line.strip() for line in report if line.lstrip().startswith(("error", "fail", "verified")))]
+    shown = [number for number, line in enumerate(report) if line.lstrip().startswith(("error", "fail", "verified"))]
+    return [*errors, *(" ".join(map(str.strip, report[number : number + 3])) for number in shown)]
 
 
 def look(table: Table, oracle: Oracle) -> list[str]:
