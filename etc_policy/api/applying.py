@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.verifying import broken_verification, require_suites, verify
+from etc_policy.api.verifying import broken_verification, require_suites, verify, without_promise
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.errors import EtcError, ExitCode, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
@@ -21,8 +21,8 @@ from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import watermark
 from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
-from etc_policy.verify.metadata_checks import PROMISE, Claim, Evidence
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.metadata_checks import Claim, Evidence
+from etc_policy.verify.ports import Verification
 from etc_policy.verify.prover import claim_of, claim_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
 
@@ -198,19 +198,25 @@ class Applier:
 
         A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
         """
-        state, history = self.environment.read_table(policy, read_stats=True)
+        state, evidence = self._evidence(policy, outcome)
         memory, last = self.environment.memory, state.last_compaction
         proved = last is None or memory.verified(policy.table) == _proof_of(last, policy)
         level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proved else policy.verify.level
-        claim = self._claim(policy, outcome, state, history)
         self.environment.progress(f"{policy.name}: verifying ({level})")
-        if claim is None:
-            return _measured(policy, state), _without_promise(outcome, level)
-        verification = verify(self.environment, Evidence(policy, state, history, claim, self.now_ms), level)
+        if evidence is None:
+            return _measured(policy, state), without_promise(outcome, level)
+        claim = evidence.claim
+        verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
         covered = last is not None and level == policy.verify.level and claim.threshold_ms >= last.threshold_ms
         if last is not None and covered and not verification.not_checked and verification.status in ("pass", "warn"):
             memory.note_verified(policy.table, _proof_of(last, policy))
         return _measured(policy, state), verification
+
+    def _evidence(self, policy: Policy, outcome: Outcome) -> tuple[TableState, Evidence | None]:
+        """The table as it is now, and what of it is to be verified; None where it makes no claim."""
+        state, history = self.environment.read_table(policy, read_stats=True)
+        claim = self._claim(policy, outcome, state, history)
+        return state, Evidence(policy, state, history, claim, self.now_ms) if claim else None
 
     def _claim(self, policy: Policy, outcome: Outcome, state: TableState, history: TableHistory) -> Claim | None:
         """What the table itself claims of a compaction that was done; None where it makes no such claim.
@@ -274,13 +280,6 @@ class Applier:
             kept = {"resumed_instant": earlier.resumed_instant, "started_at": earlier.started_at}
             result = result.model_copy(update={**kept, "verification": result.verification or earlier.verification})
         self.results.append(result)
-
-
-def _without_promise(outcome: Outcome, level: VerifyLevel) -> Verification:
-    """The verdict where the run says that it compacted, and the table does not say so."""
-    message = f"no compaction at {outcome.instant} with this threshold is on the table's timeline"
-    failed = ExpectationResult(expectation=PROMISE, status="fail", message=message)
-    return Verification(level=level, status="fail", threshold_ms=outcome.threshold_ms, expectations=(failed,))
 
 
 def _proof_of(record: CompactionRecord, policy: Policy) -> str:

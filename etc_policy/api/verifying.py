@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from etc_policy.api.planning import place
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
+from etc_policy.execute.ports import Outcome
 from etc_policy.publish.results import TableVerification
-from etc_policy.verify.metadata_checks import Evidence
+from etc_policy.verify.metadata_checks import PROMISE, Evidence
 from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment
+
+#: How often a verification that could not read what it wanted is repeated on a table that has moved on.
+REREADS = 2
 
 
 def verify_tables(
@@ -33,10 +37,13 @@ def verify_tables(
 
 
 def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:
-    state, history = environment.read_table(policy, read_stats=True)
-    evidence = Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
-    verification = verify(environment, evidence, level)
-    return TableVerification(policy=policy.name, base_path=state.base_path, verification=verification)
+    def read() -> Evidence:
+        state, history = environment.read_table(policy, read_stats=True)
+        return Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
+
+    evidence = read()
+    verification = verify(environment, evidence, level, read)
+    return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)
 
 
 def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:
@@ -70,8 +77,25 @@ def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any
     return parse_suite(text, path).items
 
 
-def verify(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Verification:
-    """The verdict over one table; an engine that fails is an `error`, neither success nor failed data."""
+def verify(
+    environment: Environment, evidence: Evidence, level: VerifyLevel, read: Callable[[], Evidence | None]
+) -> Verification:
+    """The verdict over one table; an engine that fails is an `error`, neither success nor failed data.
+
+    Where the table moved on meanwhile, its cleaner may have removed what was being read: then it is read anew, a few times.
+    """
+    verification = _verify_once(environment, evidence, level)
+    for _ in range(REREADS):
+        later = read() if verification.status == "error" else None
+        if later is None or later.state.last_completed == evidence.state.last_completed:
+            break
+        environment.progress(f"{evidence.policy.name}: the table moved on while it was read; verifying again")
+        evidence = later
+        verification = _verify_once(environment, evidence, level)
+    return verification
+
+
+def _verify_once(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Verification:
     suite = suite_items(environment, evidence.policy)
     try:
         return verify_table(evidence, suite, level, environment.data_verifier)
@@ -83,3 +107,10 @@ def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: Etc
     """The verdict where nothing could be checked: an error, neither success nor failed data."""
     broken = ExpectationResult(expectation="data_can_be_read", status="error", message=str(error))
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
+
+
+def without_promise(outcome: Outcome, level: VerifyLevel) -> Verification:
+    """The verdict where the run says that it compacted, and the table does not say so."""
+    message = f"no compaction at {outcome.instant} with this threshold is on the table's timeline"
+    failed = ExpectationResult(expectation=PROMISE, status="fail", message=message)
+    return Verification(level=level, status="fail", threshold_ms=outcome.threshold_ms, expectations=(failed,))

@@ -75,10 +75,14 @@ class Outside:
     def check(self, request):
         """A verifier of rows that finds nothing wrong unless `broken`."""
         self.checks.append(request.policy.name)
+        if self.vanished:
+            self.vanished.pop()(self.table(request.policy))
+            raise EngineError("ETC332", "no expectation could be checked", cause="a file is not there")
         status = "fail" if self.broken else "pass"
         return 0, tuple(ExpectationResult(expectation=item["type"], status=status) for item in request.suite)
 
     broken = False
+    vanished = ()
 
     def read_table(self, policy, *, read_stats=False):
         """Every file is booked as it is, and every compaction that carries a threshold is on the timeline."""
@@ -328,6 +332,27 @@ class TestKilledRuns:
         data.broken = False
         assert results_of(etc, "--select", "orders_ro")[0] == 0
         assert data.memory.verified("/t").startswith(f"{C} ")
+
+    def test_files_that_vanish_while_the_table_moves_on_are_read_anew(self, etc, data):
+        data.vanished = [cleaned, cleaned]
+        code, found = results_of(etc, "--select", "orders_ro")
+        assert (code, found["orders_ro"]["verification"]["status"], len(data.checks)) == (0, "pass", 3)
+
+    @pytest.mark.parametrize(
+        ("happens", "checks"), [([lambda table: None], 1), ([lambda table: cleaned(table)] * 3, 3)]
+    )
+    def test_what_cannot_be_read_is_no_success(self, etc, data, happens, checks):
+        data.vanished = [*happens]
+        code, found = results_of(etc, "--select", "orders_ro")
+        assert (code, found["orders_ro"]["verification"]["status"], len(data.checks)) == (3, "error", checks)
+        assert "a file is not there" in found["orders_ro"]["verification"]["expectations"][0]["message"]
+
+
+def cleaned(table):
+    """A cleaner completes."""
+    number = len(table.state.instants)
+    done = Instant(instant(f"12:10:{number:02}"), "clean", "completed", instant(f"12:11:{number:02}"))
+    table.state = replace(table.state, instants=(*table.state.instants, done))
 
 
 def busy(state):
