@@ -23,9 +23,12 @@ def add_ms(instant: str, milliseconds: int) -> str:
     return format_instant(parse_instant(instant) + timedelta(milliseconds=milliseconds))
 
 
-def instant_to_ms(instant: str, zone: tzinfo) -> int:
-    """Epoch milliseconds of an instant read in `zone`."""
-    aware = parse_instant(instant).replace(tzinfo=zone)
+def instant_to_ms(instant: str, zone: tzinfo, *, latest: bool = False) -> int:
+    """Epoch milliseconds of an instant read in `zone`; in the hour that comes twice in autumn the earlier of both times.
+
+    Where the later would be the careful reading, `latest` asks for that.
+    """
+    aware = parse_instant(instant).replace(tzinfo=zone, fold=int(latest))
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 

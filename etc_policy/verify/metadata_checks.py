@@ -127,7 +127,7 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
     faults = []
     if record.instant in evidence.history.disputed:
         faults.append("its commit promises something else than its plan")
-    if record.threshold_ms > instant_to_ms(record.completed, evidence.zone):
+    if record.threshold_ms > instant_to_ms(record.completed, evidence.zone, latest=True):
         faults.append("its threshold lies after its own completion")
     seen = record.seen_until or record.instant
     if any(seen < write.completed < record.instant for write in evidence.history.writes):

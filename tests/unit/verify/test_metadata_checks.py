@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import ClassVar
 
 import pytest
@@ -112,6 +113,15 @@ class TestPromise:
         at_end = replace(self.RECORD, threshold_ms=epoch_ms("11:01:00"))
         assert self.promise(at_end).status == "pass"
         assert self.promise(replace(at_end, threshold_ms=at_end.threshold_ms + 1)).status == "fail"
+
+    def test_in_the_hour_that_comes_twice_its_completion_may_be_the_second(self):
+        """On 2026-10-25 in Berlin 02:30 comes at 00:30 and at 01:30 UTC; this one ran at the second, T is 10 minutes before."""
+        times = {"instant": "20261025011500000", "completed": "20261025023000000", "seen_until": "20261025011400000"}
+        threshold_ms = int(datetime(2026, 10, 25, 1, 20, tzinfo=UTC).timestamp()) * 1000
+        berlin = evidence(state(timezone="Europe/Berlin"))
+        assert check_promise(berlin, replace(self.RECORD, threshold_ms=threshold_ms, **times)).status == "pass"
+        later = threshold_ms + 600_001
+        assert check_promise(berlin, replace(self.RECORD, threshold_ms=later, **times)).status == "fail"
 
     def test_one_that_says_it_had_not_seen_what_it_merged(self):
         merged = GroupWrite(instant("10:58:00"), instant("10:59:59.999"), "p", "f1", T, True, 1)
