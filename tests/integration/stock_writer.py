@@ -52,6 +52,17 @@ def write_of(number: int) -> Write:
     )
 
 
+def newest_commit(table: Path) -> str:
+    """The last delta commit that completed: nobody else makes any."""
+    return max(path.name for path in (table / ".hoodie" / "timeline").glob("*_*.deltacommit"))
+
+
+def reason(error: Exception) -> str:
+    """What Hudi said first."""
+    lines = [line for line in str(error).splitlines() if "hudi" in line and "Exception" in line]
+    return (lines or str(error).splitlines())[0].removeprefix(": ")[:200]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("table", type=Path)
@@ -62,11 +73,14 @@ def main() -> None:
     spark = start_spark({"spark.sql.shuffle.partitions": "2"}, table.parent / "writer.log")
     number = len(HISTORY)
     while not stop.exists():
+        before = newest_commit(table)
         try:
             write_history(spark, table, (write_of(number),), options(arguments.kind, table), first=number)
-            print(number, flush=True)
         except Exception as error:
-            print(f"failed {number} {str(error).splitlines()[0][:300]}", flush=True)
+            stands = newest_commit(table) != before  # what fails after a commit is its inline compaction
+            print(f"failed {'after the commit of ' if stands else ''}{number} {reason(error)}", flush=True)
+        if newest_commit(table) != before:
+            print(number, flush=True)
         number += 1
         time.sleep(arguments.pause)
     spark.stop()
