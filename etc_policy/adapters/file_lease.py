@@ -47,6 +47,7 @@ class FileLease:
 
         Raises:
             RetryableError: another `etc apply` works on this table, or the Java process that one has left.
+            EngineError: the file system keeps no locks, or a file of ours cannot be written.
 
         """
         try:
@@ -57,12 +58,16 @@ class FileLease:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._require_no_java()
+            self._last_mark = self._read_mark()
+            (self._path.parent / "lock").unlink(missing_ok=True)
         except BlockingIOError as error:
             os.close(self._handle)
             message = f"another `etc apply` is working on `{self._base}`"
             raise RetryableError("ETC403", message, hint="wait for it to end, then run this again") from error
-        self._last_mark = self._read_mark()
-        (self._path.parent / "lock").unlink(missing_ok=True)
+        except OSError as error:
+            os.close(self._handle)
+            hint = "its file system must keep locks (flock and POSIX), and its files must be writable"
+            raise EngineError("ETC309", f"cannot lock `{self._path}`", hint=hint, cause=str(error)) from error
         return self
 
     def _require_no_java(self) -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -64,6 +65,22 @@ class TestLease:
             holder.wait()
         with FileLease(str(table.base)):
             pass
+
+    @pytest.mark.parametrize("lock", ["flock", "lockf"])
+    def test_a_file_system_without_locks(self, table, lock, monkeypatch):
+        """One table's error, which does not stop the next table; and its file is closed."""
+
+        def refused(handle, operation):
+            handles.append(handle)
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        handles: list[int] = []
+        monkeypatch.setattr(f"fcntl.{lock}", refused)
+        with pytest.raises(EngineError, match="cannot lock") as error, FileLease(str(table.base)):
+            pass
+        assert (error.value.code, error.value.cause) == ("ETC309", f"[Errno {errno.ENOLCK}] No locks available")
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(handles[0])
 
     def test_a_folder_that_cannot_be_written(self, table):
         (table.meta / ".etc").write_text("a file")
