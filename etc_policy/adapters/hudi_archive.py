@@ -126,10 +126,12 @@ def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str 
     def completion(instant: str) -> str | None:
         if instant in timeline.completions:
             return timeline.completions[instant]
-        if instant in timeline.files or timeline.first_active is None or instant >= timeline.first_active:
+        if timeline.layout < 2:
+            return instant if instant < (timeline.first_active or "") and instant not in timeline.files else None
+        surely, perhaps = timeline.archive_reach
+        if instant in timeline.files or instant >= perhaps:
             return None
-        beyond = timeline.layout > 1 and instant > min(timeline.savepointed, default=instant)
-        return archive.completions.get(instant, None if beyond else instant)
+        return archive.completions.get(instant, instant if instant < surely else None)
 
     return completion
 

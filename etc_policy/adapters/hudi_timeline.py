@@ -48,8 +48,21 @@ class Timeline:
 
         Archiving may go beyond savepoints, and leaves their commits behind: these do not say how far it went.
         """
-        writes = {r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files)}
-        return min(writes - self.savepointed or writes, default=None)
+        return min(self._writes - self.savepointed or self._writes, default=None)
+
+    @cached_property
+    def archive_reach(self) -> tuple[str, str]:
+        """All before the first instant is archived; up to the second, archiving may have passed what it leaves behind.
+
+        It leaves commits with a savepoint, and may pass a pending plan of ours in the past.
+        """
+        done = (self._writes & self.completions.keys()) - self.savepointed
+        first = min(self._writes, default="")
+        return first, min(done, default=first)
+
+    @cached_property
+    def _writes(self) -> frozenset[str]:
+        return frozenset(r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files))
 
     def latest(self, requested: str) -> InstantFile:
         """The file of the furthest state that an instant has reached."""

@@ -199,6 +199,19 @@ class TestSavepoints:
         assert read_timeline(table.timeline, 2).first_active == at("10:00:00")
 
 
+def test_archiving_that_has_passed_a_pending_plan_of_ours_hides_no_log_file(table):
+    """Until the next run withdraws the plan, the archive still knows what completed after its instant."""
+    table.plan(at("09:20:00"), OURS)
+    table.data(at("09:10:00"), base("f1"))
+    table.data(at("09:30:00"), log("f1", 7))
+    table.data(at("09:31:00"), log("f1", 3))  # left by a commit that was rolled back: on no timeline
+    table.archive(
+        archived(at("09:10:00"), at("09:10:05"), base("f1")), archived(at("09:30:00"), at("09:30:05"), log("f1", 7))
+    )
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 9))
+    assert [requested for requested, *_ in slices(table)["f1"][1]] == [at("09:30:00"), at("10:00:00")]
+
+
 def test_an_empty_timeline(table):
     timeline = read_timeline(table.timeline, 2)
     assert (timeline.first_active, timeline.completions, timeline.instants()) == (None, {}, ())
