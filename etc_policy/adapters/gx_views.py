@@ -25,7 +25,9 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
         PolicyError: the policy's condition on partitions is none.
 
     """
-    reader = spark.read.format("hudi").option("as.of.instant", request.pinned_instant)
+    reader = spark.read.format("hudi")
+    if request.pinned_instant is not None:
+        reader = reader.option("as.of.instant", request.pinned_instant)
     try:
         frame = reader.option("hoodie.query.as.ro.table", str(view == "ro").lower()).load(request.base_path)
     except Exception as error:

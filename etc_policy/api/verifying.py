@@ -12,6 +12,7 @@ from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
 from etc_policy.execute.ports import Outcome
 from etc_policy.publish.results import TableVerification
 from etc_policy.verify.metadata_checks import PROMISE, Evidence
+from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
@@ -82,17 +83,24 @@ def verify(
 ) -> Verification:
     """The verdict over one table; an engine that fails is an `error`, neither success nor failed data.
 
-    Where the table moved on meanwhile, its cleaner may have removed what was being read: then it is read anew, a few times.
+    A table that moves on while it is read is read anew, a few times, where that spoils the verdict: where its cleaner may
+    have removed what was being read, and where a writer in flight forbids to read both views as of one instant.
     """
-    verification = _verify_once(environment, evidence, level)
-    for _ in range(REREADS):
-        later = read() if verification.status == "error" else None
-        if later is None or later.state.last_completed == evidence.state.last_completed:
-            break
-        environment.progress(f"{evidence.policy.name}: the table moved on while it was read; verifying again")
-        evidence = later
+    for _ in range(1 + REREADS):
         verification = _verify_once(environment, evidence, level)
-    return verification
+        pinned = verification.level == "metadata" or pin_of(evidence.state) is not None
+        if pinned and verification.status != "error":
+            return verification
+        later = read()
+        if later is None or later.state.last_completed == evidence.state.last_completed:
+            return verification
+        environment.progress(f"{evidence.policy.name}: the table moved on while it was read")
+        evidence = later
+    if verification.status == "error":
+        return verification
+    hint = "verify again between two commits"
+    error = EngineError("ETC334", "the table moved on each time that its rows were compared", hint=hint)
+    return broken_verification(level, evidence.claim.threshold_ms, error)
 
 
 def _verify_once(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Verification:

@@ -59,7 +59,8 @@ class Verification(Frozen):
 class DataCheck:
     """Everything a data verification needs, taken from the table's metadata and not from the run.
 
-    `pinned_instant` is the completion time at which both views are read. `late_commits` are requested instants of
+    `pinned_instant` is the instant as of which both views are read; without one they are read as they are, and whoever asks
+    looks whether the table has moved on. `late_commits` are requested instants of
     commits that completed after the plan was made, and whatever was requested after `seen_until` is late too (such
     commits may be archived by now). `open_file_ids` are file groups that still have log files, `base_files` the names of
     the base files that RO should show. `last_commit_ms` is when the last commit completed. With `file_ids` only rows of
@@ -72,7 +73,7 @@ class DataCheck:
     threshold_ms: int
     now_ms: int
     complete_until_ms: int | None
-    pinned_instant: str
+    pinned_instant: str | None
     late_commits: frozenset[str]
     seen_until: str
     open_file_ids: frozenset[str]

@@ -13,6 +13,7 @@ from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.metadata_checks import Claim, Evidence, always_checked, check_metadata, is_wanted
+from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import (
     Coverage,
     DataCheck,
@@ -100,7 +101,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         threshold_ms=claim.threshold_ms,
         now_ms=evidence.now_ms,
         complete_until_ms=evidence.complete_until_ms,
-        pinned_instant=state.last_completed or "",
+        pinned_instant=pin_of(state),
         partition_fields=state.partition_fields,
         late_commits=frozenset(
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until

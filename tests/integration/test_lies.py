@@ -20,6 +20,7 @@ from etc_policy.plan.instants import add_ms, instant_to_ms
 from etc_policy.plan.stages import make_plan
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, Evidence
+from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
 from etc_policy.wiring import clock_ms
@@ -101,11 +102,51 @@ def swapped_file(bench):
     return newest, before
 
 
+def swap_in_as_many_bytes(lie):
+    """The rows of a predecessor in a new base file, which keeps its size."""
+    import pyarrow.parquet
+
+    newest, before = swapped_file(lie)
+    wanted, table = newest.stat().st_size, pyarrow.parquet.read_table(before, partitioning=None)
+    kept = {key.decode(): value.decode() for key, value in table.schema.metadata.items() if b"bloom" not in key}
+
+    def write(padding):
+        bare = table.replace_schema_metadata(None)
+        with pyarrow.parquet.ParquetWriter(newest, bare.schema, store_schema=False) as writer:
+            writer.write_table(bare)
+            writer.add_key_value_metadata({**kept, "padding": "x" * padding})
+        return newest.stat().st_size
+
+    padding = 0
+    for _ in range(5):  # a length is written in as few bytes as it needs
+        padding += wanted - write(padding)
+    assert write(padding) == wanted
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+
+
 def test_the_truth_passes_at_every_level(honest):
     assert verdict(honest) == ("pass", dict.fromkeys((COMPACTED, FILES, PROMISE), "pass"))
     status, checks = verdict(honest, "data")
     assert (status, failed(checks)) == ("pass", set())
     assert len(checks) > 6
+
+
+@pytest.mark.parametrize("began", ["before the compaction completed", "before all commits"])
+def test_the_truth_passes_beside_a_writer_in_flight_and_a_lie_does_not(lie, began):
+    """Hudi forbids time travel beyond a commit that is incomplete, so both views are read right before it, or as they are."""
+    state = lie.state()
+    completed = state.last_compaction.completed
+    first = min(instant.requested for instant in state.instants)
+    writer = add_ms(completed, -1) if began == "before the compaction completed" else add_ms(first, -1)
+    for suffix in ("requested", "inflight"):
+        (lie.base / ".hoodie" / "timeline" / f"{writer}.deltacommit.{suffix}").touch()
+    assert pin_of(lie.state()) == (add_ms(writer, -1) if began == "before the compaction completed" else None)
+    with pytest.raises(Exception, match="must be earlier than the first incomplete commit"):
+        lie.spark.read.format("hudi").option("as.of.instant", completed).load(str(lie.base)).count()
+    status, checks = verdict(lie, "data")
+    assert (status, failed(checks)) == ("pass", set())
+    swap_in_as_many_bytes(lie)
+    assert failed(verdict(lie, "data")[1]) == {"expect_rows_of_their_base_file"}
 
 
 def test_a_log_file_below_the_threshold_is_left_out_of_the_plan(spark, written_table, tmp_path):
@@ -158,24 +199,7 @@ def test_a_base_file_with_the_content_of_its_predecessor(lie):
 
 def test_a_base_file_with_the_content_of_its_predecessor_in_as_many_bytes(lie):
     """Both views show the old rows, so that they agree; only the rows themselves say which file they were written to."""
-    import pyarrow.parquet
-
-    newest, before = swapped_file(lie)
-    wanted, table = newest.stat().st_size, pyarrow.parquet.read_table(before, partitioning=None)
-    kept = {key.decode(): value.decode() for key, value in table.schema.metadata.items() if b"bloom" not in key}
-
-    def write(padding):
-        bare = table.replace_schema_metadata(None)
-        with pyarrow.parquet.ParquetWriter(newest, bare.schema, store_schema=False) as writer:
-            writer.write_table(bare)
-            writer.add_key_value_metadata({**kept, "padding": "x" * padding})
-        return newest.stat().st_size
-
-    padding = 0
-    for _ in range(5):  # a length is written in as few bytes as it needs
-        padding += wanted - write(padding)
-    assert write(padding) == wanted
-    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
+    swap_in_as_many_bytes(lie)
     assert verdict(lie)[0] == "pass"
     status, checks = verdict(lie, "data")
     assert (status, failed(checks)) == ("fail", {"expect_rows_of_their_base_file"})

@@ -78,11 +78,13 @@ class Outside:
         if self.vanished:
             self.vanished.pop()(self.table(request.policy))
             raise EngineError("ETC332", "no expectation could be checked", cause="a file is not there")
+        if self.meanwhile:
+            self.meanwhile.pop()(self.table(request.policy))
         status = "fail" if self.broken else "pass"
         return 0, tuple(ExpectationResult(expectation=item["type"], status=status) for item in request.suite)
 
     broken = False
-    vanished = ()
+    vanished = meanwhile = ()
 
     def read_table(self, policy, *, read_stats=False):
         """Every file is booked as it is, and every compaction that carries a threshold is on the timeline."""
