@@ -33,7 +33,7 @@ POLICY = """  - name: {name}
     event_time_column: {{column: ts, unit: ms}}
     data_latency: {latency}s
     strategy: {{type: event_time, granularity: {granularity}}}
-    verify: {{level: data}}
+    verify: {{level: {level}}}
 """
 #: The Java of these short runs: a quick start is worth more than fast code.
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
@@ -110,13 +110,13 @@ class Project:
 
     folder: Path
 
-    def add(self, name: str, source: Path, granularity: str = "log_file") -> Table:
+    def add(self, name: str, source: Path, granularity: str = "log_file", level: str = "data") -> Table:
         """A copy of a table and a policy for it."""
         table = self.folder / "tables" / name
         shutil.copytree(source, table)
         policies = self.folder / "policies"
         policies.mkdir(exist_ok=True)
-        text = POLICY.format(name=name, table=table, latency=LATENCY_SECONDS, granularity=granularity)
+        text = POLICY.format(name=name, table=table, latency=LATENCY_SECONDS, granularity=granularity, level=level)
         (policies / f"{name}.yml").write_text(f"version: 1\npolicies:\n{text}")
         return Table(table)
 
@@ -190,10 +190,10 @@ def wait_for_group(pid: int) -> None:
     raise AssertionError("a process outlives its killed partner")
 
 
-def kill_at(project: Project, name: str, source: Path, step: str, victim: str = "both") -> Table:
+def kill_at(project: Project, name: str, source: Path, step: str, victim: str = "both", level: str = "data") -> Table:
     """A table whose `etc apply` was killed at this step; a run that had moved on when it died is tried afresh."""
     for _ in range(ATTEMPTS):
-        table = project.add(name, source)
+        table = project.add(name, source, level=level)
         project.kill_when(lambda table=table: table.step == step, name, victim)
         if table.step == step or (victim != "both" and ORDER.index(table.step) > ORDER.index(step)):
             return table  # a partner that finds itself alone may still go on for a while

@@ -37,7 +37,16 @@ policies:
     hudi_options: {{{options}}}
 """
 PROJECT = """version: 1
-profiles: {{all: {{target: only, targets: {{only: {{catalog: {{type: hive, uri: "thrift://127.0.0.1:{port}"}}}}}}}}}}
+profiles:
+  all:
+    target: only
+    targets:
+      only:
+        catalog: {{type: hive, uri: "thrift://127.0.0.1:{port}"}}
+        spark:
+          confs:
+            spark.hadoop.hive.metastore.connect.retries: "1"
+            spark.hadoop.hive.metastore.client.connect.retry.delay: 0s
 """
 HIVE_SYNC = {
     "hoodie.table.name": "orders",

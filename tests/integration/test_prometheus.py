@@ -123,13 +123,15 @@ def test_a_look_at_the_tables_for_each_scrape(server):
 
 def test_the_rules_are_loaded_and_evaluate(server):
     def evaluated():
+        """The rules by name, once all have been evaluated on what was scraped."""
         (group,) = server.get("rules")["groups"]
-        return all(rule["health"] != "unknown" for rule in group["rules"]) and group["rules"]
+        rules = {rule["name"]: rule for rule in group["rules"]}
+        seen = all(rule["health"] != "unknown" for rule in rules.values())
+        return seen and rules["EtcTableStale"]["state"] == "pending" and rules
 
     rules = wait_for(evaluated)
-    assert {rule["health"] for rule in rules} == {"ok"}
-    states = {rule["name"]: rule["state"] for rule in rules}
-    assert states["EtcTableStale"] == "pending"
+    assert {rule["health"] for rule in rules.values()} == {"ok"}
+    states = {name: rule["state"] for name, rule in rules.items()}
     assert states["EtcTableUnknown"] == states["EtcLateData"] == "pending"
     assert states["EtcRunFailed"] == states["EtcVerificationFailed"] == "inactive"
 
