@@ -15,18 +15,9 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """One worker has all tests with Spark: there is one at a time, and the other worker runs the rest meanwhile.
-
-    Tests that run `etc` as a process of its own come last: then this process's Spark is gone.
-    """
+    """Tests that run `etc` as a process of its own come last: then this process's Spark is gone (one at a time)."""
     items.sort(key=lambda item: "no_spark" in item.fixturenames)
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif "/integration/" in item.nodeid or "/site/" in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))  # a server or a browser for each file
 
 
 #: A setting that no other process may see.
