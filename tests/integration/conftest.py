@@ -7,6 +7,7 @@ import pytest
 
 from etc_policy.adapters.spark_session import start_spark
 from tests.integration.history import write_history
+from tests.integration.kills import QUICK_JAVA
 from tests.integration.session import stop_spark
 
 
@@ -55,6 +56,8 @@ def written_table(spark, tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def no_spark(written_table):
-    """No Spark lives in this process: the test starts its own in another."""
+def no_spark(written_table, monkeypatch):
+    """No Spark lives in this process: the test starts its own in others, whose Java starts sooner."""
     _Session.stop()
+    for name, value in QUICK_JAVA.items():
+        monkeypatch.setenv(name, value)
