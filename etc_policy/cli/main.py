@@ -8,9 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import click
@@ -88,6 +86,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command of the first argument; an unknown one is a usage error that names the nearest."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
             close = get_close_matches(args[0], COMMANDS, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"the commands are {', '.join(COMMANDS)}"
             raise UsageError(USAGE_CODE, f"there is no command `{args[0][:60]}`", hint=hint)
@@ -175,7 +175,11 @@ def _print_unexpected(error: Exception) -> int:
 
 
 def _stack(error: Exception) -> str | None:
-    return "".join(traceback.format_exception(error)) if SETTINGS.debug else None
+    if not SETTINGS.debug:
+        return None
+    import traceback
+
+    return "".join(traceback.format_exception(error))
 
 
 if __name__ == "__main__":

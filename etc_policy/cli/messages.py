@@ -6,11 +6,8 @@ line is understood is told in the right form too.
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -101,6 +98,8 @@ def _line(level: str, message: str, **fields: object) -> None:
     if not SETTINGS.json:
         click.echo(message, err=True, color=SETTINGS.colour)
         return
+    import json
+
     told = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, "message": message.strip()}
     known = {name: value for name, value in fields.items() if value is not None}
     click.echo(json.dumps({**told, **known}), err=True)
@@ -117,6 +116,8 @@ def _fields(issue: Issue) -> dict[str, object]:
 def _painted(issue: Issue) -> str:
     text = str(issue)
     if sys.stderr.isatty():
+        import shutil
+
         width = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
         text = "\n".join(_folded(line, width) for line in text.splitlines())
     if not SETTINGS.colour:
@@ -136,4 +137,6 @@ def _folded(line: str, width: int) -> str:
     """A long line folded between words; places and source lines (indented) stay whole, so that they can be clicked."""
     if len(line) <= width or line.startswith(" "):
         return line
+    import textwrap
+
     return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
