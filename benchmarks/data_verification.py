@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from etc_policy.api.applying import Applier, suite_items
+from etc_policy.api.applying import Applier
+from etc_policy.api.verifying import suite_items
 from etc_policy.compile.manifest import Sample, Verify
 from etc_policy.compile.resolve import compile_project
 from etc_policy.declare.reading import read_project
