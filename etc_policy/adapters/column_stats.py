@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import replace
 from typing import Any
 
-from etc_policy.adapters.event_time_values import number_ms
+from etc_policy.adapters.event_time_values import kind_of, time_reader
 from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError
@@ -14,8 +14,6 @@ from etc_policy.execute.ports import Job
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 
 _DAY_MS = 86_400_000
-#: What a millisecond has of the unit in which a column of such a type is stored.
-_FINER = {"-micros": 1000, "-nanos": 1_000_000}
 _EPOCH = dt.date(1970, 1, 1)
 
 
@@ -95,10 +93,8 @@ def event_time_ms(
     comes as its number of days since 1970, or as a date.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        per_ms = next((divisor for suffix, divisor in _FINER.items() if (column_type or "").endswith(suffix)), None)
-        if per_ms is not None:
-            return value // per_ms
-        return value * _DAY_MS if column_type == "date" else number_ms(value, event_time.unit)
+        kind = kind_of(column_type or "long")
+        return time_reader("number" if kind in (None, "text") else kind, event_time)(value)
     if isinstance(value, dt.datetime):
         return int(value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp() * 1000)
     if isinstance(value, dt.date):

@@ -53,6 +53,14 @@ def test_of_mixed_units_the_least_number_is_not_the_earliest_time(greatest):
     assert told(S, greatest) is None
 
 
-@pytest.mark.parametrize(("column_type", "time"), [("timestamp-micros", 3_600_000), ("timestamp-nanos", 3600)])
-def test_finer_columns_have_their_unit_whatever_the_digits_look_like(column_type, time):
+@pytest.mark.parametrize(
+    ("column_type", "time"),
+    [
+        ("timestamp-millis", 3_600_000_000),
+        ("timestamp-micros", 3_600_000),
+        ("timestamp-nanos", 3600),
+        ("local-timestamp-nanos", 3600),
+    ],
+)
+def test_columns_of_times_have_their_unit_whatever_the_digits_look_like(column_type, time):
     assert told(3_600_000_000, 3_600_000_001, None, column_type) == time
