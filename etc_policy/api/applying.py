@@ -59,19 +59,19 @@ class Applier:
         chosen = self.policies = list(policies)
         require_suites(self.environment, chosen)
         ready = [policy for policy in self.locate(chosen) if self.finish_pending(policy)]
-        names = {policy.name for policy in ready}
+        todo = {policy.name for policy in ready}
         # as declared: a plan knows `db.table`, not its path
-        due = [policy for policy in chosen if policy.name in names]
-        self.plan = plan = saved or self._plan(due)
-        for last in (True,) if saved else (*[False] * REPLANS, True):
-            if saved is None and not confirm(plan):
+        due = [policy for policy in chosen if policy.name in todo]
+        self.plan = newest = saved or self._plan(due)
+        for tries_left in range(0 if saved else REPLANS, -1, -1):
+            if saved is None and not confirm(newest):
                 self.sync(ready)
                 return self.plan
-            stale = self._carry_out(plan, ready, last=last)
-            if not stale:
+            todo = self._carry_out(self.plan, [policy for policy in ready if policy.name in todo], last=not tries_left)
+            if not todo:
                 break
-            plan = self._plan([policy for policy in due if policy.name in stale])
-            self.plan = self.plan.with_tables(plan.tables)
+            newest = self._plan([policy for policy in due if policy.name in todo])
+            self.plan = self.plan.renewed(newest)
         self.sync(ready)
         self.errors.extend(refusal_errors(self.plan, ready))
         return self.plan

@@ -137,10 +137,10 @@ class Plan(Frozen):
         """Whether applying the plan would change a table."""
         return any(table.action == "compact" for table in self.tables)
 
-    def with_tables(self, tables: tuple[TablePlan, ...]) -> Plan:
-        """The plan with these tables in the place of its own plans for the same policies."""
-        newer = {table.policy: table for table in tables}
-        return make_plan(self.created_at, tuple(newer.get(table.policy, table) for table in self.tables), self.git)
+    def renewed(self, newer: Plan) -> Plan:
+        """The plan with the tables of a newer one in the place of its own for the same policies."""
+        found = {table.policy: table for table in newer.tables}
+        return make_plan(newer.created_at, tuple(found.get(table.policy, table) for table in self.tables), newer.git)
 
 
 def make_plan(created_at: str, tables: tuple[TablePlan, ...], git: GitState | None = None) -> Plan:

@@ -1,6 +1,7 @@
 """`etc apply` over tables in memory: what is touched, in which order, and what is told of it."""
 
 import io
+import itertools
 import json
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from etc_policy.adapters.table_memory import FileMemory
+from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
 from etc_policy.cli import apply
 from etc_policy.errors import EngineError, TableError
@@ -375,6 +377,13 @@ class TestOvertaken:
         both = dict.fromkeys(("orders_ro", "payments_ro"), ("compacted", "pass"))
         assert run(etc, "--yes")[:2] == (0, both)
         assert outside.tables["payments_ro"].calls.count("publish") == 1
+
+    def test_its_commit_names_the_plan_that_the_results_name(self, etc, outside, monkeypatch):
+        table, clock, ticks = outside.tables["orders_ro"], planning.clock_ms, itertools.count()
+        monkeypatch.setattr(planning, "clock_ms", lambda: clock() + 10 * next(ticks))
+        table.changes = [idle, idle, busy, idle]
+        _, out, _ = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
+        assert json.loads(out)["plan_id"] == table.commits[C].plan_id
 
     def test_a_saved_one_is_not(self, etc, outside, tmp_path, monkeypatch):
         monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: outside)
