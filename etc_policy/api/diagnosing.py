@@ -4,12 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from etc_policy import __version__
 from etc_policy.api.planning import place
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
+from etc_policy.publish.debug import DebugReport
 from etc_policy.verify.diagnosis import Finding, TableFacts, diagnose_table
 from etc_policy.wiring import Environment
+
+
+def diagnose(
+    environment: Environment,
+    issues: Sequence[Issue],
+    policies: Sequence[Policy],
+    variables: Mapping[str, str],
+    *,
+    spark: bool,
+) -> DebugReport:
+    """All findings; `variables` are those of the process, and `spark` starts Spark too."""
+    findings = (
+        *diagnose_machine(environment, variables, start=spark),
+        *diagnose_project(environment, issues, len(policies)),
+        *diagnose_tables(environment, policies),
+    )
+    return DebugReport(etc_version=__version__, findings=findings)
 
 
 def diagnose_project(environment: Environment, issues: Sequence[Issue], policies: int) -> tuple[Finding, ...]:

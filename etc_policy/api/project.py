@@ -19,9 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
-from etc_policy import __version__
 from etc_policy.api.applying import Applier
-from etc_policy.api.diagnosing import diagnose_machine, diagnose_project, diagnose_tables
+from etc_policy.api.diagnosing import diagnose
 from etc_policy.api.observing import observe_freshness
 from etc_policy.api.planning import plan_tables, raise_all
 from etc_policy.api.run_results import last_results
@@ -257,12 +256,7 @@ class Project:
         issues = self.parse()
         broken = any(issue.level == "error" for issue in issues)
         policies = () if broken else self.policies(select, exclude)
-        findings = (
-            *diagnose_machine(self.environment, os.environ, start=spark),
-            *diagnose_project(self.environment, issues, len(policies)),
-            *diagnose_tables(self.environment, policies),
-        )
-        return DebugReport(etc_version=__version__, findings=findings)
+        return diagnose(self.environment, issues, policies, os.environ, spark=spark)
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> dict[str, str]:
         """Withdraw pending plans of ours; returns the withdrawn instant by policy.

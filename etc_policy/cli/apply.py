@@ -17,7 +17,7 @@ from etc_policy.cli.moments import at_option
 from etc_policy.cli.options import common_options, examples, select_policies
 from etc_policy.cli.printing import ask, say, text_width
 from etc_policy.cli.progress import open_environment
-from etc_policy.cli.project import load_manifest, write_text
+from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import record_apply
 from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Manifest, Policy
@@ -75,12 +75,9 @@ def command(
         applier.run(policies, saved, partial(_confirmed, yes=yes, output=output))
     finally:
         environment.close()
-    results = applier.run_results()
-    text = results.model_dump_json(indent=2) + "\n"
-    write_text(target_dir / "run_results.json", text)
-    record_apply(target_dir, applier, results)
+    results = record_apply(target_dir, applier)
     if output == "json":
-        click.echo(text, nl=False)
+        click.echo(results.model_dump_json(indent=2))
     else:
         say(render_results(results, text_width()))
     report_checks(checks_of_results(results, places(manifest.policies)))

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy import __version__
-from etc_policy.api.diagnosing import diagnose_machine, diagnose_project, diagnose_tables
+from etc_policy.api.diagnosing import diagnose
 from etc_policy.cli.options import common_options, examples, metadata_only_option, select_policies
 from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
@@ -18,7 +17,7 @@ from etc_policy.cli.spark_confs import conf_option
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.selection import Selection
 from etc_policy.errors import ExitCode, Issue, PolicyError
-from etc_policy.publish.debug import DebugReport, render_debug
+from etc_policy.publish.debug import render_debug
 
 
 @click.command(
@@ -54,19 +53,14 @@ def command(
     issues, policies = _policies(project_dir, select)
     environment = open_environment(project_dir, target_dir, confs, metadata_only=metadata_only)
     try:
-        findings = (
-            *diagnose_machine(environment, os.environ, start=spark),
-            *diagnose_project(environment, issues, len(policies)),
-            *diagnose_tables(environment, policies),
-        )
+        report = diagnose(environment, issues, policies, os.environ, spark=spark)
     finally:
         environment.close()
-    report = DebugReport(etc_version=__version__, findings=findings)
     if output == "json":
         click.echo(report.model_dump_json(indent=2))
     else:
         say(render_debug(report, text_width()))
-    return ExitCode.FAILED if any(finding.status == "error" for finding in findings) else ExitCode.DONE
+    return ExitCode.FAILED if any(finding.status == "error" for finding in report.findings) else ExitCode.DONE
 
 
 def _policies(project_dir: Path, select: Selection) -> tuple[tuple[Issue, ...], tuple[Policy, ...]]:
