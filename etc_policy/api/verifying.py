@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from etc_policy.api.planning import place
@@ -86,8 +86,9 @@ def verify(
     A table that moves on while it is read is read anew, a few times, where that spoils the verdict: where its cleaner may
     have removed what was being read, and where a writer in flight forbids to read both views as of one instant.
     """
+    suite = suite_items(environment, evidence.policy)
     for _ in range(1 + REREADS):
-        verification = _verify_once(environment, evidence, level)
+        verification = _verify_once(environment, evidence, suite, level)
         pinned = verification.level == "metadata" or pin_of(evidence.state) is not None
         if pinned and verification.status != "error":
             return verification
@@ -103,8 +104,9 @@ def verify(
     return broken_verification(level, evidence.claim.threshold_ms, error)
 
 
-def _verify_once(environment: Environment, evidence: Evidence, level: VerifyLevel) -> Verification:
-    suite = suite_items(environment, evidence.policy)
+def _verify_once(
+    environment: Environment, evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: VerifyLevel
+) -> Verification:
     try:
         return verify_table(evidence, suite, level, environment.data_verifier)
     except EngineError as error:
