@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from etc_policy.adapters.hudi_timeline import write_stats
+from etc_policy.adapters.hudi_timeline import file_name, write_stats
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
@@ -42,36 +42,29 @@ def build_history(commits: Sequence[Commit], timezone: str, *, trusted: bool) ->
     runs: list[CompactionRecord] = []
     booked: dict[tuple[str, str], int] = {}
     for commit in sorted(commits, key=lambda c: (c.completed, c.requested)):
+        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for partition, stat in write_stats(commit.metadata):
-            name = _name(stat)
+            name = file_name(stat)
             if name:
                 booked[partition, name] = stat.get("fileSizeInBytes") or 0
+            if name.startswith("."):
+                groups.setdefault((partition, stat.get("fileId") or ""), []).append(stat)
         runs += [commit.record] if commit.record else []
-        writes += _writes(commit, trusted=trusted)
+        writes += [_write(commit, *group, stats, trusted=trusted) for group, stats in groups.items()]
     disputed = frozenset(commit.requested for commit in commits if commit.is_disputed)
     return TableHistory(timezone, tuple(writes), tuple(runs), booked, disputed)
 
 
-def _writes(commit: Commit, *, trusted: bool) -> Iterator[GroupWrite]:
-    """One for each file group whose log the commit wrote; rolled-over log files share their event times (FACTS 4.1)."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for partition, stat in write_stats(commit.metadata):
-        if _name(stat).startswith("."):
-            groups.setdefault((partition, stat.get("fileId") or ""), []).append(stat)
-    for (partition, file_id), stats in groups.items():
-        times = [stat.get("minEventTime") if trusted else None for stat in stats]
-        deletes = any(stat.get("numDeletes") for stat in stats)
-        known = [time for time in times if time is not None]
-        yield GroupWrite(
-            requested=commit.requested,
-            completed=commit.completed,
-            partition=partition,
-            file_id=file_id,
-            min_event_time_ms=min(known, default=None),
-            certain=len(known) == len(times) and not deletes,
-            rows=sum((stat.get("numWrites") or 0) + (stat.get("numDeletes") or 0) for stat in stats),
-        )
-
-
-def _name(stat: Mapping[str, Any]) -> str:
-    return str(stat.get("path") or "").rsplit("/", 1)[-1]
+def _write(
+    commit: Commit, partition: str, file_id: str, stats: Sequence[Mapping[str, Any]], *, trusted: bool
+) -> GroupWrite:
+    """What the commit wrote to a file group's log; rolled-over log files share their event times (FACTS 4.1)."""
+    lowest, certain, rows = None, trusted, 0
+    for stat in stats:
+        time, deletes = stat.get("minEventTime") if trusted else None, stat.get("numDeletes")
+        if time is None or deletes:
+            certain = False
+        if time is not None and (lowest is None or time < lowest):
+            lowest = time
+        rows += (stat.get("numWrites") or 0) + (deletes or 0)
+    return GroupWrite(commit.requested, commit.completed, partition, file_id, lowest, certain, rows)

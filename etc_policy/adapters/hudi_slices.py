@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
-from etc_policy.adapters.hudi_timeline import Timeline, replaced_groups, write_stats
+from etc_policy.adapters.hudi_timeline import Timeline, file_name, replaced_groups, write_stats
 from etc_policy.plan.table_state import FileSlice, LogFile
 
 #: What commit metadata tells of one (requested instant, partition, file id): smallest event time, and whether it deleted.
@@ -112,21 +112,25 @@ def find_missing(
     return tuple(
         sorted(
             f"{partition}/{name.name}".lstrip("/")
-            for partition, name, completed in _booked(metadata, timeline)
-            if (partition, name.name) not in present
-            and (partition, name.file_id) not in replaced
+            for partition, name, completed in _booked(metadata, timeline, but=present)
+            if (partition, name.file_id) not in replaced
             and (completed if name.is_log else name.instant) >= newest[partition, name.file_id]
         )
     )
 
 
-def _booked(metadata: Mapping[str, Mapping[str, Any]], timeline: Timeline) -> Iterator[tuple[str, DataFileName, str]]:
-    """(partition, data file, completion time) of all that completed commits say they wrote; empty files are not written."""
+def _booked(
+    metadata: Mapping[str, Mapping[str, Any]], timeline: Timeline, *, but: Container[tuple[str, str]]
+) -> Iterator[tuple[str, DataFileName, str]]:
+    """(partition, data file, completion time) of what completed commits say they wrote; empty files are not written."""
     for requested, commit in metadata.items():
         for partition, stat in write_stats(commit):
-            name = parse_data_file(str(stat.get("path") or "").rsplit("/", 1)[-1])
-            if name is not None and stat.get("fileSizeInBytes"):
-                yield partition, name, timeline.completions[requested]
+            name = file_name(stat)
+            if (partition, name) in but or not stat.get("fileSizeInBytes"):
+                continue
+            parsed = parse_data_file(name)
+            if parsed is not None:
+                yield partition, parsed, timeline.completions[requested]
 
 
 def _replaced(timeline: Timeline) -> frozenset[tuple[str, str]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,7 +93,8 @@ def attempt(base: Path, read: Callable[[], Result]) -> Result:
     """
     for _ in range(ATTEMPTS):
         try:
-            return read()
+            with _no_garbage_collection():
+                return read()
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -101,6 +104,18 @@ def attempt(base: Path, read: Callable[[], Result]) -> Result:
             hint = f"it may be from a later version of Hudi, or damaged ({type(error).__name__}: {str(error)[:200]})"
             raise TableError("ETC216", message, hint=hint, cause=repr(error)) from error
     raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A reading makes objects by the million and no cycles: looking for those takes a third of its time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)

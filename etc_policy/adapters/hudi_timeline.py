@@ -164,6 +164,11 @@ def write_stats(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
             yield partition, stat
 
 
+def file_name(stat: Mapping[str, Any]) -> str:
+    """The name of the file that a write stat tells of; empty where it names none."""
+    return str(stat.get("path") or "").rpartition("/")[2]
+
+
 def written_files(metadata: Mapping[str, Any]) -> Iterator[str]:
     """The file ids that a commit wrote."""
     return (stat["fileId"] for _, stat in write_stats(metadata) if stat.get("fileId"))
