@@ -2,7 +2,9 @@
 
 `shared` and `alone` are stock writers in a process of their own that never stop: with optimistic concurrency and a lock that
 the policy declares, and a single writer without any. With `cleaner` it cleans and archives at low limits, with `inline` it runs
-any pending compaction, ours too. `stolen` is a run that was frozen, lost its lease by force, and wakes up again.
+any pending compaction, ours too. `frozen` holds a run at a step of its commit while a single writer without a lock commits
+beside it, `frozen writer` holds such a writer while a run goes to its end. `stolen` is a run that was frozen, lost its lease
+by force, and wakes up again.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ from tests.integration.kills import (
 )
 from tests.integration.session import stop_spark
 
-SCENES = ("shared cleaner", "alone cleaner", "shared inline", "alone inline", "stolen")
+SCENES = ("shared cleaner", "alone cleaner", "shared inline", "alone inline", "frozen", "frozen writer", "stolen")
+#: Where `frozen` holds a run or a writer: what the other, with no lock between them, may find half done.
+FROZEN = ("published", "executing", "committing to the metadata table", "committed to the metadata table")
+FROZEN_WRITER = ("writing", *FROZEN[2:])
 ROUNDS = 4
 LOCK = """    writer:
       lock:
@@ -84,6 +89,94 @@ def beside_writer(project: Project, source: Path, kind: str) -> list[str]:
     return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
 
 
+def frozen(folder: Path, source: Path, step: str) -> list[str]:
+    """A run stands still at a step while a single writer without a lock commits, and then goes on."""
+    from tests.integration.stock_writer import write_of
+
+    project = Project(folder)
+    table = project.add("t", source)
+    first = freeze(project, table, step)
+    held = table.step
+    writer = start_writer(table, "alone cleaner")
+    while len(written(table)[0]) < 3 and writer.poll() is None:
+        time.sleep(0.1)
+    (table.base.parent / "stop").touch()
+    writer.wait(timeout=120)
+    os.killpg(first.pid, signal.SIGCONT)
+    code = first.wait(timeout=300)
+    done, failed = written(table)
+    told = [
+        f"held at `{held}`: exit {code} {words_of(project)}",
+        f"the writer made {len(done)} commits; failed: {failed}",
+    ]
+    result = project.apply()["t"]
+    told.append(f"afterwards: {result['status']}, {result['verification']['status']}")
+    assert result["verification"]["status"] in ("pass", "warn"), result
+    return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
+
+
+def frozen_writer(folder: Path, source: Path, step: str) -> list[str]:
+    """A single writer without a lock stands still at a step of its commit while a run goes to its end."""
+    from tests.integration.stock_writer import write_of
+
+    project = Project(folder)
+    table = project.add("t", source)
+    writer = start_writer(table, "alone")
+    hold_writer(writer, table, step)
+    process = project.start("apply", "--yes")
+    code = process.wait(timeout=300)
+    told = [f"the writer held at `{writer_step(table)}`: exit {code} {words_of(project)}"]
+    os.killpg(writer.pid, signal.SIGCONT)
+    before = len(written(table)[0])
+    while len(written(table)[0]) < before + 2 and writer.poll() is None:
+        time.sleep(0.1)
+    (table.base.parent / "stop").touch()
+    writer.wait(timeout=120)
+    done, failed = written(table)
+    told.append(f"the writer made {len(done)} commits; failed: {failed}")
+    result = project.apply()["t"]
+    told.append(f"afterwards: {result['status']}, {result['verification']['status']}")
+    assert code in (0, 3, 4), told
+    assert result["verification"]["status"] in ("pass", "warn"), result
+    return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
+
+
+def hold_writer(writer: subprocess.Popen, table: Table, step: str) -> None:
+    """Stop the writer while its commit is at the step; one that got further meanwhile goes on until the next."""
+    while True:
+        if writer_step(table) == step:
+            os.killpg(writer.pid, signal.SIGSTOP)
+            time.sleep(0.05)
+            if writer_step(table) == step:
+                return
+            os.killpg(writer.pid, signal.SIGCONT)
+        assert writer.poll() is None
+        time.sleep(0.0005)
+
+
+def writer_step(table: Table) -> str:
+    """How far the newest delta commit has got."""
+    newest = max(table.timeline("*.deltacommit.requested")).name.split(".")[0]
+    if table.timeline(f"{newest}_*.deltacommit"):
+        return "committed"
+    metadata_table = table.meta / "metadata" / ".hoodie" / "timeline"
+    if list(metadata_table.glob(f"{newest}_*.deltacommit")):
+        return "committed to the metadata table"
+    if (metadata_table / f"{newest}.deltacommit.inflight").exists():
+        return "committing to the metadata table"
+    return "writing" if table.timeline(f"{newest}.deltacommit.inflight") else "requested"
+
+
+def freeze(project: Project, table: Table, step: str) -> subprocess.Popen:
+    """An apply that was stopped when its table showed the step."""
+    process = project.start("apply", "--yes")
+    while table.step != step:
+        assert process.poll() is None, project.stderr
+        time.sleep(0.001)
+    os.killpg(process.pid, signal.SIGSTOP)
+    return process
+
+
 def words_of(project: Project) -> list[str]:
     """The errors of a command, and the verdicts in its report that are not good."""
     report = (project.folder / "stdout").read_text().splitlines()
@@ -121,11 +214,7 @@ def stolen(project: Project, source: Path, step: str) -> list[str]:
     from etc_policy.adapters.spark_session import start_spark
 
     table = project.add("t", source)
-    first = project.start("apply", "--yes")
-    while table.step != step:
-        assert first.poll() is None, project.stderr
-        time.sleep(0.001)
-    os.killpg(first.pid, signal.SIGSTOP)
+    first = freeze(project, table, step)
     beside = Project(project.folder)
     refused = subprocess.run(
         [sys.executable, "-m", "etc_policy.cli.main", "apply", "--yes", "--project-dir", str(project.folder)],
@@ -163,6 +252,9 @@ def play(scene: str, folder: Path, source: Path) -> list[str]:
     folder.mkdir(parents=True)
     if scene.startswith("stolen"):
         return stolen(Project(folder), source, "executing")
+    if scene.startswith("frozen"):
+        held, steps = (frozen_writer, FROZEN_WRITER) if "writer" in scene else (frozen, FROZEN)
+        return [line for step in steps for line in held(folder / step.replace(" ", "_"), source, step)]
     return beside_writer(Project(folder), source, scene)
 
 

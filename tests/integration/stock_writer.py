@@ -24,6 +24,7 @@ CLEANER = {
     "hoodie.clean.commits.retained": "1",
     "hoodie.keep.min.commits": "6",
     "hoodie.keep.max.commits": "8",
+    "hoodie.metadata.compact.max.delta.commits": "2",
 }
 INLINE = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "100"}
 
