@@ -61,7 +61,7 @@ def command(
     _remove_stale(target_dir / "compiled", names, (".yml",))
     explained = _write_compiled(files, policies, target_dir / "compiled")
     if explain:
-        say("\n".join(explained).rstrip())
+        click.echo("\n".join(explained), nl=False)
         return
     if form is not None:
         click.echo("\n".join(FORMS[form].render(policy) for policy in policies), nl=False)

@@ -100,7 +100,7 @@ def _show_catalog(demo: Demo, policy: Policy) -> None:
     say(f"\n  {sql}\n")
     for status, flights in demo.query(sql):
         say(f"  {status:<12} {flights:>6,}")
-    say(f"\n  Ask yourself:\n  {demo.sql_command(sql)}")
+    say(f"\n  Ask it yourself:\n  {demo.sql_command(sql)}")
 
 
 def heading(title: str, subtitle: str) -> None:

@@ -213,11 +213,13 @@ class PolicyDeclaration(Declared):
     event_time_column: Annotated[
         EventTimeColumn, BeforeValidator(lambda value: _column(value), json_schema_input_type=str | EventTimeColumn)
     ] = Field(
-        description="The event-time column: its name, or a mapping with `column`, `unit` and `format`.",
+        description="The event-time column: its name, or a mapping with `column`, `unit` and `format`. "
+        "Required, here or by `extends` or a default.",
         examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
     )
     data_latency: DurationMs = Field(
-        description="How late events may arrive: whatever is older than now minus this is taken to be there.",
+        description="How late events may arrive: whatever is older than now minus this is taken to be there. "
+        "Required, here or by `extends` or a default.",
         examples=["30m", "1h30m"],
     )
     log_file_max_size: SizeBytes | None = Field(

@@ -84,13 +84,13 @@ def test_the_yaml_of_many_tables_is_a_project(capsys, tmp_path):
         return code, *capsys.readouterr()
 
     defaults, template, extending, loop, targets = blocks(DOCS / "how-to" / "many-tables.md", "yaml")
-    files = {"etc_project.yml": defaults, "templates/hourly.yml": template, "policies/a.yml": extending}
+    files = {
+        "etc_project.yml": defaults + targets,
+        "templates/hourly.yml": template,
+        "policies/sales/orders.yml": extending,
+        "policies/payments.yml": loop,
+    }
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert etc("parse", "--project-dir", str(tmp_path))[:2] == (0, "1 policy OK\n")
-    (tmp_path / "policies" / "a.yml").write_text(loop)
-    assert etc("parse", "--project-dir", str(tmp_path))[:2] == (0, "2 policies OK\n")
-    (tmp_path / "etc_project.yml").write_text(targets)
-    code, out, err = etc("parse", "--project-dir", str(tmp_path))
-    assert (code, out) == (0, "2 policies OK\n"), err
+    assert etc("parse", "--project-dir", str(tmp_path)) == (0, "3 policies OK\n", "")

@@ -1,4 +1,6 @@
 import os
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +69,11 @@ def test_spark(monkeypatch, version, status):
     monkeypatch.setattr(machine, "installed", lambda name: version)
     assert look("spark").status == status
     assert look("gx").status == ("warn" if version is None else "ok")
+
+
+def test_the_extra_that_the_hints_name_installs_what_is_looked_for():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert "etc-policy[spark]" in extras["local"]
+    for name in ("pyspark", "great-expectations", "pyarrow"):
+        assert any(requirement.startswith(f"{name}>=") for requirement in extras["spark"]), name
