@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from etc_policy.plan.formats import count_of, format_bytes, format_time, labelled
-from etc_policy.publish.history import Attempt, Check, Compaction, PolicyHistory
+from etc_policy.publish.history import Attempt, Compaction, PolicyHistory
 from etc_policy.verify.ports import Verification
 
 _SHA_LENGTH = 12
@@ -88,8 +88,10 @@ def _compaction(entry: Compaction) -> Iterator[str]:
     yield _labelled("merged", _merged(entry))
     if not entry.checks:
         yield _labelled("checks", "none on this machine")
-    for check in entry.checks:
-        yield _labelled("checks", _check(check))
+    for number, check in enumerate(entry.checks):
+        own = number == 0 and check.kind == "apply"
+        later = "" if own else f", etc {check.kind} at {check.recorded_at}"
+        yield _labelled("checks", f"{verdict_line(check.verification)}{later}")
 
 
 def _merged(entry: Compaction) -> str:
@@ -97,13 +99,12 @@ def _merged(entry: Compaction) -> str:
     return f"{files}, {format_bytes(entry.bytes_written)} written"
 
 
-def _check(check: Check) -> str:
-    later = f", etc verify at {check.recorded_at}" if check.kind == "verify" else ""
-    return f"{verdict_line(check.verification)}{later}"
-
-
 def _attempt(entry: Attempt) -> Iterator[str]:
-    words = {None: "verified", "nothing_due": "nothing due"}
+    words = {
+        None: "verified",
+        "nothing_due": "nothing due",
+        "compacted": "compacted, in a commit that the table no longer has",
+    }
     yield f"  {entry.recorded_at}  etc {entry.kind}: {words.get(entry.status, entry.status)}"
     if entry.reason:
         yield _labelled("reason", entry.reason)

@@ -217,3 +217,23 @@ def test_runs_of_the_same_policy_on_another_table_are_left_out():
     table = PLAN.model_copy(update={"policy": "orders_ro", "base_path": "lake/of_dev/orders", "instant": FIRST})
     run = applied("2026-01-01T10:05:01.000Z").model_copy(update={"plan": make_plan("t", (table,))})
     assert planned_tables(POLICY, HISTORY.base_path, [run]) == {}
+
+
+def test_a_check_after_the_first_says_when_and_by_what():
+    runs = [
+        applied("2026-01-01T10:05:01.000Z", result("compacted", FIRST, verification=verdict())),
+        applied("2026-01-01T10:06:00.000Z", result("already_applied", FIRST, verification=verdict())),
+        verified("2026-01-01T10:07:00.000Z", verdict()),
+    ]
+    text = render_history(policy_history(POLICY, HISTORY, runs), limit=20)
+    assert [line.partition("(level: data)")[2] for line in text.splitlines() if "PASS" in line] == [
+        "",
+        ", etc apply at 2026-01-01T10:06:00.000Z",
+        ", etc verify at 2026-01-01T10:07:00.000Z",
+    ]
+
+
+def test_a_compaction_that_the_table_lost_is_told_as_such():
+    runs = [applied("2026-01-01T15:00:00.000Z", result("compacted", "20260101150000001"))]
+    text = render_history(policy_history(POLICY, HISTORY, runs), limit=20)
+    assert "2026-01-01T15:00:00.000Z  etc apply: compacted, in a commit that the table no longer has\n" in text
