@@ -114,9 +114,10 @@ class MemoryCompactor:
             self.withdraw(job)
             raise
 
-    def run(self, job: Job, fence: Callable[[], None]) -> None:
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
         self.table.calls.append("run")
         self.jobs.append(job)
+        begun()
         self.meanwhile()
         fence()
         self.table.calls.append("commit")
@@ -173,6 +174,9 @@ class MemoryLease:
     def mark(self, instant: str) -> None:
         self.table.calls.append("mark")
         self.table.mark = instant
+
+    def begun(self, instant: str) -> None:
+        self.table.calls.append("begun")
 
     def wait_for_dead_run(self, instant: str) -> None:
         self.table.calls.append("wait")

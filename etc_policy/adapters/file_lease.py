@@ -20,17 +20,20 @@ from etc_policy.errors import EngineError, RetryableError
 JAVA_LEASE = "java.lease"
 
 _POLL_SECONDS = 0.5
-#: Between the first heartbeat of a run and its inflight file.
-_BEGINNING_SECONDS = 1.0
+#: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
+_BEGINNING_SECONDS = 15.0
 _MARK_BYTES = 128
 _ENDED = "ended"
+#: Hudi announces a base file by a marker: an empty file, or a line of a file of many where a timeline server keeps them.
+_MARKER, _LISTING = ".marker.", "MARKERS"
 _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 
 
 class FileLease:
     """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
 
-    The file's content says who ran what: `<instant> <token> <boot>`, and `ended` behind it where the run did not die.
+    The file's content says who ran what: `<instant> <token> <boot>`, behind it the time of the inflight file that it made,
+    and `ended` where the run did not die.
     `local` says that all work is done by this machine, so that nothing of it can outlive the two processes.
     """
 
@@ -94,12 +97,17 @@ class FileLease:
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, self._mark.encode(), 0)
 
+    def begun(self, instant: str) -> None:
+        """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
+        self._mark = f"{self._mark} {_made(self._inflight(instant))}"
+        os.pwrite(self._handle, self._mark.encode(), 0)
+
     def wait_for_dead_run(self, instant: str) -> None:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
 
         Signs are the heartbeat and, because a stock writer alone on its table keeps none, the files that a run makes.
         A run of ours beats often, and its lease is free, so it is dead: a short wait will do, and none if it ran on
-        this machine. A stock writer that has taken the plan beats once a minute.
+        this machine. A stock writer that has taken the plan, perhaps over from a dead run of ours, beats once a minute.
 
         Raises:
             RetryableError: the run is alive.
@@ -109,8 +117,7 @@ class FileLease:
             self._heartbeat(instant).unlink(missing_ok=True)
             return
         first = self._sign_of_life(instant)
-        ours = self._last_mark.split(" ")[0] == instant
-        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if self._was_ours(instant) else WRITER_HEARTBEAT_TOLERANCE_SECONDS
         while (sign := self._sign_of_life(instant)) is not None and time.time() - sign <= tolerance:
             if sign != first:
                 message = f"a run of the compaction at {instant} is alive: it goes on writing"
@@ -151,15 +158,27 @@ class FileLease:
         return inflight is None or inflight <= os.fstat(self._handle).st_mtime
 
     def _died_here(self, instant: str) -> bool:
-        """Whether the last run of `instant` was ours, on this machine since it booted, and nobody has begun another since.
+        """Whether the last run of `instant` was ours, on this machine since it booted.
 
-        Its lease and its Java process's are free: both are dead. It beats once before it begins.
+        Its lease and its Java process's are free: both are dead.
         """
-        ran, _, boot, *_ = [*self._last_mark.split(" "), "", "", ""]
-        if ran != instant or boot != self._boot or boot == "-":
-            return False
-        inflight, beat = _modified(self._inflight(instant)), _modified(self._heartbeat(instant))
-        return inflight is None or (beat is not None and inflight <= beat + _BEGINNING_SECONDS)
+        return self._boot != "-" and self._marked(2) == self._boot and self._was_ours(instant)
+
+    def _was_ours(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours, and nobody has begun another since.
+
+        One that died before it noted its inflight file has made it right after its mark.
+        """
+        made = _made(self._inflight(instant))
+        if self._marked(0) != instant or made in ("", self._marked(3)):
+            return self._marked(0) == instant
+        after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
+        return not self._marked(3) and 0 <= after_mark <= _BEGINNING_SECONDS
+
+    def _marked(self, place: int) -> str:
+        """A word of the last mark; empty where it has fewer."""
+        words = self._last_mark.split(" ")
+        return words[place] if place < len(words) else ""
 
     def _sign_of_life(self, instant: str) -> float | None:
         """When a run of `instant` last wrote anything, as seconds since the epoch; None where it has left no trace."""
@@ -170,13 +189,14 @@ class FileLease:
         return max((sign for sign in signs if sign is not None), default=None)
 
     def _begun_files(self, instant: str) -> Iterator[Path]:
-        """The markers of a run, and the base files that they announce."""
+        """The markers of a run, and the base files that they announce: each by a file, or many by the lines of one."""
         markers = self._base / ".hoodie" / ".temp" / instant
         for parent, _, names in os.walk(markers):
             for name in names:
-                yield Path(parent, name)
-                if ".marker." in name:
-                    yield self._base / Path(parent).relative_to(markers) / name.split(".marker.")[0]
+                path = Path(parent, name)
+                yield path
+                announced = _lines(path) if name.startswith(_LISTING) else [str(path.relative_to(markers))]
+                yield from (self._base / one.split(_MARKER)[0].lstrip("/") for one in announced if _MARKER in one)
 
     def _inflight(self, instant: str) -> Path:
         folder, _ = timeline_folder(self._base, read_properties(self._base))
@@ -192,6 +212,21 @@ def _boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return "-"
+
+
+def _made(path: Path) -> str:
+    """When a file that is written once was made, in nanoseconds; empty where there is none."""
+    try:
+        return str(path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        return ""
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _modified(path: Path) -> float | None:

@@ -44,10 +44,11 @@ class HudiCompactor:
                 self._remove_plan(job)
                 raise
 
-    def run(self, job: Job, fence: Callable[[], None]) -> None:
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
         """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first."""
         with self._client(job) as client:
             result = client.compact(job.instant)
+            begun()
             metadata = result.getCommitMetadata().get()
             for key, value in job.extra_metadata.items():
                 metadata.addMetadata(key, value)

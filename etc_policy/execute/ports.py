@@ -48,8 +48,11 @@ class Compactor(Protocol):
         """Write the plan under the table's lock; `check` raises to refuse: it gets False before, True afterwards."""
         ...
 
-    def run(self, job: Job, fence: Callable[[], None]) -> None:
-        """Execute the published plan and commit it with its metadata; `fence` runs last before the commit."""
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
+        """Execute the published plan and commit it with its metadata.
+
+        `begun` is called once it is inflight, `fence` last before the commit.
+        """
         ...
 
     def withdraw(self, job: Job) -> None:
@@ -88,6 +91,10 @@ class Lease(Protocol):
 
     def mark(self, instant: str) -> None:
         """Note that this process begins to run the compaction at `instant`, for whoever takes the lease next."""
+        ...
+
+    def begun(self, instant: str) -> None:
+        """Note that the run of `instant` which is inflight now is ours, and no other's that has taken it over."""
         ...
 
     def wait_for_dead_run(self, instant: str) -> None:

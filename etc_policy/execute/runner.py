@@ -47,7 +47,7 @@ class Runner:
             spoiled = self._spoiled(state, job)
             if spoiled:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
-                self.compactor().withdraw(job)
+                self._engine(job, lease).withdraw(job)
                 return None
             return self._run(job, lease, "resumed")
 
@@ -71,9 +71,9 @@ class Runner:
         with self._pending(policy, base_path) as found:
             if found is None:
                 return None
-            job = found[2]
+            lease, _, job = found
             self.progress(f"{policy.name}: withdrawing it")
-            self.compactor().withdraw(job)
+            self._engine(job, lease).withdraw(job)
         return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=job.instant)
 
     @contextmanager
@@ -120,7 +120,6 @@ class Runner:
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
             )
             self._publish(policy, table, state, job)
-            lease.wait_for_dead_run(job.instant)  # a stock writer may have begun it since it was published
             outcome = self._run(job, lease, "compacted")
         return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
 
@@ -145,13 +144,7 @@ class Runner:
                 message = f"another run has completed the compaction at {job.instant}; this one commits nothing"
                 raise EngineError("ETC305", message)
 
-        seconds = 0.0
-        if self.files.commit_summary(job.base_path, job.instant) is None:  # else stock Hudi took the published plan
-            compactor = self.compactor()
-            lease.mark(job.instant)
-            began = time.monotonic()
-            compactor.run(job, fence)
-            seconds = time.monotonic() - began
+        seconds = self._execute(job, lease, fence)
         done = self.files.commit_summary(job.base_path, job.instant)
         if done is None:
             raise EngineError("ETC306", f"Hudi reported success, but no completed compaction stands at {job.instant}")
@@ -170,6 +163,27 @@ class Runner:
             bytes_written=done.bytes_written,
             run_seconds=seconds,
         )
+
+    def _execute(self, job: Job, lease: Lease, fence: Callable[[], None]) -> float:
+        """The seconds that the run took; none where stock Hudi has completed the published plan."""
+        if self.files.commit_summary(job.base_path, job.instant) is not None:
+            return 0.0
+        compactor = self._engine(job, lease)
+        if self.files.commit_summary(job.base_path, job.instant) is not None:
+            return 0.0
+        lease.mark(job.instant)
+        began = time.monotonic()
+        compactor.run(job, lambda: lease.begun(job.instant), fence)
+        return time.monotonic() - began
+
+    def _engine(self, job: Job, lease: Lease) -> Compactor:
+        """The engine, started, while nobody else runs the published plan: a stock writer may take it at any time.
+
+        A run of ours would roll back what that writer has done, and one that keeps no heartbeat would not notice.
+        """
+        compactor = self.compactor()
+        lease.wait_for_dead_run(job.instant)
+        return compactor
 
 
 def _not_run(table: TablePlan) -> Outcome:

@@ -194,6 +194,18 @@ class TestStockRun:
             lease.wait_for_dead_run(C)
         assert error.value.code == "ETC404"
 
+    def test_is_alive_while_a_base_file_grows_that_a_timeline_server_has_announced(self, table, begun, monkeypatch):
+        begun["marker"].unlink()
+        listing = table.meta / ".temp" / C / "MARKERS0"
+        listing.write_text(f"p/other.parquet.marker.CREATE\np/{begun['base'].name}.marker.MERGE\n")
+        listing.with_name("MARKERS.type").write_text("TIMELINE_SERVER_BASED")
+        for path in listing.parent.glob("MARKERS*"):
+            beat(path, 300)
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(begun["base"], 0))
+        with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
+            lease.wait_for_dead_run(C)
+        assert error.value.code == "ETC404"
+
     def test_is_dead_once_all_are_old(self, table, begun):
         for path in begun.values():
             beat(path, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 1)
@@ -225,33 +237,63 @@ class TestRunsOfThisMachine:
         """A local run of ours that was killed 100 s ago, 3 s after its last beat."""
         with FileLease(str(table.base), local=True) as dead:
             dead.mark(C)
+            beat(table.file(C, ".compaction.inflight"), 6)
+            dead.begun(C)
             content = os.pread(dead._handle, 200, 0).decode()
-        (table.meta / ".etc" / "apply.lease").write_text(content)
-        path = heartbeat(table, 3)
-        beat(table.file(C, ".compaction.inflight"), 6)
-        return path
+        lease = table.meta / ".etc" / "apply.lease"
+        lease.write_text(content)
+        beat(lease, 8)
+        return heartbeat(table, 3)
 
-    def test_is_not_waited_for_and_its_heartbeat_goes(self, table, killed):
+    @pytest.mark.parametrize("noted", [True, False])
+    def test_is_not_waited_for_and_its_heartbeat_goes(self, table, killed, noted):
         """Hudi itself would refuse to begin while a heartbeat looks fresh."""
+        if not noted:  # it died right after its inflight file was made
+            path = table.meta / ".etc" / "apply.lease"
+            path.write_text(path.read_text().rsplit(" ", 1)[0])
+            beat(path, 8)
         with FileLease(str(table.base), local=True) as lease:
             lease.wait_for_dead_run(C)
         assert not killed.exists()
 
-    @pytest.mark.parametrize("other", ["of a cluster", "of another machine", "another run", "taken over", "no beat"])
+    @pytest.mark.parametrize(
+        "other", ["of a cluster", "of another machine", "another run", "taken over", "begun later", "begun before"]
+    )
     def test_any_other_is(self, table, killed, monkeypatch, other):
         path = table.meta / ".etc" / "apply.lease"
         if other == "of another machine":
             path.write_text(f"{C} token another-boot")
         if other == "another run":
             path.write_text(path.read_text().replace(C, at("10:00:07")))
-        if other == "taken over":
-            beat(table.timeline / f"{C}.compaction.inflight", 0)
-        if other == "no beat":
-            killed.unlink()
+        if other == "taken over":  # by a writer that beats too
+            beat(table.timeline / f"{C}.compaction.inflight", 2)
+            beat(killed, 1)
+        if other.startswith("begun"):
+            path.write_text(path.read_text().rsplit(" ", 1)[0])
+            beat(path, 30 if other == "begun later" else 5)
         began = table.timeline / f"{C}.compaction.inflight"
         monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(began, -5))
         with FileLease(str(table.base), local=other != "of a cluster") as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
+        assert killed.exists()
+
+    def test_one_that_a_stock_writer_took_over_is_given_that_writers_time(self, table, killed, monkeypatch):
+        """It beats once a minute: silence for a while, after which a run of ours would be dead, says nothing."""
+        silence = file_lease._HEARTBEAT_TOLERANCE_SECONDS + 5
+        for path in (table.timeline / f"{C}.compaction.inflight", killed):
+            beat(path, silence)
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(killed, 0))
+        with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
+            lease.wait_for_dead_run(C)
+
+    def test_a_mark_with_all_that_it_holds_is_read_whole(self, table, killed):
+        with FileLease(str(table.base), local=True) as lease:
+            lease.mark(C)
+            lease.begun(C)
+            mark = lease._mark
+            lease.require_alive(C)
+        assert (table.meta / ".etc" / "apply.lease").read_text() == f"{mark} ended"
+        assert len(f"{mark} ended") <= file_lease._MARK_BYTES
 
 
 class TestFence:

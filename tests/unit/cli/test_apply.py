@@ -36,8 +36,8 @@ TOUCHES = {"publish", "run", "commit", "withdraw"}
 class Compactor(MemoryCompactor):
     """Compacts the log files below the job's instant, as Hudi would."""
 
-    def run(self, job, fence):
-        super().run(job, fence)
+    def run(self, job, begun, fence):
+        super().run(job, begun, fence)
         chosen = {operation.file_id for operation in job.operations}
         self.table.state = replace(
             self.table.state,

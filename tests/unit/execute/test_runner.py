@@ -32,7 +32,20 @@ class TestApply:
     def test_the_order_of_steps(self, table):
         outcome = apply(table)
         # Looked at before Spark starts, and under the lock before and after publishing; marked before the first beat.
-        steps = ["lease", "read", "lock", "read", "publish", "read", "wait", "mark", "run", "heartbeat", "commit"]
+        steps = [
+            "lease",
+            "read",
+            "lock",
+            "read",
+            "publish",
+            "read",
+            "wait",
+            "mark",
+            "run",
+            "begun",
+            "heartbeat",
+            "commit",
+        ]
         assert (table.calls, table.mark) == ([*steps, "give back"], C)
         assert (outcome.status, outcome.instant, outcome.completed) == ("compacted", C, "20260101120000000")
         assert (outcome.file_slices, outcome.log_files, outcome.bytes_written) == (1, 1, 5)
@@ -117,7 +130,7 @@ class TestApply:
         with pytest.raises(EngineError) as error:
             apply(table, lease=lambda _: MemoryLease(table, expired=True))
         assert error.value.code == "ETC307"
-        assert table.calls[-4:] == ["mark", "run", "heartbeat", "give back"]
+        assert table.calls[-5:] == ["mark", "run", "begun", "heartbeat", "give back"]
         assert (table.commits, table.state.own_pending) == ({}, C)
 
     def test_a_plan_that_a_living_stock_writer_has_begun_is_left_to_it(self, table):
@@ -152,8 +165,8 @@ class TestApply:
 
     def test_the_outcome_tells_of_this_job_whatever_completes_right_after_it(self, table):
         class Overtaken(MemoryCompactor):
-            def run(self, job, fence):
-                super().run(job, fence)
+            def run(self, job, begun, fence):
+                super().run(job, begun, fence)
                 other = PLAN.model_copy(update={"threshold_ms": 1, "watermark_after_ms": 2})
                 self.table.put_commit("20260101112005001", "20260101121000000", extra_metadata(other, "plan-2", None))
 
@@ -176,7 +189,40 @@ class TestApply:
         assert table.calls[-1] == "give back"
 
 
+def taken_while_spark_starts(table, taken):
+    """The ports of a runner whose engine takes a while to start, which others use."""
+    engine, lease = MemoryCompactor(table), MemoryLease(table)
+
+    def start():
+        taken(lease)
+        return engine
+
+    return replace(table.runner(lease=lambda _: lease), compactor=start)
+
+
+def begin(lease):
+    lease.alive = True
+
+
 class TestFinishPending:
+    @pytest.mark.parametrize("missing", [(), ("p/L1",)])
+    def test_a_stock_writer_begins_it_while_spark_starts(self, table, missing):
+        """It may keep no heartbeat, so that nothing but this look keeps us from rolling it back."""
+        left_pending(table)
+        table.missing = missing
+        with pytest.raises(RetryableError) as error:
+            taken_while_spark_starts(table, begin).finish_pending(POLICY, "/t")
+        assert error.value.code == "ETC404"
+        assert {"mark", "run", "withdraw"}.isdisjoint(table.calls)
+
+    def test_a_stock_writer_finishes_it_while_spark_starts(self, table):
+        left_pending(table)
+        extra = extra_metadata(PLAN, "plan-0", None)
+        runner = taken_while_spark_starts(table, lambda _: table.put_commit(C, "20260101115900000", extra))
+        outcome = runner.finish_pending(POLICY, "/t")
+        assert (outcome.status, outcome.completed, outcome.run_seconds) == ("resumed", "20260101115900000", 0)
+        assert {"mark", "run"}.isdisjoint(table.calls)
+
     def test_without_a_pending_plan_not_even_the_lease_is_taken(self, table):
         assert finish(table) is None
         assert table.calls == ["read"]
@@ -190,7 +236,8 @@ class TestFinishPending:
         left_pending(table)
         compactor = MemoryCompactor(table)
         outcome = finish(table, compactor=compactor)
-        assert table.calls == ["read", "lease", "read", "wait", "mark", "run", "heartbeat", "commit", "give back"]
+        steps = ["read", "lease", "read", "wait", "wait", "mark", "run", "begun", "heartbeat", "commit", "give back"]
+        assert table.calls == steps
         assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("resumed", C, PLAN.threshold_ms)
         assert compactor.jobs[0].extra_metadata[PLAN_ID] == "plan-0"
         assert table.state.own_pending is None
@@ -219,7 +266,7 @@ class TestFinishPending:
         left_pending(table)
         table.missing = ("p/L1",)
         assert finish(table) is None
-        assert table.calls == ["read", "lease", "read", "wait", "withdraw", "give back"]
+        assert table.calls == ["read", "lease", "read", "wait", "wait", "withdraw", "give back"]
         assert (table.state.own_pending, table.commits) == (None, {})
 
     @pytest.mark.parametrize("kept", [True, False])
@@ -233,7 +280,7 @@ class TestFinishPending:
             assert outcome.status == "resumed"
         else:
             assert outcome is None
-            assert table.calls == ["read", "lease", "read", "wait", "withdraw", "give back"]
+            assert table.calls == ["read", "lease", "read", "wait", "wait", "withdraw", "give back"]
             assert (table.state.own_pending, table.commits) == (None, {})
 
     def test_a_plan_made_before_it_fits_no_more_afterwards(self, table):
@@ -259,8 +306,14 @@ class TestUndo:
     def test_ours_is_withdrawn(self, table):
         left_pending(table)
         outcome = self.undo(table)
-        assert table.calls == ["read", "lease", "read", "wait", "withdraw", "give back"]
+        assert table.calls == ["read", "lease", "read", "wait", "wait", "withdraw", "give back"]
         assert (outcome.status, outcome.instant, table.state.own_pending) == ("withdrawn", C, None)
+
+    def test_a_stock_writer_begins_it_while_spark_starts(self, table):
+        left_pending(table)
+        with pytest.raises(RetryableError):
+            taken_while_spark_starts(table, begin).undo(POLICY, "/t")
+        assert "withdraw" not in table.calls
 
     def test_not_under_a_living_run(self, table):
         left_pending(table)
