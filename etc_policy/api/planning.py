@@ -111,12 +111,26 @@ def load_plan(path: Path) -> Plan:
         raise UsageError(
             "ETC602", "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint
         ) from error
+    require_unedited(plan, path)
+    return plan
+
+
+def require_unedited(plan: Plan, path: Path | None = None) -> None:
+    """Return if a plan is as it was made.
+
+    Raises:
+        UsageError: it was edited since.
+
+    """
     if plan.computed_id != plan.plan_id:
         hint = "a plan is carried out exactly as it was made; save a new one with `etc plan --out FILE`"
-        raise UsageError(
-            "ETC603", "the plan file was edited: its content does not match its id", where=Where(str(path)), hint=hint
-        )
-    return plan
+        what = "plan file" if path else "plan"
+        message = f"the {what} was edited: its content does not match its id"
+        raise UsageError("ETC603", message, where=_file(path), hint=hint)
+
+
+def _file(path: Path | None) -> Where | None:
+    return Where(str(path)) if path else None
 
 
 def _is_whole(content: dict[str, Any]) -> bool:
@@ -124,8 +138,8 @@ def _is_whole(content: dict[str, Any]) -> bool:
     return bool(digest({key: value for key, value in content.items() if key != "plan_id"}) == content["plan_id"])
 
 
-def match_policies(plan: Plan, policies: Iterable[Policy], path: Path) -> dict[str, Policy]:
-    """The policy of each table in a saved plan.
+def match_policies(plan: Plan, policies: Iterable[Policy], path: Path | None = None) -> dict[str, Policy]:
+    """The policy of each table in a plan that was made earlier, and perhaps saved at `path`.
 
     Raises:
         StalePlanError: a policy is gone, was changed, or names another table than the plan does.
@@ -135,16 +149,13 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path) -> dict[s
     for table in plan.tables:
         policy = known.get(table.policy)
         if policy is None:
-            raise StalePlanError(
-                "ETC406",
-                f"the plan is for a policy `{table.policy}` that this project does not have",
-                where=Where(str(path)),
-            )
+            message = f"the plan is for a policy `{table.policy}` that this project does not have"
+            raise StalePlanError("ETC406", message, where=_file(path))
         if policy.fingerprint != table.policy_fingerprint:
             changes = changed_values(table.policy_values, policy_values(policy)) if table.policy_values else ()
             what = f": {'; '.join(changes)}" if changes else ""
             message = f"policy `{table.policy}` was changed since the plan was made{what}"
-            raise StalePlanError("ETC407", message, where=Where(str(path)), hint="plan again")
+            raise StalePlanError("ETC407", message, where=_file(path), hint="plan again")
     return {table.policy: known[table.policy] for table in plan.tables}
 
 

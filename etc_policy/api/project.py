@@ -22,7 +22,7 @@ from types import TracebackType
 from etc_policy.api.applying import Applier
 from etc_policy.api.diagnosing import diagnose
 from etc_policy.api.observing import observe_freshness
-from etc_policy.api.planning import plan_tables, raise_all
+from etc_policy.api.planning import match_policies, plan_tables, raise_all, require_unedited
 from etc_policy.api.run_results import last_results
 from etc_policy.api.syncing import policies_to_sync, sync_tables
 from etc_policy.api.undoing import undo_tables
@@ -167,12 +167,21 @@ class Project:
     ) -> RunResults:
         """Carry out `plan`, or a new one, and verify each table; nobody is asked.
 
+        With `plan` the tables are those of the plan that are selected.
+
         Raises:
+            UsageError: `plan` is not as it was made.
+            StalePlanError: a policy was changed since `plan` was made, or is gone; nothing was touched.
             SeveralErrors: with `check`, after all tables, if one failed, was refused or did not pass its verification.
 
         """
+        policies = self.policies(select, exclude)
+        if plan is not None:
+            require_unedited(plan)
+            planned = match_policies(plan, self._manifest().policies)
+            policies = tuple(one for one in policies if one.name in planned)
         applier = Applier(self.environment, _moment_ms(at))
-        applier.run(self.policies(select, exclude), plan)
+        applier.run(policies, plan)
         results = applier.run_results()
         if check:
             raise_all([*applier.errors, *applier.verdict_errors()], applier.exit_codes())

@@ -9,7 +9,7 @@ import pytest
 
 import etc_policy
 from etc_policy import Project, writer_options
-from etc_policy.errors import PolicyError, RetryableError, SeveralErrors, UsageError
+from etc_policy.errors import PolicyError, RetryableError, SeveralErrors, StalePlanError, UsageError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.table_state import Instant
 from tests.fakes import MemoryTable
@@ -108,6 +108,30 @@ def test_apply_of_a_plan(memory):
     with pytest.raises(SeveralErrors, match=r"hoodie\.properties changed"):
         project.apply(plan, at=NOON)
     assert [table.status for table in project.apply(plan, at=NOON, check=False).tables] == ["stale"]
+
+
+def test_apply_of_a_plan_holds_the_project_to_it_as_the_command_does(memory, folder):
+    """A policy that was changed since, or a plan that was, is not carried out; nothing is touched."""
+    project, table = memory
+    plan = project.plan(at=NOON)
+    other = plan.model_copy(update={"tables": tuple(t.model_copy(update={"threshold_ms": 1}) for t in plan.tables)})
+    with pytest.raises(UsageError, match="the plan was edited"):
+        project.apply(other, at=NOON)
+    (folder / "policies" / "a.yml").write_text(POLICY.replace("1h", "2h"))
+    with pytest.raises(StalePlanError, match=r"policy `orders_ro` was changed since the plan was made: data_latency"):
+        project.apply(plan, at=NOON)
+    (folder / "policies" / "a.yml").write_text(POLICY.replace("orders_ro", "other_ro"))
+    with pytest.raises(StalePlanError, match="a policy `orders_ro` that this project does not have"):
+        project.apply(plan, at=NOON)
+    assert table.commits == {}
+
+
+def test_apply_of_a_plan_touches_only_its_own_tables(memory, folder):
+    project, _ = memory
+    plan = project.plan(at=NOON)
+    (folder / "policies" / "b.yml").write_text(POLICY.replace("orders", "more").replace("parked", "left"))
+    assert [result.policy for result in project.apply(plan, at=NOON).tables] == ["orders_ro"]
+    assert project.apply(plan, exclude="orders_ro", at=NOON).tables == ()
 
 
 def test_apply_tells_a_refusal_and_a_failed_verdict(memory):
