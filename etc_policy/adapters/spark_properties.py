@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any
 
-from etc_policy.errors import RetryableError, TableError
+from etc_policy.adapters.spark_catalog import catalog_errors
+from etc_policy.errors import TableError
 from etc_policy.publish.sync import PREFIX, PropertyChanges
 
 
@@ -25,14 +25,14 @@ class SparkPropertyStore:
 
         """
         name = _quoted(table)
-        with _catalog_errors(table):
+        with catalog_errors(table):
             known = self._spark.catalog.tableExists(name)
         if not known:
             hint = (
                 "the writer's hive sync makes it (`hoodie.datasource.hive_sync.enable`); is the target's catalog right?"
             )
             raise TableError("ETC212", f"the catalog has no table `{table}`", hint=hint)
-        with _catalog_errors(table):
+        with catalog_errors(table):
             rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
         return {row["key"]: row["value"] for row in rows if row["key"].startswith(PREFIX)}
 
@@ -44,23 +44,12 @@ class SparkPropertyStore:
 
         """
         name = _quoted(table)
-        with _catalog_errors(table):
+        with catalog_errors(table):
             if changes.remove:
                 self._spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({_listed(changes.remove)})")
             if changes.put:
                 pairs = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(changes.put.items()))
                 self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
-
-
-@contextmanager
-def _catalog_errors(table: str) -> Iterator[None]:
-    """What Spark says of its catalog, as an error that another try may not meet."""
-    try:
-        yield
-    except Exception as error:
-        cause = str(error).strip().splitlines()
-        message = f"the catalog cannot be asked about `{table}`"
-        raise RetryableError("ETC409", message, cause=cause[0][:500] if cause else None) from error
 
 
 def _quoted(table: str) -> str:
