@@ -32,7 +32,7 @@ class HudiCompactor:
 
         Raises:
             EngineError: Hudi failed.
-            EtcError: `check` refused; after the write the plan is withdrawn first.
+            EtcError: `check` refused; after the write the plan is withdrawn first, unless somebody has begun it meanwhile.
 
         """
         with self._client(job) as client, self._lock(job, client) as table:
@@ -41,7 +41,8 @@ class HudiCompactor:
             try:
                 check(True)
             except EtcError:
-                self._remove_plan(job)
+                if not self._timeline_file(job, "inflight").exists():  # else its base files would go under its writer
+                    self._remove_plan(job)
                 raise
 
     def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:

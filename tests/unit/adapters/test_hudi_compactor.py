@@ -1,12 +1,13 @@
 """Taking a plan back, as far as it needs no Spark: a plan that nobody has begun is removed file by file."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.adapters.hudi_compactor import HudiCompactor
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, StalePlanError
 from etc_policy.execute.ports import Job
 from tests.unit.adapters.reading import OURS, read
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
@@ -50,6 +51,28 @@ def test_one_that_has_completed_is_not_taken_back(tmp_path, compactor, version, 
         getattr(compactor, method)(job_of(table, version))
     assert (error.value.code, error.value.exit_code) == ("ETC310", 3)
     assert files(table) == before
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_somebody_runs_it(table, monkeypatch, begun):
+    """A stock writer would commit base files that are gone; if it dies the next run withdraws the plan."""
+    compactor = HudiCompactor(SimpleNamespace(_jvm=None))
+    for name in ("_client", "_lock"):
+        monkeypatch.setattr(compactor, name, lambda *_: nullcontext())
+    monkeypatch.setattr(compactor, "_save_plan", lambda *_: table.plan(C, OURS))
+
+    def check(published):
+        if published and begun:
+            table.file(C, ".compaction.inflight")
+            table.data(C, base("f1"))
+        if published:
+            raise StalePlanError("ETC402", "archived")
+
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
+    with pytest.raises(StalePlanError):
+        compactor.publish(job_of(table), check)
+    assert read(table).own_pending == (C if begun else None)
+    assert (table.base / "p" / base("f1").name(C)).exists() == begun
 
 
 def status(path):
