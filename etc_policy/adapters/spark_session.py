@@ -17,8 +17,10 @@ from etc_policy.errors import EngineError
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
-#: Names of secrets, as in `spark.redaction.regex`.
-_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+#: Names of secrets: those of Spark's default, and what else object stores call theirs (Azure: `account.key`, `sas`).
+_SECRET = re.compile(
+    r"(?i)secret|password|passphrase|token|credential|[.]sas[.]|(access|account|private|encryption)[._-]?key"
+)
 
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -35,6 +37,7 @@ _DEFAULTS = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": _SECRET.pattern,
 }
 
 
@@ -43,7 +46,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
     from Maven Central. All that the JVM prints goes to the file `log`, or to standard error without one; never to
-    standard output. Options that Spark itself takes for secrets by their names are no arguments of the JVM's process.
+    standard output. Options that their names tell for secrets are no arguments of the JVM's process.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.
@@ -77,8 +80,12 @@ def _launch(confs: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is None:
         plain = SparkConf(loadDefaults=False)
-        plain.setAll([(key, value) for key, value in confs.items() if not _SECRET.search(key)])
+        plain.setAll(list(_without_secrets(confs).items()))
         SparkContext._ensure_initialized(conf=plain)
+
+
+def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in confs.items() if not _SECRET.search(key)}
 
 
 def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession

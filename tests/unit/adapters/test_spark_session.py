@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.spark_session import DEFAULT_BUNDLE, _confs
+from etc_policy.adapters.spark_session import DEFAULT_BUNDLE, _confs, _without_secrets
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
 
@@ -40,3 +40,25 @@ def test_what_is_given_wins():
     given = {"spark.driver.memory": "8g", "spark.driver.host": "10.0.0.1"}
     confs = _confs(given, None)
     assert {key: confs[key] for key in given} == given
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.secret.key",
+        "fs.s3a.access.key",
+        "fs.s3a.session.token",
+        "fs.azure.account.key.lake.dfs.core.windows.net",
+        "fs.azure.sas.container.lake.blob.core.windows.net",
+        "fs.s3a.encryption.key",
+        "google.cloud.auth.service.account.private.key",
+        "javax.jdo.option.ConnectionPassword",
+    ],
+)
+def test_secrets_are_no_arguments_of_a_process(key):
+    plain = {"spark.executor.memory": "4g", "spark.hadoop.fs.s3a.endpoint": "https://s3"}
+    assert _without_secrets({f"spark.hadoop.{key}": "hunter2", **plain}) == plain
+
+
+def test_what_is_needed_to_start_is_no_secret():
+    assert _without_secrets(_confs({}, "/trust")) == _confs({}, "/trust")
