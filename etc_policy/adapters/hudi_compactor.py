@@ -73,10 +73,12 @@ class HudiCompactor:
         """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go.
 
         Raises:
-            EngineError: the compaction has completed, so there is nothing to take back; or Hudi failed.
+            EngineError: the compaction has completed, so there is nothing to take back; or, before table version 8,
+                writers have added to the slice that the plan begins; or Hudi failed.
 
         """
         self._require_incomplete(job)
+        _require_unwritten(job)
         if self._timeline_file(job, "inflight").exists():
             with self._client(job) as client:
                 self._roll_back(job, client)
@@ -104,15 +106,13 @@ class HudiCompactor:
     def _remove_plan(self, job: Job) -> None:
         """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3)."""
         self._require_incomplete(job)
-        base = local_path(job.base_path)
-        for partition, files in list_partitions(base):
-            for name, _ in files:
-                parsed = parse_data_file(name)
-                if parsed is not None and not parsed.is_log and parsed.instant == job.instant:
-                    _remove(base / partition / name)
+        _require_unwritten(job)
+        for path, is_log in _files_of(job):
+            if not is_log:
+                _remove(path)
         for state in ("inflight", "requested"):
             _remove(self._timeline_file(job, state))
-        shutil.rmtree(base / ".hoodie" / ".temp" / job.instant, ignore_errors=True)
+        shutil.rmtree(local_path(job.base_path) / ".hoodie" / ".temp" / job.instant, ignore_errors=True)
 
     def _timeline_file(self, job: Job, state: str) -> Path:
         base = local_path(job.base_path)
@@ -183,6 +183,28 @@ def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
     """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
     methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
     return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
+
+
+def _files_of(job: Job) -> Iterator[tuple[Path, bool]]:
+    """Data files that bear the job's instant in their names, and whether each is a log file."""
+    base = local_path(job.base_path)
+    for partition, files in list_partitions(base):
+        for name, _ in files:
+            parsed = parse_data_file(name)
+            if parsed is not None and parsed.instant == job.instant:
+                yield base / partition / name, parsed.is_log
+
+
+def _require_unwritten(job: Job) -> None:
+    """Before table version 8 a log file belongs to the slice that it names: with the plan that slice would lose its base."""
+    base = local_path(job.base_path)
+    if timeline_folder(base, read_properties(base))[1] > 1:
+        return
+    written = next((path for path, is_log in _files_of(job) if is_log), None)
+    if written is not None:
+        message = f"the log file {written.name} was written since the plan at {job.instant} was published"
+        hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
+        raise EngineError("ETC312", f"{message}: it cannot be withdrawn", hint=hint)
 
 
 def _remove(path: Path) -> None:

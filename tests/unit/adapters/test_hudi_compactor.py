@@ -75,6 +75,32 @@ def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_some
     assert (table.base / "p" / base("f1").name(C)).exists() == begun
 
 
+@pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
+def test_before_version_8_a_plan_is_not_taken_from_under_log_files_that_it_named(tmp_path, compactor, method):
+    """They belong to the slice that the plan begins: without it that slice would have no base file, and RT lose its rows."""
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.plan(C, OURS)
+    table.commit(at("10:00:07"), at("10:00:08"), log("f1", base_instant=C))
+    before = files(table)
+    with pytest.raises(EngineError, match=f"written since the plan at {C} was published") as error:
+        getattr(compactor, method)(job_of(table, 6))
+    assert (error.value.code, error.value.exit_code) == ("ETC312", 3)
+    assert files(table) == before
+
+
+@pytest.mark.parametrize("written", [(), (log("f1", base_instant=at("10:00:00")),)])
+def test_before_version_8_one_that_named_none_is(tmp_path, compactor, written):
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    before = files(table)
+    table.plan(C, OURS)
+    table.data(at("10:00:07"), *written)
+    compactor.withdraw(job_of(table, 6))
+    assert not list(table.timeline.glob("*.compaction.*"))
+    assert before <= files(table)
+
+
 def status(path):
     return SimpleNamespace(getStat=lambda: SimpleNamespace(getPath=lambda: path))
 
