@@ -43,7 +43,7 @@ class FileLease:
         self._path = lock_folder(self._base) / "apply.lease"
         self._handle = -1
         self._token = uuid.uuid4().hex
-        self._last_mark, self._mark = "", ""
+        self._last_mark, self._mark, self._inflight_made = "", "", ""
 
     def __enter__(self) -> FileLease:
         """Take the lease, and clear the table lock that a killed run of ours may have left in our own folder.
@@ -99,7 +99,8 @@ class FileLease:
 
     def begun(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
-        self._mark = f"{self._mark} {_made(self._inflight(instant))}"
+        self._inflight_made = _made(self._inflight(instant))
+        self._mark = f"{self._mark} {self._inflight_made}"
         os.pwrite(self._handle, self._mark.encode(), 0)
 
     def wait_for_dead_run(self, instant: str) -> None:
@@ -125,7 +126,9 @@ class FileLease:
             time.sleep(_POLL_SECONDS)
 
     def require_alive(self, instant: str) -> None:
-        """Return while the lease is ours and our heartbeat fresh; bundles before 1.2 keep no heartbeat.
+        """Return while the lease is ours, the inflight file the one that we made, and our heartbeat fresh.
+
+        Bundles before 1.2 keep no heartbeat; and one that is fresh may be that of a writer who has taken our run over.
 
         Raises:
             EngineError: one of them is lost, so another run may have taken over.
@@ -134,6 +137,10 @@ class FileLease:
         if not self._holds():
             hint = "another `etc apply` has taken over; run `etc apply` again"
             raise EngineError("ETC307", f"our lease of `{self._base}` was lost; nothing was committed", hint=hint)
+        if self._inflight_made and _made(self._inflight(instant)) != self._inflight_made:
+            hint = "run `etc apply` again: it finishes what that run leaves"
+            message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
+            raise EngineError("ETC307", message, hint=hint)
         beat = _modified(self._heartbeat(instant))
         if beat is not None and time.time() - beat > _HEARTBEAT_TOLERANCE_SECONDS:
             hint = "the machine stalled for too long; run `etc apply` again"

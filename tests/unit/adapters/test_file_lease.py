@@ -310,6 +310,18 @@ class TestFence:
         heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS - 2)
         lease.require_alive(C)
 
+    @pytest.mark.parametrize("how", ["rolled back", "begun anew"])
+    def test_we_may_not_once_another_has_taken_the_run_over(self, table, lease, how):
+        """Its heartbeat stands where ours stood."""
+        inflight = table.file(C, ".compaction.inflight")
+        lease.begun(C)
+        heartbeat(table, 0)
+        lease.require_alive(C)
+        inflight.unlink() if how == "rolled back" else beat(inflight, 1)
+        with pytest.raises(EngineError, match="has taken over") as error:
+            lease.require_alive(C)
+        assert error.value.code == "ETC307"
+
     def test_we_may_not_once_ours_expired(self, table, lease):
         heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS + 1)
         with pytest.raises(EngineError, match="heartbeat") as error:
