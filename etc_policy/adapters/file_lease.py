@@ -93,7 +93,7 @@ class FileLease:
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
-        self._mark = f"{instant} {self._token} {self._boot}"
+        self._mark, self._inflight_made = f"{instant} {self._token} {self._boot}", ""
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, self._mark.encode(), 0)
 

@@ -63,15 +63,17 @@ class Applier:
         # as declared: a plan knows `db.table`, not its path
         due = [policy for policy in chosen if policy.name in todo]
         self.plan = newest = saved or self._plan(due)
+        if saved is None and not confirm(newest):
+            self.sync(ready)
+            return self.plan
         for tries_left in range(0 if saved else REPLANS, -1, -1):
-            if saved is None and not confirm(newest):
-                self.sync(ready)
-                return self.plan
             todo = self._carry_out(self.plan, [policy for policy in ready if policy.name in todo], last=not tries_left)
             if not todo:
                 break
             newest = self._plan([policy for policy in due if policy.name in todo])
             self.plan = self.plan.renewed(newest)
+            if not confirm(newest):
+                break
         self.sync(ready)
         self.errors.extend(refusal_errors(self.plan, ready))
         return self.plan

@@ -503,6 +503,16 @@ class TestAsking:
         assert "of 2 tables" in first
         assert "of 2 tables" not in second
 
+    def test_no_to_a_plan_that_was_made_again_does_not_hide_what_was_refused_before(self, etc, outside, terminal):
+        terminal("y\nn\n")
+        outside.tables["orders_ro"].changes = [idle, idle, busy, idle]
+        refused = outside.tables["payments_ro"]
+        pending = Instant(instant("11:59:00"), "clustering", "requested")
+        refused.state = replace(refused.state, instants=(*refused.state.instants, pending))
+        code, _, err = etc("apply", "--at", NOON)
+        assert (code, touched(outside)) == (4, set())
+        assert "`payments_ro` cannot be compacted now" in err
+
     def test_the_end_of_input_is_an_interruption(self, etc, outside, terminal):
         terminal("")
         assert (etc("apply", "--at", NOON)[0], touched(outside)) == (130, set())
