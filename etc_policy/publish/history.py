@@ -183,16 +183,20 @@ def _compaction(
 
 
 def _book_result(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, result: TableResult) -> None:
-    """A result belongs to the compaction at its instant if that completed, else it is an attempt."""
-    done = result.status in ("compacted", "resumed", "already_applied")
-    for index, compaction in enumerate(compactions):
-        if done and compaction.instant == result.instant:
-            update: dict[str, object] = {"result": result}
-            if result.verification is not None:
-                check = Check(recorded_at=run.recorded_at, kind=run.kind, verification=result.verification)
-                update["checks"] = (*compaction.checks, check)
-            compactions[index] = compaction.model_copy(update=update)
-            return
+    """A result belongs to the compaction at its instant if that completed, else it is an attempt.
+
+    The check of a run that failed after it had finished an earlier compaction is that compaction's.
+    """
+    done, verdict = result.status in ("compacted", "resumed", "already_applied"), result.verification
+    place = _at(compactions, result.instant if done else result.resumed_instant)
+    if place is not None:
+        told, before = compactions[place], compactions[place].result
+        check = Check(recorded_at=run.recorded_at, kind=run.kind, verification=verdict) if verdict else None
+        known = done and (before is None or result.status != "already_applied")
+        update = {"result": result if known else before, "checks": (*told.checks, check) if check else told.checks}
+        compactions[place] = told.model_copy(update=update)
+    if place is not None and done:
+        return
     attempts.append(
         Attempt(
             recorded_at=run.recorded_at,
@@ -203,9 +207,13 @@ def _book_result(compactions: list[Compaction], attempts: list[Attempt], run: Ru
             git_sha=run.git_sha,
             plan_id=run.results.plan_id if run.results else None,
             threshold_ms=result.threshold_ms,
-            verification=result.verification,
+            verification=None if place is not None else verdict,
         )
     )
+
+
+def _at(compactions: Sequence[Compaction], instant: str | None) -> int | None:
+    return next((place for place, one in enumerate(compactions) if one.instant == instant), None)
 
 
 def _book_check(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, verdict: Verification) -> None:

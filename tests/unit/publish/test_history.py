@@ -117,6 +117,26 @@ def test_run_files_add_the_checks_of_their_instant():
     assert found.compactions[1].checks == found.attempts == ()
 
 
+def test_a_plan_that_is_applied_again_adds_its_check_and_takes_no_figures_away():
+    runs = [
+        applied("2026-01-01T10:05:01.000Z", result("compacted", FIRST, bytes_read=7, verification=verdict())),
+        applied("2026-01-01T10:07:00.000Z", result("already_applied", FIRST, verification=verdict("fail"))),
+        applied("2026-01-01T11:07:00.000Z", result("already_applied", SECOND)),
+    ]
+    first, second, _ = policy_history(POLICY, HISTORY, runs).compactions
+    assert (first.result.status, first.result.bytes_read) == ("compacted", 7)
+    assert [check.verification.status for check in first.checks] == ["pass", "fail"]
+    assert second.result.status == "already_applied"
+
+
+def test_the_check_of_a_compaction_that_was_finished_first_is_its_own_where_the_next_failed():
+    failed = result("failed", SECOND, resumed_instant=FIRST, reason="no space", verification=verdict())
+    found = policy_history(POLICY, HISTORY, [applied("2026-01-01T11:01:00.000Z", failed)])
+    assert [check.verification.status for check in found.compactions[0].checks] == ["pass"]
+    assert (found.compactions[0].result, found.compactions[1].checks) == (None, ())
+    assert [(attempt.status, attempt.verification) for attempt in found.attempts] == [("failed", None)]
+
+
 def test_a_check_of_a_threshold_that_no_compaction_before_it_promised_stands_alone():
     found = policy_history(POLICY, HISTORY, [verified("2026-01-01T10:40:00.000Z", verdict(threshold=2_000))])
     assert [attempt.status for attempt in found.attempts] == [None]
