@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -69,15 +70,26 @@ class Environment:
         does not answer cannot hold them up.
         """
         confs = self._spark_confs(catalog=True)
-        if "spark" in self.__dict__ and self.spark.conf.get(_CATALOG, "in-memory") != confs[_CATALOG]:
-            self.spark.stop()
-            del self.__dict__["spark"]
+        if "spark" in self.__dict__ and self._catalog_of_session() != confs[_CATALOG]:
+            self._stop_spark()
         if "spark" not in self.__dict__:
             from etc_policy.adapters.spark_session import start_spark
 
             self._announce("starting Spark with the catalog")
             self.__dict__["spark"] = start_spark(confs, self.spark_log, self.target.bundle)
         return self.spark
+
+    def _catalog_of_session(self) -> str | None:
+        with suppress(Exception):  # its Java has died
+            return str(self.spark.conf.get(_CATALOG, "in-memory"))
+        return None
+
+    def _stop_spark(self) -> None:
+        """Forget the session; one whose Java has died needs no stopping, and that is no error of what was done before."""
+        spark = self.__dict__.pop("spark", None)
+        if spark is not None:
+            with suppress(Exception):
+                spark.stop()
 
     def _announce(self, step: str) -> None:
         self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
@@ -223,8 +235,7 @@ class Environment:
     def close(self) -> None:
         """Stop Spark if it was started, and whoever shows progress."""
         self.on_close()
-        if "spark" in self.__dict__:
-            self.spark.stop()
+        self._stop_spark()
 
 
 def resolve_table(environment: Environment, policy: Policy) -> Policy:

@@ -14,7 +14,7 @@ from etc_policy.adapters.gx_results import read_result
 from etc_policy.adapters.gx_views import narrowed, read_view, require_columns
 from etc_policy.adapters.view_comparison import SAMPLE_SIZE, named_views, prepare_views, require_readable
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.errors import EngineError, Issue, PolicyError
+from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation, View, bind_suite, suite_parameters
@@ -42,7 +42,7 @@ class GxVerifier:
         suite = _completed(bind_suite(request.suite, suite_parameters(request)), comparison, request.threshold_ms)
         configured = _configurations(suite)
         compares = any(source_of(e.type) == "rows" for e in suite)
-        with ExitStack() as stack:
+        with _engine_errors(request.base_path), ExitStack() as stack:
             stack.enter_context(_setting(self.spark, "spark.sql.legacy.timeParserPolicy", "CORRECTED"))
             sides: set[View] = {"ro", "rt"} if compares else {"ro", *(e.view for e in suite)}
             views = {side: read_view(self.spark, request, side) for side in sorted(sides)}
@@ -109,6 +109,19 @@ def _configuration_issue(expectation: SuiteExpectation, error: Exception) -> Iss
         for fault in (error.errors() if hasattr(error, "errors") else ())
     )
     return Issue("ETC226", f"expectation `{expectation.type}` has wrong arguments: {reason or error}", where)
+
+
+@contextmanager
+def _engine_errors(base_path: str) -> Iterator[None]:
+    """Whatever else Spark and Great Expectations raise, say where Java has died, as an error of this table alone."""
+    try:
+        yield
+    except EtcError:
+        raise
+    except Exception as error:
+        cause = str(error).strip().splitlines()
+        message = f"the rows of `{base_path}` could not be compared"
+        raise EngineError("ETC332", message, cause=cause[0][:500] if cause else type(error).__name__) from error
 
 
 @contextmanager

@@ -15,7 +15,10 @@ _CAUSES_SHOWN = 4
 
 @contextmanager
 def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  # noqa: ANN401 - a SparkSession; Java objects
-    """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words."""
+    """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
+
+    So does the end of Java itself, which py4j tells as an OSError once its first call has failed.
+    """
     from py4j.protocol import Py4JError
 
     try:
@@ -24,7 +27,7 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  #
             yield client
         finally:
             client.close()
-    except Py4JError as error:
+    except (Py4JError, OSError) as error:
         failure.cause = java_causes(error)
         raise failure from error
 
@@ -43,7 +46,7 @@ def java_causes(error: Exception) -> str:
     """The messages of a Java exception and its causes, outermost first, one a line."""
     exception = getattr(error, "java_exception", None)
     if exception is None:
-        return str(error).splitlines()[0]
+        return next(iter(str(error).splitlines()), type(error).__name__)
     lines: list[str] = []
     while exception is not None and len(lines) < _CAUSES_SHOWN:
         lines.append(str(exception.toString()))

@@ -73,6 +73,10 @@ def command(
         if saved is None and not yes:
             _require_an_answer(output)
         applier.run(policies, saved, partial(_confirmed, yes=yes, output=output))
+    except BaseException:
+        if applier.results:  # what was done to the tables before is done
+            record_apply(target_dir, applier)
+        raise
     finally:
         environment.close()
     results = record_apply(target_dir, applier)

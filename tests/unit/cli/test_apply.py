@@ -213,6 +213,19 @@ class TestVerificationThatFails:
         assert code == 3
 
 
+@pytest.mark.parametrize(("error", "expected"), [(KeyboardInterrupt(), 130), (ZeroDivisionError(), 3)])
+def test_an_end_between_two_tables_keeps_the_results_of_those_that_are_done(etc, outside, error, expected):
+    def end(_):
+        raise error
+
+    outside.tables["payments_ro"].changes = [lambda s: s, lambda s: s, end]
+    code, out, _ = etc("apply", "--at", NOON, "--yes", "--output", "json")
+    assert (code, out) == (expected, "")
+    results = json.loads((outside.project_dir / "target" / "run_results.json").read_text())
+    assert [(one["policy"], one["status"]) for one in results["tables"]] == [("orders_ro", "compacted")]
+    assert list((outside.project_dir / "target" / "runs").glob("*-apply-*.json"))
+
+
 def test_a_table_that_the_catalog_does_not_know_does_not_hide_the_other(etc, outside):
     outside.lost = {"orders_ro"}
     code, verdicts, err = run(etc, "--yes")

@@ -1,0 +1,76 @@
+"""What is left of a command whose Java process has died, say because the machine ran out of memory."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from etc_policy.adapters import gx_verifier, spark_session
+from etc_policy.adapters.gx_verifier import GxVerifier
+from etc_policy.adapters.hudi_client import hudi_client
+from etc_policy.errors import EngineError
+from etc_policy.execute.ports import Job
+from etc_policy.verify.ports import DataCheck
+from etc_policy.wiring import Environment
+from tests.unit.plan.states import POLICY
+
+
+class Dead:
+    """A Spark session whose Java is gone: whatever it is asked, py4j raises."""
+
+    def __init__(self, error):
+        self.__dict__["error"] = error
+
+    def __getattr__(self, name):
+        raise self.error
+
+
+def network_error():
+    from py4j.protocol import Py4JNetworkError
+
+    return Py4JNetworkError("Answer from Java side is empty")
+
+
+@pytest.fixture(params=[network_error, lambda: ConnectionRefusedError("[Errno 111] Connection refused")])
+def dead(request):
+    """Its first call fails in one way, those after it in the other."""
+    return Dead(request.param())
+
+
+@pytest.fixture
+def environment(tmp_path, dead):
+    found = Environment(Path(tmp_path), lambda _: None)
+    found.__dict__["spark"] = dead
+    return found
+
+
+def test_a_compaction_is_an_error_of_the_engine(dead):
+    job = Job(POLICY, "/t", 9, (), "20260101000000000")
+    with (
+        pytest.raises(EngineError, match="no luck") as error,
+        hudi_client(SimpleNamespace(_jvm=dead), job, EngineError("ETC304", "no luck")),
+    ):
+        pass
+    assert error.value.cause == str(dead.error)
+
+
+def test_ending_is_no_error(environment):
+    """Or the results of the tables that are done would never be written."""
+    environment.close()
+
+
+def test_a_session_with_the_catalog_is_tried(environment, monkeypatch):
+    def start_spark(confs, log, bundle):
+        raise EngineError("ETC303", "Spark did not start")
+
+    monkeypatch.setattr(spark_session, "start_spark", start_spark)
+    with pytest.raises(EngineError, match="did not start"):
+        environment.property_store()
+
+
+def test_a_verification_is_an_error_of_the_engine(dead, monkeypatch):
+    monkeypatch.setattr(gx_verifier, "_configurations", lambda suite: [])
+    request = DataCheck(POLICY, "/t", (), 0, 0, None, None, frozenset(), "", frozenset())
+    with pytest.raises(EngineError, match="the rows of `/t` could not be compared") as error:
+        GxVerifier(dead).check(request)
+    assert (error.value.code, error.value.cause) == ("ETC332", str(dead.error))
