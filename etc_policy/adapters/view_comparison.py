@@ -105,7 +105,8 @@ def _prepared_ro(spark: Any, ro: Any, check: DataCheck) -> Any:  # noqa: ANN401
         "ro_values": _values(ro.schema),
     }
     ro = _flag(spark, ro, F.col("_hoodie_commit_time"), check.late_commits, _LATE)
-    ro = _flag(spark, ro, _file_id(), check.open_file_ids, _OPEN)
+    group = F.concat_ws("/", "_hoodie_partition_path", _file_id())
+    ro = _flag(spark, ro, group, frozenset("/".join(one) for one in check.open_groups), _OPEN)
     return _keyed(_flag(spark, ro, F.col("_hoodie_file_name"), check.base_files, _BASE), columns)
 
 

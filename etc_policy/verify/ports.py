@@ -60,11 +60,11 @@ class DataCheck:
     """Everything a data verification needs, taken from the table's metadata and not from the run.
 
     `pinned_instant` is the instant as of which both views are read; without one they are read as they are, and whoever asks
-    looks whether the table has moved on. `late_commits` are requested instants of
-    commits that completed after the plan was made, and whatever was requested after `seen_until` is late too (such
-    commits may be archived by now). `open_file_ids` are file groups that still have log files, `base_files` the names of
-    the base files that RO should show. `last_commit_ms` is when the last commit completed. With `file_ids` only rows of
-    these file groups are looked at, and with `since_ms` only those with a later event time.
+    looks whether the table has moved on. `late_commits` are requested instants of commits that completed after the plan was
+    made, and whatever was requested after `seen_until` is late too (such commits may be archived by now). `open_groups`
+    are file groups (partition, file id) that still have log files: a bucket may have the same id in every partition.
+    `base_files` are the names of the base files that RO should show. `last_commit_ms` is when the last commit completed.
+    With `file_ids` only rows of these file groups are looked at, and with `since_ms` only those with a later event time.
     """
 
     policy: Policy
@@ -76,7 +76,7 @@ class DataCheck:
     pinned_instant: str | None
     late_commits: frozenset[str]
     seen_until: str
-    open_file_ids: frozenset[str]
+    open_groups: frozenset[tuple[str, str]]
     partition_fields: tuple[str, ...] = ()
     base_files: frozenset[str] = frozenset()
     watermark_ms: int | None = None

@@ -107,7 +107,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
         ),
         seen_until=claim.seen_until,
-        open_file_ids=frozenset(file_slice.file_id for file_slice in state.slices if file_slice.log_files),
+        open_groups=frozenset((s.partition, s.file_id) for s in state.slices if s.log_files),
         base_files=frozenset(s.base_file for s in state.slices if s.base_file is not None),
         watermark_ms=evidence.watermark_ms,
         last_commit_ms=instant_to_ms(state.last_completed, evidence.zone) if state.last_completed else None,
@@ -119,12 +119,12 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
 
 def _coverage(request: DataCheck, evidence: Evidence) -> Coverage | None:
     """What was looked at, None where it was everything."""
-    verify, groups = request.policy.verify, {file_slice.file_id for file_slice in evidence.state.slices}
+    verify, slices = request.policy.verify, evidence.state.slices
     if request.file_ids is None and request.since_ms is None and verify.where is None:
         return None
     return Coverage(
-        file_groups=len(groups),
-        file_groups_read=len(groups if request.file_ids is None else request.file_ids),
+        file_groups=len(slices),
+        file_groups_read=sum(request.file_ids is None or one.file_id in request.file_ids for one in slices),
         seed=None if request.file_ids is None else seed_of(verify, evidence.now_ms),
         since_ms=request.since_ms,
         where=verify.where,

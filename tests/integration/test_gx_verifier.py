@@ -55,13 +55,17 @@ def request_for(table, **changes):
         "pinned_instant": table.last_completed,
         "seen_until": table.last_completed,
         "late_commits": frozenset(),
-        "open_file_ids": frozenset(),
+        "open_groups": frozenset(),
         "partition_fields": ("p",),
         "base_files": table.base_files(),
         "event_time_type": "long",
         "last_commit_ms": T + 60_000,
     }
     return DataCheck(**{**request, **changes})
+
+
+def groups_of(table, partition="x"):
+    return frozenset((partition, file_id) for file_id in table.file_ids())
 
 
 def check(table, **changes):
@@ -103,7 +107,7 @@ def test_a_complete_view_passes(spark, tmp_path):
 
 
 def test_an_update_below_the_threshold_that_ro_lacks_fails(logged):
-    late, results = check(logged, open_file_ids=logged.file_ids())
+    late, results = check(logged, open_groups=groups_of(logged))
     found = results[CONTAINMENT]
     assert (late, found.status, found.observed["different"], found.observed["missing"]) == (0, "fail", 1, 0)
     sample = found.observed["samples"]["different"]
@@ -112,19 +116,21 @@ def test_an_update_below_the_threshold_that_ro_lacks_fails(logged):
 
 
 def test_rows_of_late_commits_are_counted_and_not_failed(logged):
-    late, results = check(logged, late_commits=frozenset(logged.commits), open_file_ids=logged.file_ids())
+    late, results = check(logged, late_commits=frozenset(logged.commits), open_groups=groups_of(logged))
     assert (late, results[CONTAINMENT].status) == (1, "pass")
 
 
 def test_rows_of_commits_requested_after_the_plan_saw_the_table_are_late(logged):
     before = min(logged.commits)
-    late, results = check(logged, seen_until=str(int(before) - 1), open_file_ids=logged.file_ids())
+    late, results = check(logged, seen_until=str(int(before) - 1), open_groups=groups_of(logged))
     assert (late, results[CONTAINMENT].status) == (1, "pass")
 
 
 def test_a_deleted_row_fails_unless_its_file_group_is_open(logged):
-    open_group = check(logged, open_file_ids=logged.file_ids())[1][DELETED]
+    open_group = check(logged, open_groups=groups_of(logged))[1][DELETED]
     assert (open_group.status, open_group.observed["deleted_not_yet_compacted"]) == ("pass", 1)
+    of_another_partition = check(logged, open_groups=groups_of(logged, "y"))[1][DELETED]
+    assert (of_another_partition.status, of_another_partition.observed["deleted"]) == ("fail", 1)
     closed_group = check(logged)[1][DELETED]
     assert (closed_group.status, closed_group.observed["deleted"]) == ("fail", 1)
     assert closed_group.observed["samples"]["deleted"] == [{"partition": "x", "key": "3"}]

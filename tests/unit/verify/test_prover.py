@@ -207,12 +207,23 @@ class TestVerdict:
         assert request.pinned_instant == state.last_completed == instant("11:30:00.001")
         assert request.late_commits == {instant("11:29:00"), instant("11:50:00")}
         assert request.seen_until == SEEN
-        assert request.open_file_ids == {"f1"}
+        assert request.open_groups == {("p", "f1")}
         assert request.base_files == {file_slice.base_file for file_slice in state.slices}
         assert (request.complete_until_ms, request.watermark_ms) == (T, epoch_ms("11:15:00") - 1)
         assert request.last_commit_ms == epoch_ms("11:30:00.001")
         assert request.partition_fields == ("p",)
         assert (request.file_ids, request.since_ms, verdict.coverage) == (None, None, None)
+
+    def test_buckets_with_one_file_id_in_every_partition_are_as_many_file_groups(self):
+        state = state_with("11:20:00 > 11:20:05, event 11:15:00")
+        bucket = next(one for one in state.slices if one.log_files)
+        elsewhere = replace(bucket, partition="q", log_files=())
+        state = replace(state, slices=(bucket, elsewhere))
+        policy = POLICY.model_copy(update={"verify": Verify(level="sample", sample=Sample(share=1.0, seed=7))})
+        verifier = Verifier(result("pass"))
+        found = self.verify(state, verifier, policy=policy, level="sample").coverage
+        assert (found.file_groups, found.file_groups_read) == (2, 2)
+        assert verifier.requests[0].open_groups == {("p", "f1")}
 
     def test_a_sample_reads_whole_file_groups_and_says_which_share(self):
         verifier = Verifier(result("pass"))
