@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from etc_policy.adapters import metadata_renewal
 from etc_policy.adapters.file_lease import JAVA_LEASE
 from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.adapters.hudi_layout import local_path, parse_data_file, timeline_folder
@@ -47,6 +49,22 @@ class HudiCompactor:
 
     def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
         """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first."""
+        job = replace(job, metadata_partitions=(*job.metadata_partitions, *metadata_renewal.owed(job)))
+        self._with_metadata_table(job, lambda: self._run(job, begun, fence))
+        metadata_renewal.settle(job)
+
+    def _with_metadata_table(self, job: Job, step: Callable[[], None]) -> None:
+        """Do a step that rolls back what a killed run has begun; where the metadata table forbids that, it is built anew."""
+        try:
+            step()
+        except EngineError as error:
+            if not metadata_renewal.is_due(error):
+                raise
+            with self._client(job) as client:
+                metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
+            step()
+
+    def _run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
         with self._client(job) as client:
             result = client.compact(job.instant)
             begun()
@@ -80,12 +98,15 @@ class HudiCompactor:
         self._require_incomplete(job)
         _require_unwritten(job)
         if self._timeline_file(job, "inflight").exists():
-            with self._client(job) as client:
-                self._roll_back(job, client)
+            self._with_metadata_table(job, lambda: self._roll_back(job))
         self._remove_plan(job)
 
-    def _roll_back(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+    def _roll_back(self, job: Job) -> None:
         """Hudi's own rollback of an inflight compaction; it is `requested` afterwards."""
+        with self._client(job) as client:
+            self._roll_back_by(client, job)
+
+    def _roll_back_by(self, client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
         table = hudi_table(self._spark, client)
         inflight = self._instant(table, job, "INFLIGHT")
         manager = self._transactions(client, table)
