@@ -125,12 +125,18 @@ class HudiCompactor:
             raise EngineError("ETC310", f"the compaction at {job.instant} has completed: there is nothing to withdraw")
 
     def _remove_plan(self, job: Job) -> None:
-        """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3)."""
+        """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
+
+        Then rollbacks of C that were begun and did not end: without the plan nobody would ever take them up, and a pending
+        rollback forbids to plan.
+        """
         self._require_incomplete(job)
         _require_unwritten(job)
         for path, is_log in _files_of(job):
             if not is_log:
                 _remove(path)
+        for path in _rollbacks_begun(job):
+            _remove(path)
         for state in ("inflight", "requested"):
             _remove(self._timeline_file(job, state))
         shutil.rmtree(local_path(job.base_path) / ".hoodie" / ".temp" / job.instant, ignore_errors=True)
@@ -214,6 +220,18 @@ def _files_of(job: Job) -> Iterator[tuple[Path, bool]]:
             parsed = parse_data_file(name)
             if parsed is not None and parsed.instant == job.instant:
                 yield base / partition / name, parsed.is_log
+
+
+def _rollbacks_begun(job: Job) -> Iterator[Path]:
+    """The timeline files of pending rollbacks of the job's instant, the plan of each last."""
+    base = local_path(job.base_path)
+    timeline = read_timeline(*timeline_folder(base, read_properties(base)))
+    for requested, files in timeline.files.items():
+        plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
+        if plan is not None and requested not in timeline.completions:
+            target = (timeline.metadata(plan).get("instantToRollback") or {}).get("commitTime")
+            if target == job.instant:
+                yield from (timeline.folder / f.name for f in sorted(files, key=lambda f: f.state))
 
 
 def _require_unwritten(job: Job) -> None:

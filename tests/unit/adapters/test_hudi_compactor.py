@@ -10,7 +10,7 @@ from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, StalePlanError
 from etc_policy.execute.ports import Job
 from tests.unit.adapters.reading import OURS, read
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.adapters.table_folder import TableFolder, at, avro, base, log
 
 C = at("10:00:06")
 
@@ -37,6 +37,38 @@ def test_a_plan_that_nobody_has_begun_leaves_no_trace(table, compactor):
     compactor.withdraw(job_of(table))
     assert files(table) == before
     assert read(table).own_pending is None
+
+
+ROLLBACK_PLAN = {
+    "type": "record",
+    "name": "HoodieRollbackPlan",
+    "fields": [
+        {
+            "name": "instantToRollback",
+            "type": {
+                "type": "record",
+                "name": "HoodieInstantInfo",
+                "fields": [{"name": "commitTime", "type": "string"}, {"name": "action", "type": "string"}],
+            },
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_a_rollback_of_it_that_was_begun_and_did_not_end_goes_too(tmp_path, compactor, version):
+    """A run that was killed while it rolled back leaves one; the next makes another, and this would pend for ever."""
+    table = TableFolder(tmp_path / "t", version=version)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    for instant, of in ((at("10:00:07"), at("10:00:03")), (at("10:00:08"), C)):
+        if instant == at("10:00:08"):
+            before = files(table)
+        target = {"instantToRollback": {"commitTime": of, "action": "compaction"}}
+        table.file(instant, ".rollback.requested", avro(ROLLBACK_PLAN, target))
+        table.file(instant, ".rollback.inflight")
+    table.plan(C, OURS)
+    compactor.withdraw(job_of(table, version))
+    assert files(table) == before
 
 
 @pytest.mark.parametrize("version", [9, 6])
