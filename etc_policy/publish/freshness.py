@@ -35,6 +35,10 @@ def table_freshness(
             base_path=state.base_path,
             status="unknown",
             reason="no commit yet",
+            remaining_log_files=0,
+            remaining_log_bytes=0,
+            remaining_file_slices=0,
+            unknown_log_files=0,
         )
     refusal = clock_behind(state, instant_from_ms(clock_ms, zone)) or files_missing(policy, state)
     if refusal is not None:

@@ -1,12 +1,13 @@
 """What each gauge says of a table, and that a figure which is not known has no sample."""
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
-from etc_policy.publish.freshness import unreadable
+from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.metrics import GAUGES, TableObservation, table_samples
 from etc_policy.publish.results import SyncResult, TableFreshness, TableResult
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Verification
+from tests.unit.plan.plan_cases import state_of
 
 POLICY = Policy(
     name="orders_ro",
@@ -106,6 +107,13 @@ def test_every_figure():
         ("last_run_late_rows", None): 6,
     }
     assert {gauge.name.removeprefix("etc_") for gauge in GAUGES} == {name for name, _ in found}
+
+
+def test_a_table_before_its_first_commit_can_be_read():
+    found = samples(table_freshness(POLICY, state_of("lake/orders", {}), 1, 1))
+    assert (found["table_readable", None], found["log_files", None]) == (1, 0)
+    assert found["freshness_status", "unknown"] == 1
+    assert ("complete_until_timestamp_seconds", None) not in found
 
 
 def test_of_a_table_that_cannot_be_read_only_that_is_told():
