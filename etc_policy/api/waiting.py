@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from etc_policy.api.planning import place
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import RetryableError
+from etc_policy.errors import EtcError, RetryableError
 from etc_policy.plan.formats import format_duration, format_time
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.results import TableFreshness
@@ -78,6 +79,9 @@ class Waiter:
         except RetryableError as error:
             self.environment.progress(f"{policy.name}: {error.message}")
             return False
+        except EtcError as error:
+            error.where = error.where or place(policy.source, policy.name)
+            raise
         now_ms = self.now()
         found = table_freshness(policy, state, now_ms, now_ms)
         if known is None or found.complete_until_ms != known.complete_until_ms:

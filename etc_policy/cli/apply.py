@@ -44,10 +44,10 @@ from etc_policy.wiring import clock_ms
     ),
 )
 @click.argument("plan_file", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@common_options
 @at_option
 @conf_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
+@common_options
 def command(
     plan_file: Path | None,
     project_dir: Path,
@@ -111,7 +111,7 @@ def _require_an_answer(output: str) -> None:
 
 def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
     """Show the plan and ask; nothing is asked where nothing would change."""
-    if output != "json":
+    if output != "json" and plan.tables:
         say(explain_plan(plan, width=text_width()) + "\n", err=True)
     if yes or not plan.has_changes:
         return True

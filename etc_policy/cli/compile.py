@@ -30,7 +30,6 @@ from etc_policy.declare.project import ProjectFiles
         "etc compile --select orders_ro --explain",
     ),
 )
-@common_options
 @click.option(
     "--form",
     metavar="FORM",
@@ -38,6 +37,7 @@ from etc_policy.declare.project import ProjectFiles
     help=f"Print the writers' options to stdout as {', '.join(get_args(FormName))}.",
 )
 @click.option("--explain", is_flag=True, help="Print what each policy came to, and from which line each value came.")
+@common_options
 def command(
     project_dir: Path, target_dir: Path, select: Selection, output: str, form: FormName | None, explain: bool
 ) -> None:

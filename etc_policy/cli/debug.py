@@ -30,10 +30,10 @@ from etc_policy.publish.debug import render_debug
         "etc debug --output json | jq '.findings[] | select(.status != \"ok\")'",
     ),
 )
-@common_options
 @conf_option
 @metadata_only_option
 @click.option("--spark", is_flag=True, help="Start Spark too, to see that it does (seconds).")
+@common_options
 def command(
     project_dir: Path,
     target_dir: Path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.formats import iso_time
+from etc_policy.plan.formats import fold, iso_time
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.results import FreshnessReport
@@ -105,4 +106,4 @@ def _show_catalog(demo: Demo, policy: Policy) -> None:
 
 def heading(title: str, subtitle: str) -> None:
     """A step of the demo, on stdout."""
-    say(f"\n{title}\n   {subtitle}\n")
+    say(f"\n{title}\n{textwrap.indent(fold(subtitle, text_width() - 3), '   ')}\n")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import click
 
 from etc_policy.cli.options import debug_option, examples
+from etc_policy.cli.printing import say, text_width
 from etc_policy.declare.codes import Code
 from etc_policy.declare.explanations import explain
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
+from etc_policy.plan.formats import fold
 
 
 @click.command(
@@ -31,4 +33,5 @@ def command(code: str | None) -> None:
     if text is None:
         hint = did_you_mean(code.upper(), list(Code)) or "codes look like ETC102; `etc explain` lists them"
         raise UsageError("ETC001", f"there is no code `{code[:60]}`", hint=hint)
-    click.echo(text)
+    summary, _, paragraph = text.partition("\n\n")
+    say(f"{summary}\n\n{fold(paragraph, text_width())}")

@@ -31,10 +31,9 @@ from etc_policy.wiring import clock_ms
     epilog=examples(
         "etc freshness",
         "etc freshness --fail-on warn --github --junit-xml target/freshness.xml",
-        "etc freshness --output json | jq '.tables[] | {policy, status, lag_seconds}'",
+        "etc freshness --output json | jq '.tables[] | {policy, status}'",
     ),
 )
-@common_options
 @at_option
 @conf_option
 @metadata_only_option
@@ -46,6 +45,7 @@ from etc_policy.wiring import clock_ms
     show_default=True,
     help="Exit with 1 from this status on; `unknown` always does.",
 )
+@common_options
 def command(
     project_dir: Path,
     target_dir: Path,

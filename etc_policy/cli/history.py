@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from etc_policy.api.planning import place
 from etc_policy.cli.options import (
     USAGE_CODE,
     debug_option,
@@ -16,12 +17,12 @@ from etc_policy.cli.options import (
     select_policies,
     target_dir_option,
 )
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import load_runs
 from etc_policy.cli.spark_confs import conf_option
-from etc_policy.errors import UsageError
+from etc_policy.errors import EtcError, UsageError
 from etc_policy.publish.history import policy_history
 from etc_policy.publish.history_text import render_history
 
@@ -58,6 +59,9 @@ def command(name: str, limit: int, project_dir: Path, target_dir: Path, confs: M
     environment = open_environment(project_dir, target_dir, confs)
     try:
         history = environment.read_commit_log(policy, compactions_only=True)
+    except EtcError as error:
+        error.where = error.where or place(policy.source, policy.name)
+        raise
     finally:
         environment.close()
     runs = load_runs(target_dir)
@@ -65,4 +69,4 @@ def command(name: str, limit: int, project_dir: Path, target_dir: Path, confs: M
     if output == "json":
         click.echo(found.model_dump_json(indent=2))
     else:
-        say(render_history(found, limit))
+        say(render_history(found, limit, text_width()))

@@ -47,7 +47,7 @@ def command(directory: Path, output: str) -> None:
         return
     for path in written:
         click.echo(path)
-    tell(f"\nnext: edit {written[0]}, then run `etc parse --project-dir {directory}`")
+    tell(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {directory}")
 
 
 def _write(path: Path, source: str) -> Path:

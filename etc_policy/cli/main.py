@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -50,8 +51,9 @@ INTERRUPTED = 130
 
 _EXIT_CODES = """\b
 Exit codes:
-  0 done    1 a policy or a verdict failed   2 changes (--detailed-exitcode)
-  64 usage  3 engine or IO                   4 a retry may help
+  0  done                             3   engine or IO
+  1  a policy or a verdict failed     4   a retry may help
+  2  changes (--detailed-exitcode)    64  usage
 
 \b
 Examples:
@@ -115,7 +117,8 @@ class LazyGroup(click.Group):
 def cli(context: click.Context) -> int | None:
     """Event-time-based compaction for Apache Hudi, declared in YAML.
 
-    Policies are files under policies/; `etc init` begins a project. Data goes to stdout, all else to stderr.
+    Policies are files under policies/; `etc init` begins a project. RO is the read-optimized view of a merge-on-read
+    table (base files alone), RT the snapshot view. Data goes to stdout, all else to stderr.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -147,22 +150,30 @@ def _run(arguments: list[str]) -> int:
     try:
         result = cli.main(arguments, prog_name="etc", standalone_mode=False)
     except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "etc"
-        hint = f"run `{command} --help`"
-        raise UsageError(USAGE_CODE, _sentence(error.format_message()), hint=hint) from error
+        if error.ctx is not None and error.message == error.ctx.get_help():  # a group without a command
+            click.echo(error.message, err=True)
+            return ExitCode.USAGE
+        raise _usage_error(error) from error
     except click.Abort as error:
         raise KeyboardInterrupt from error
     return result if isinstance(result, int) else ExitCode.DONE
 
 
-def _sentence(message: str) -> str:
-    """Click's message in our form: no capital, no full stop."""
-    text = message.strip().removesuffix(".")
-    return text[:1].lower() + text[1:]
+def _usage_error(error: click.UsageError) -> UsageError:
+    """Click's message in our form: no capital, no full stop, backticks round what was typed; its guess is the hint."""
+    close = getattr(error, "possibilities", None)
+    text = " ".join((str(error.message) if close else error.format_message()).split()).removesuffix(".")
+    message = re.sub(r"(?<!\w)'([^']+)'(?!\w)", r"`\1`", text[:1].lower() + text[1:])
+    command = error.ctx.command_path if error.ctx else "etc"
+    hint = f"did you mean `{close[0]}`?" if close else f"run `{command} --help`"
+    return UsageError(USAGE_CODE, message, hint=hint)
 
 
 def _print_error(error: EtcError) -> int:
     tell_issues(error.issues, cause=error.cause, stack=_stack(error))
+    errors = sum(issue.level == "error" for issue in error.issues)
+    if errors > 1 and not SETTINGS.json:
+        tell(f"\n{errors} errors")
     return error.exit_code
 
 

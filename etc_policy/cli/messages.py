@@ -26,7 +26,8 @@ _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint")
 class Settings:
     """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal.
 
-    `pause` ends a moving line of progress, so that something can be printed.
+    `said` is whether a report stands above, on the same terminal. `pause` ends a moving line of progress, so that
+    something can be printed.
     """
 
     quiet: bool = False
@@ -35,6 +36,7 @@ class Settings:
     colour: bool = False
     colour_output: bool = False
     plain: bool = True
+    said: bool = False
     pause: Callable[[], None] = lambda: None
 
 
@@ -43,7 +45,7 @@ SETTINGS = Settings()
 
 def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Take the settings from the command line as it was typed, and from the environment."""
-    SETTINGS.pause = lambda: None
+    SETTINGS.pause, SETTINGS.said = lambda: None, False
     SETTINGS.quiet = bool({"--quiet", "-q"} & set(arguments))
     SETTINGS.json = "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
     SETTINGS.debug = "--debug" in arguments
@@ -84,6 +86,7 @@ def tell_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
     parts += [f"cause: {cause.strip()}"] if cause else []
     parts += [stack.rstrip()] if stack else []
     if parts:
+        parts[0] = "\n" * SETTINGS.said + parts[0]
         click.echo("\n\n".join(parts), err=True, color=SETTINGS.colour)
 
 

@@ -44,9 +44,10 @@ def command() -> None:
 
 
 def _table_options(function: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed((project_dir_option, target_dir_option, select_options, conf_option, metadata_only_option)):
+    options = (conf_option, metadata_only_option, project_dir_option, target_dir_option, select_options, debug_option)
+    for option in reversed(options):
         function = option(function)
-    return debug_option(function)
+    return function
 
 
 @command.command(
@@ -54,7 +55,6 @@ def _table_options(function: Callable[..., None]) -> Callable[..., None]:
     short_help="Answer /metrics until interrupted",
     epilog=examples("etc metrics serve", "etc metrics serve --address 0.0.0.0 --port 9900 --max-age 60"),
 )
-@_table_options
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes any free one.")
 @click.option(
@@ -65,6 +65,7 @@ def _table_options(function: Callable[..., None]) -> Callable[..., None]:
     show_default=True,
     help="Seconds for which one look at the tables serves all scrapes.",
 )
+@_table_options
 def serve(
     project_dir: Path,
     target_dir: Path,

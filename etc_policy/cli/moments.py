@@ -67,5 +67,5 @@ at_option = click.option(
     "--at",
     "at_ms",
     type=Moment(),
-    help="Take this as now: epoch ms or ISO 8601. It moves the threshold, never an instant.",
+    help="Take this time as now (epoch ms or ISO 8601); the threshold moves with it.",
 )

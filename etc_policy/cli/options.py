@@ -93,9 +93,8 @@ _project_dir_option = click.option(
     "--project-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=".",
-    show_default="this folder",
     is_eager=True,
-    help="The project: the folder that holds policies/.",
+    help="The project: the folder that holds policies/.  [default: this folder]",
 )
 _TARGET_KEY = "etc_policy.target"
 _target_option = click.option(
@@ -124,8 +123,7 @@ target_dir_option = click.option(
     "--target-dir",
     type=click.Path(file_okay=False, path_type=Path),
     callback=lambda context, _parameter, value: value or context.params["project_dir"] / "target",
-    show_default="target/ in the project",
-    help="Where files are written.",
+    help="Where files are written.  [default: target/ in the project]",
 )
 
 metadata_only_option = click.option(

@@ -34,7 +34,6 @@ from etc_policy.wiring import clock_ms
         "etc plan --at 2013-01-02T01:00:00Z --output json | jq '.tables[].action'",
     ),
 )
-@common_options
 @at_option
 @conf_option
 @click.option(
@@ -44,6 +43,7 @@ from etc_policy.wiring import clock_ms
 @click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
 @click.option("--explain", is_flag=True, help="Say in words why: each slice, each guard, what holds RO back.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
+@common_options
 def command(
     project_dir: Path,
     target_dir: Path,

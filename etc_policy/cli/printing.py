@@ -16,7 +16,8 @@ _NARROWEST = 60
 #: The first line of a table's block: its policy, two spaces, its path.
 _HEAD = re.compile(r"[a-z][\w-]*(  \S|$)")
 _COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "ERROR": "red", "UNKNOWN": "red"}
-_VERDICT = re.compile(rf"\b({'|'.join(_COLOURS)})\b")
+#: A verdict anywhere, and at the beginning of its line that of a check that did not pass.
+_VERDICT = re.compile(rf"\b({'|'.join(_COLOURS)})\b|^ {{16}}(warn|fail|error)(?= )", re.MULTILINE)
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -27,12 +28,17 @@ def say(text: str, *, err: bool = False) -> None:
     shown = text.replace(f"{Path.cwd()}/", "")
     coloured = SETTINGS.colour if err else SETTINGS.colour_output
     click.echo(_painted(shown) if coloured else shown, err=err, color=coloured)
+    SETTINGS.said = sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def _painted(text: str) -> str:
     """The text with bold names of tables and coloured verdicts."""
     lines = (click.style(line, bold=True) if _HEAD.match(line) else line for line in text.split("\n"))
-    return _VERDICT.sub(lambda found: click.style(found[0], fg=_COLOURS[found[0]], bold=True), "\n".join(lines))
+    return _VERDICT.sub(_coloured, "\n".join(lines))
+
+
+def _coloured(verdict: re.Match[str]) -> str:
+    return click.style(verdict[0], fg=_COLOURS[verdict[0].strip().upper()], bold=True)
 
 
 def text_width() -> int:

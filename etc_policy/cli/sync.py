@@ -39,10 +39,10 @@ from etc_policy.wiring import clock_ms
         "etc sync --remove",
     ),
 )
-@common_options
 @at_option
 @conf_option
 @click.option("--remove", is_flag=True, help="Take the properties away instead.")
+@common_options
 def command(
     project_dir: Path,
     target_dir: Path,

@@ -23,8 +23,8 @@ from etc_policy.compile.selection import Selection
     short_help="Withdraw a published plan that has not completed",
     epilog=examples("etc undo", "etc undo --select orders_ro --output json"),
 )
-@common_options
 @conf_option
+@common_options
 def command(project_dir: Path, target_dir: Path, select: Selection, output: str, confs: Mapping[str, str]) -> None:
     """Withdraw a published plan that has not completed.
 
@@ -50,4 +50,4 @@ def _print(withdrawn: Iterable[tuple[str, str]], output: str) -> None:
     for name, instant in found:
         say(f"{name}: the plan at {instant} is withdrawn")
     if not found:
-        say("No plan of ours is pending.")
+        say("No plan of etc is pending.")

@@ -40,10 +40,10 @@ _EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.E
         "etc verify --output json | jq '.tables[].verification.status'",
     ),
 )
-@common_options
 @at_option
 @conf_option
 @click.option("--level", type=click.Choice(get_args(VerifyLevel)), help="Override the policy's `verify.level`.")
+@common_options
 def command(
     project_dir: Path,
     target_dir: Path,
@@ -55,7 +55,7 @@ def command(
 ) -> int:
     """Prove what the read-optimized view holds.
 
-    The threshold is that of the table's last compaction of ours; a table that has none is held to what its metadata
+    The threshold is that of the table's last compaction by etc; a table that has none is held to what its metadata
     promises. `metadata` needs no Spark, except to ask column statistics for event times that commits do not carry;
     `data` compares the rows of both views.
     """

@@ -33,7 +33,7 @@ from etc_policy.wiring import clock_ms
     short_help="Return when RO is complete up to a time",
     epilog=examples(
         "etc wait orders_ro --until 2026-01-01T06:00:00Z --timeout 30m",
-        "etc wait orders_ro payments_ro --until 2026-01-01T06:00:00Z && spark-submit report.py",
+        "etc wait orders_ro payments_ro --until 2026-01-01T06:00:00Z && ./report",
         "etc wait orders_ro --until 1767247200000 --timeout 0s   # only ask",
     ),
 )

@@ -20,7 +20,7 @@ _DEFAULT = "default"
 def render_provenance(declared: DeclaredPolicy, policy: Policy, target: Target) -> str:
     """The policy with all its keys; each value is followed by `# file:line:column`, or by `# default`."""
     lines = list(_lines(declared, policy, target))
-    width = min(max(len(text) for text, _ in lines), 60)
+    width = min(max(len(text) for text, _ in lines), 40)
     return "".join(f"{text:<{width}}  # {source}".rstrip(" #") + "\n" for text, source in lines)
 
 

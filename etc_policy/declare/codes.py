@@ -60,4 +60,4 @@ class Code(StrEnum):
     WRITER_COMPACTS = "ETC141", "The table's writers compact on their own"
     BAD_RO_TABLE = "ETC142", "An RO table that cannot be synced to"
     NOT_A_WHOLE_NUMBER = "ETC143", "A Hudi option that must be a whole number"
-    CHANGED_SECRET = "ETC144", "A value of the environment that was changed where only a reference may be written"
+    CHANGED_SECRET = "ETC144", "A value of the environment may only stand as it is"

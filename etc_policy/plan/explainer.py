@@ -44,11 +44,10 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
     merged = sum(len(operation.log_files_compacted) for operation in table.operations)
     left = sum(len(operation.log_files_remaining) for operation in table.operations)
     log_bytes = sum(operation.log_bytes_compacted for operation in table.operations)
-    what = (
-        f"{count_of(merged, 'log file')} ({format_bytes(log_bytes)}) of {count_of(len(table.operations), 'file slice')}"
-    )
-    yield ("compact", f"{what}; {left} of theirs stay behind")
-    cut = "  between two commits: what completed before it is compacted" if table.table_version in CUT_VERSIONS else ""
+    files = count_of(merged + left, "log file")
+    slices = count_of(len(table.operations), "file slice")
+    yield ("compact", f"{merged:,} of {files} ({format_bytes(log_bytes)}) in {slices}")
+    cut = "  between two commits: merges what completed before" if table.table_version in CUT_VERSIONS else ""
     yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
@@ -64,8 +63,13 @@ def _watermark(table: TablePlan) -> Iterator[Row]:
     else:
         yield ("RO complete", f"until {before}")
     if table.held_back_by and table.watermark_after_ms is not None:
-        assumed = " (assumed from when it was written)" if table.watermark_assumed else ""
-        yield ("next", f"{format_time(table.watermark_after_ms + 1)}{assumed}, in {table.held_back_by}")
+        yield ("next event", next_event(table.watermark_after_ms + 1, table.held_back_by, table.watermark_assumed))
+
+
+def next_event(event_ms: int, log_file: str, assumed: bool) -> str:
+    """The first event that RO lacks, and the log file that holds it."""
+    how = " (assumed from when it was written)" if assumed else ""
+    return f"{format_time(event_ms)}{how}, not in RO yet but in {log_file}"
 
 
 def _until(table: TablePlan, watermark_ms: int | None) -> str:

@@ -18,7 +18,8 @@ TOLD_SLICES = 10
 #: What a reader must know first; said once, whatever the number of tables.
 PREFACE = (
     "The read-optimized view (RO) reads base files alone. What writers append to log files shows there once it has been "
-    "compacted into a new base file. A file slice is a base file with the log files that lie on it."
+    "compacted into a new base file. A file slice is a base file with the log files that lie on it. T is the event time up "
+    "to which RO is to be complete, C the instant on Hudi's timeline at which the compaction is put."
 )
 
 #: Guard -> what it is called, and what would go wrong without it.
@@ -63,8 +64,8 @@ def _why_t(table: TablePlan) -> Iterator[Row]:
     if table.now_ms is not None:
         yield (
             "why T",
-            f"T is {_latency(table)} (`data_latency`) before now, {format_time(table.now_ms)}. What happened up to T has "
-            "arrived by now, says the policy; of what happened later, some may still be on its way.",
+            f"T is {_latency(table)} (`data_latency`) before now, {format_time(table.now_ms)}. By the "
+            "policy, all events up to T have arrived by now; later ones may still be on their way.",
         )
 
 
@@ -77,13 +78,17 @@ def _why_c(table: TablePlan) -> Iterator[Row]:
             f"C is the time of planning: tables of version {table.table_version} are compacted by whole slices.",
         )
         return
-    must = "every one (`granularity: file_slice`)" if table.granularity == "file_slice" else "all that are due"
-    moved = "From there guards moved it:" if table.moves else "No guard moved it."
+    must = (
+        "all of the slices below (`granularity: file_slice`)"
+        if table.granularity == "file_slice"
+        else "all that are due"
+    )
+    guards = "guards, rules that keep every query right, moved it later:"
+    moved = f"From there {guards}" if table.moves else "No guard (a rule that keeps every query right) moved it later."
     yield (
         "why C",
-        "A compaction at C merges the log files whose commits completed before C, and leaves the others. Of the slices "
-        f"below it must merge {must}. The last of those completed 1 ms before {table.instant_start}, so C begins there. "
-        f"{moved}",
+        "A compaction at C merges the log files whose commits completed before C, and leaves the others. It must merge "
+        f"{must}; the last of those completed right before {table.instant_start}, so that is the earliest C. {moved}",
     )
     for _, same in groupby(table.moves, key=lambda move: move.guard):
         yield from _moves(list(same))
@@ -105,7 +110,7 @@ def _slices_in(operations: tuple[Operation, ...]) -> Iterator[Row]:
     hold = "holds" if len(operations) == 1 else "hold"
     yield (
         "compacted",
-        f"{count_of(len(operations), 'file slice')} {hold} log files that are due: with events at or before T.",
+        f"{count_of(len(operations), 'file slice')} {hold} log files that are due, with events at or before T:",
     )
     order = sorted(operations, key=lambda o: (o.unknown_log_files == 0, o.oldest_event_ms or 0, o.partition, o.file_id))
     for operation in order[:TOLD_SLICES]:
@@ -130,7 +135,9 @@ def _merged(operation: Operation) -> str:
     text = f"merges {merged:,} of {count_of(merged + left, 'log file')} ({size}): {'; '.join(parts)}."
     if left:
         first = operation.remaining_from_ms
-        since = "" if first is None else f", and their first event is at {format_time(first)}"
+        since = (
+            "" if first is None else f", and {'its' if left == 1 else 'their'} first event is at {format_time(first)}"
+        )
         text += f" {left:,} {'stays' if left == 1 else 'stay'}: completed after C{since}."
     return text
 
@@ -142,7 +149,7 @@ def _slices_out(table: TablePlan, left_out: LeftOut) -> Iterator[Row]:
         case "no_log_files":
             yield "left alone", f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows."
         case "newer_than_threshold":
-            yield "left alone", f"{slices} with log files ({files}) that hold nothing at or before T."
+            yield "left alone", f"{slices} with log files ({files}) without an event at or before T."
         case "due_but_refused":
             yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
     for one in left_out.nearest:
@@ -165,33 +172,30 @@ def _what_holds_back(table: TablePlan) -> Iterator[Row]:
     if stop is not None and stop < table.threshold_ms:
         yield from _held_by_a_file(table, stop + 1)
         return
-    after = (
-        "After this plan T alone limits what RO promises"
-        if table.action == "compact"
-        else "T alone limits what RO promises"
-    )
-    rest = "no log file is left" if stop is None else "every event that is only in a log file is later"
+    after = "after this plan by T alone" if table.action == "compact" else "by T alone"
+    rest = "no log file is left" if stop is None else "every event that only a log file holds is later than T"
     yield "held back", f"{after}: {rest}."
     text = f"with time: T stays {_latency(table)} behind now."
     if stop is not None:
-        text += f" At {_due_at(table, stop + 1)} it reaches the log file under `next`, and plans made from then on compact that."
+        text += f" At {_due_at(table, stop + 1)} it reaches the `next event`, and plans made from then on compact that log file."
     yield (
-        "moves",
-        f"{text} A shorter `data_latency` keeps T closer to now; events that arrive later than that move it back.",
+        "moves on",
+        f"{text} A shorter `data_latency` keeps T closer to now, but then more events may arrive too late: RO lacks those "
+        "until the next run.",
     )
 
 
 def _held_by_a_file(table: TablePlan, event_ms: int) -> Iterator[Row]:
     if table.watermark_assumed:
-        how = f"nobody knows its event times, and written {_latency(table)} later it may hold one of"
+        how = f"its event times are not known; if events take {_latency(table)} to arrive, it can hold one of"
     else:
         how = "it holds an event of"
-    yield "held back", f"The log file under `next` limits what RO promises: {how} {format_time(event_ms)}."
+    yield "held back", f"by the log file of the `next event`: {how} {format_time(event_ms)}."
     known = " Event times that the writer records are not assumed (`etc compile` prints the options for that)."
     yield (
-        "moves",
+        "moves on",
         (
-            "to T, as soon as nothing refuses the table and a new plan compacts that log file."
+            "to T, as soon as the table is no longer refused and a new plan compacts that log file."
             f"{known if table.watermark_assumed else ''}"
         ),
     )

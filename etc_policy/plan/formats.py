@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,9 @@ _STEP = 1024
 _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 _SPANS_SHOWN = 2
 _LABEL_WIDTH, _INDENT = 13, 16
+_TOGETHER = "\N{NO-BREAK SPACE}"
+#: What lines that are folded begin under: a bullet, an indent, the verdict of a check.
+_HANGING = re.compile(r"(- |  |(pass|warn|fail|error) +)")
 #: Lines are folded here where nobody says how wide the terminal is.
 TEXT_WIDTH = 116
 
@@ -72,16 +76,21 @@ def fold(text: str, width: int = TEXT_WIDTH) -> str:
     return "\n".join(textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False))
 
 
+def keep_together(text: str) -> str:
+    """The text with blanks at which `labelled` does not fold."""
+    return text.replace(" ", _TOGETHER)
+
+
 def labelled(label: str, text: str, width: int = TEXT_WIDTH) -> str:
     """`  label         text`, long texts folded under their beginning at `width` columns."""
-    hanging = "  " if text.startswith(("- ", "  ")) else ""
+    under = _HANGING.match(text)
     folded = textwrap.wrap(
         text,
         max(width - _INDENT, _INDENT),
-        subsequent_indent=hanging,
+        subsequent_indent=" " * (under.end() if under else 0),
         break_long_words=False,
         break_on_hyphens=False,
     )
-    lines = folded or [""]
+    lines = [line.replace(_TOGETHER, " ") for line in folded] or [""]
     rows = [f"  {name:<{_LABEL_WIDTH}} {line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
     return "\n".join(row.rstrip() for row in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.compile.manifest import Frozen
-from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold, labelled
+from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold
 from etc_policy.verify.diagnosis import Finding, FindingStatus
 
 DEBUG_SCHEMA_VERSION = 1
@@ -35,7 +35,7 @@ def render_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
 def _lines(report: DebugReport, subject: str, width: int) -> Iterator[str]:
     for finding in report.findings:
         if finding.subject == subject:
-            mark, texts = _MARKS[finding.status], [finding.message, *([finding.hint] if finding.hint else [])]
-            lines = [line for text in texts for line in fold(text, width - _MARGIN).splitlines()]
-            yield labelled(finding.check, f"{mark:<5} {lines[0]}", width)
-            yield from (labelled("", f"      {line}", width) for line in lines[1:])
+            texts = [finding.message, *([f"hint: {finding.hint}"] if finding.hint else [])]
+            first, *rest = (line for text in texts for line in fold(text, width - _MARGIN).splitlines())
+            yield f"  {finding.check:<13} {_MARKS[finding.status]:<5} {first}"
+            yield from (" " * _MARGIN + line for line in rest)

@@ -39,6 +39,7 @@ def table_freshness(
             remaining_log_bytes=0,
             remaining_file_slices=0,
             unknown_log_files=0,
+            limits=policy.freshness,
         )
     refusal = clock_behind(state, instant_from_ms(clock_ms, zone)) or files_missing(policy, state)
     if refusal is not None:
@@ -51,6 +52,7 @@ def table_freshness(
         policy_fingerprint=policy.fingerprint,
         base_path=state.base_path,
         status=judge_lag(lag_ms, policy.freshness),
+        limits=policy.freshness,
         complete_until_ms=until,
         lag_seconds=None if lag_ms is None else lag_ms / 1000,
         watermark_ms=mark.value_ms,
@@ -75,4 +77,5 @@ def unreadable(policy: Policy, reason: str) -> TableFreshness:
         base_path=policy.table,
         status="unknown",
         reason=reason,
+        limits=policy.freshness,
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
-from etc_policy.plan.formats import count_of, format_bytes, format_time, labelled
+from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_time, labelled
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory
 from etc_policy.verify.ports import Verification
 
 _SHA_LENGTH = 12
 
+#: A line as it stands, or a label and a text that is folded beside it.
+Line = str | tuple[str, str]
 
-def render_history(history: PolicyHistory, limit: int) -> str:
+
+def render_history(history: PolicyHistory, limit: int, width: int = TEXT_WIDTH) -> str:
     """The newest `limit` entries, one block each; runs with nothing due that passed are only counted."""
     told: list[Compaction | Attempt] = [
         *history.compactions,
@@ -22,7 +26,7 @@ def render_history(history: PolicyHistory, limit: int) -> str:
     told.sort(key=when, reverse=True)
     quiet = len(history.compactions) + len(history.attempts) - len(told)
     blocks = [f"{history.policy}  {history.base_path}"]
-    blocks += ["\n".join(_entry(entry)) for entry in told[:limit]]
+    blocks += ["\n".join(_shown(line, width) for line in _entry(entry)) for entry in told[:limit]]
     if not told:
         blocks.append("  no compaction yet")
     footer = []
@@ -60,38 +64,47 @@ def verdict_line(verification: Verification) -> str:
     )
 
 
-def _entry(entry: Compaction | Attempt) -> Iterator[str]:
+def _entry(entry: Compaction | Attempt) -> Iterator[Line]:
     if isinstance(entry, Attempt):
         yield from _attempt(entry)
     elif entry.ours:
         yield from _compaction(entry)
     else:
-        yield f"  {entry.instant}  a compaction that is not ours"
-        yield _labelled("merged", _merged(entry))
+        yield f"  {entry.instant}  a compaction by somebody else"
+        yield ("merged", _merged(entry))
 
 
-def _labelled(label: str, text: str) -> str:
-    return textwrap.indent(labelled(label, text), "  ")
+def _shown(line: Line, width: int) -> str:
+    return line if isinstance(line, str) else textwrap.indent(labelled(*line, width - 2), "  ")
 
 
-def _compaction(entry: Compaction) -> Iterator[str]:
+def _compaction(entry: Compaction) -> Iterator[Line]:
     archived = " (archived)" if entry.archived else ""
-    yield f"  {entry.instant}  compacted, completed {entry.completed_at}{archived}"
-    yield _labelled("threshold T", format_time(entry.threshold_ms))
+    yield f"  {entry.instant}  compacted, completed {_moment(entry.completed_at)}{archived}"
+    yield ("threshold T", format_time(entry.threshold_ms))
     dirty = "  with files changed since" if entry.git_dirty else ""
-    yield _labelled("git commit", f"{short_sha(entry.git_sha)}{dirty}")
+    yield ("git commit", f"{short_sha(entry.git_sha)}{dirty}")
     changed = "  changed since the run before" if entry.policy_changed else ""
-    yield _labelled("policy", f"{entry.policy_fingerprint or '-'}{changed}")
+    yield ("policy", f"{entry.policy_fingerprint or '-'}{changed}")
     for change in entry.policy_changes:
-        yield _labelled("", change)
-    yield _labelled("plan", entry.plan_id or "-")
-    yield _labelled("merged", _merged(entry))
+        yield ("", change)
+    yield ("plan", entry.plan_id or "-")
+    yield ("merged", _merged(entry))
     if not entry.checks:
-        yield _labelled("checks", "none on this machine")
+        yield ("checks", "none on this machine")
     for number, check in enumerate(entry.checks):
         own = number == 0 and check.kind == "apply"
-        later = "" if own else f", etc {check.kind} at {check.recorded_at}"
-        yield _labelled("checks", f"{verdict_line(check.verification)}{later}")
+        later = "" if own else f", etc {check.kind} at {_moment(check.recorded_at)}"
+        yield ("checks", f"{verdict_line(check.verification)}{later}")
+
+
+def _moment(iso: str) -> str:
+    """An ISO time as all other times are shown."""
+    try:
+        moment = datetime.fromisoformat(iso)
+    except ValueError:  # of a run file that somebody edited
+        return iso
+    return format_time(round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def _merged(entry: Compaction) -> str:
@@ -99,14 +112,14 @@ def _merged(entry: Compaction) -> str:
     return f"{files}, {format_bytes(entry.bytes_written)} written"
 
 
-def _attempt(entry: Attempt) -> Iterator[str]:
+def _attempt(entry: Attempt) -> Iterator[Line]:
     words = {
         None: "verified",
         "nothing_due": "nothing due",
         "compacted": "compacted, in a commit that the table no longer has",
     }
-    yield f"  {entry.recorded_at}  etc {entry.kind}: {words.get(entry.status, entry.status)}"
+    yield f"  {_moment(entry.recorded_at)}  etc {entry.kind}: {words.get(entry.status, entry.status)}"
     if entry.reason:
-        yield _labelled("reason", entry.reason)
+        yield ("reason", entry.reason)
     if entry.verification is not None:
-        yield _labelled("checks", verdict_line(entry.verification))
+        yield ("checks", verdict_line(entry.verification))

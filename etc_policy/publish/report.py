@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_duration, format_time, labelled
+from etc_policy.compile.manifest import Freshness
+from etc_policy.plan.explainer import next_event
+from etc_policy.plan.formats import (
+    TEXT_WIDTH,
+    count_of,
+    format_bytes,
+    format_duration,
+    format_time,
+    keep_together,
+    labelled,
+)
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -17,6 +27,7 @@ from etc_policy.publish.results import (
     VerificationReport,
 )
 from etc_policy.publish.sync import COMPLETE_UNTIL, THRESHOLD
+from etc_policy.publish.words import expectation_words, key_words
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
@@ -127,7 +138,7 @@ def _verdict(verification: Verification) -> Iterator[Line]:
     for expectation in verification.expectations:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
     if verification.not_checked:
-        names = dict.fromkeys(name.removeprefix("expect_").replace("_", " ") for name in verification.not_checked)
+        names = dict.fromkeys(expectation_words(name) for name in verification.not_checked)
         yield "not checked", f"needs rows: {', '.join(names)}"
 
 
@@ -144,7 +155,7 @@ def coverage_text(coverage: Coverage) -> str:
 
 
 def _expectation(result: ExpectationResult) -> str:
-    name = result.expectation.removeprefix("expect_").replace("_", " ")
+    name = expectation_words(result.expectation)
     if result.on is not None:
         name = f"{name} on {result.on.upper()}"
     if result.message:
@@ -160,11 +171,11 @@ _BOUNDS = {"none_before_ms": "none before", "none_after_ms": "none after"}
 def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
     """A count, a span of time or a bound in words; other moments, names and counts of nothing are left to the JSON."""
     if key in _BOUNDS:
-        return f"{_BOUNDS[key]} {format_time(value)}"
+        return keep_together(f"{_BOUNDS[key]} {format_time(value)}")
     if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
         return ""
-    words = key.removesuffix("_ms").replace("_", " ")
-    return f"{words} {format_duration(value)}" if key.endswith("_ms") else f"{words} {value:,}"
+    told = format_duration(value) if key.endswith("_ms") else f"{value:,}"
+    return keep_together(f"{key_words(key.removesuffix('_ms'))} {told}")
 
 
 def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
@@ -179,8 +190,10 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
     if table.complete_until_ms is not None and table.lag_seconds is not None:
         lag = format_duration(int(table.lag_seconds * 1000))
         yield "RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago"
+    if table.limits is not None and (limits := _limits(table.limits)):
+        yield "limits", limits
     if table.threshold_ms is not None:
-        yield "threshold T", f"{format_time(table.threshold_ms)} (last compaction of ours)"
+        yield "threshold T", f"{format_time(table.threshold_ms)} (of the last compaction by etc)"
     if table.remaining_log_files:
         size = format_bytes(table.remaining_log_bytes or 0)
         slices = count_of(table.remaining_file_slices or 0, "file slice")
@@ -188,14 +201,21 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
     if table.unknown_log_files:
         yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time"
     if table.held_back_by and table.watermark_ms is not None:
-        assumed = " (assumed from when it was written)" if table.watermark_assumed else ""
-        yield "next", f"{format_time(table.watermark_ms + 1)}{assumed}, in {table.held_back_by}"
+        yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)
     if table.late_data is not None and table.late_data.writes:
         yield "late data", _late_data(table.late_data)
     if table.data_latency is not None and table.data_latency.observed is not None:
         yield "data latency", _latency(table.data_latency, table.data_latency.observed)
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
         yield "last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago"
+
+
+def _limits(limits: Freshness) -> str:
+    """`target 6h, error after 8h`: what the lag is judged against; a limit equal to the one before it goes unsaid."""
+    told = {"target": limits.target_ms, "warn after": limits.warn_after_ms, "error after": limits.error_after_ms}
+    if told["warn after"] == told["target"]:
+        del told["warn after"]
+    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in told.items() if limit is not None)
 
 
 def _late_data(late: LateData) -> str:

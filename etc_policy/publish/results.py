@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from etc_policy.compile.manifest import Frozen, GitState
+from etc_policy.compile.manifest import Freshness, Frozen, GitState
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
@@ -111,6 +111,7 @@ class VerificationReport(Frozen):
 class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone (FACTS 6).
 
+    `limits` are the policy's.
     `late_data` is what came in below the threshold of the last compaction of ours after its plan was made, `data_latency`
     the judgement over the policy's; both are None where the table's past was not read.
     """
@@ -120,6 +121,7 @@ class TableFreshness(Frozen):
     base_path: str
     status: FreshnessStatus
     reason: str | None = None
+    limits: Freshness | None = None
     complete_until_ms: int | None = None
     lag_seconds: float | None = None
     watermark_ms: int | None = None

@@ -15,6 +15,7 @@ from etc_policy.plan.formats import count_of, format_bytes, format_duration, for
 from etc_policy.publish.history_text import short_sha
 from etc_policy.publish.report import coverage_text
 from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip, worst_first
+from etc_policy.publish.words import expectation_words, key_words
 
 #: Files that are copied as they are.
 ASSETS = (
@@ -58,7 +59,7 @@ def _environment(read_template: Callable[[str], str]) -> Environment:
     environment.filters |= {
         "time": _time,
         "moment": lambda iso: _iso(str(iso)),
-        "bytes": lambda size: "-" if size is None else format_bytes(size),
+        "bytes": lambda size: "-" if size is None else format_bytes(size).replace(" ", "\N{NO-BREAK SPACE}"),
         "duration": lambda ms: "-" if ms is None else format_duration(int(ms)),
         "sha": short_sha,
         "words": expectation_words,
@@ -91,12 +92,6 @@ def _iso(text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(text, words)
 
 
-def expectation_words(name: str) -> str:
-    """`expect_ro_to_contain_rt_up_to` as `ro to contain rt up to`, the views in capitals."""
-    words = name.removeprefix("expect_").replace("_", " ").split(" ")
-    return " ".join(word.upper() if word in ("ro", "rt") else word for word in words)
-
-
 def fact_text(value: Any, key: str) -> str:  # noqa: ANN401 - any JSON value
     """A value of a check's result as people read it: spans and moments by `_ms` in the key's name, counts with commas."""
     if isinstance(value, bool) or value is None:
@@ -113,11 +108,9 @@ def fact_text(value: Any, key: str) -> str:  # noqa: ANN401 - any JSON value
 
 
 def facts_of(observed: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(words, value) of what a check observed, without samples and without what is empty."""
-    told = ((key, value) for key, value in observed.items() if key != "samples" and value not in (None, [], {}, ""))
-    return [
-        (key.removesuffix("_ms").removesuffix("_bytes").replace("_", " "), fact_text(value, key)) for key, value in told
-    ]
+    """(words, value) of what a check observed, without samples, what is empty, and the verdict, which its status says."""
+    told = ((k, v) for k, v in observed.items() if k not in ("samples", "verdict") and v not in (None, [], {}, ""))
+    return [(key_words(key.removesuffix("_ms").removesuffix("_bytes")), fact_text(value, key)) for key, value in told]
 
 
 def samples_of(observed: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:

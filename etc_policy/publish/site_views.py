@@ -162,6 +162,10 @@ class TableView:
         """The newest run that was checked."""
         return next((run for run in self.runs if run.verdict is not None), None)
 
+    def run_at(self, instant: str) -> RunView | None:
+        """The run that completed the compaction at an instant, where it has a page."""
+        return next((run for run in self.runs if run.compaction and run.compaction.instant == instant), None)
+
 
 @dataclass(frozen=True, slots=True)
 class SiteView:

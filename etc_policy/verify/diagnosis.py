@@ -119,12 +119,12 @@ def foreign_compactions(facts: TableFacts) -> Found:
     if not foreign and declared != "none":
         return (
             "warn",
-            f"the policy says `{declared}`, but no compaction other than ours is in the history",
+            f"the policy says `{declared}`, but the history has compactions by etc alone",
             ("set `writer.compaction: none` if the writers no longer compact"),
         )
     if not foreign:
-        return "ok", "no compaction other than ours in the history", None
-    message = f"{count_of(len(foreign), 'compaction')} not of ours, the last at {foreign[-1].requested}"
+        return "ok", "no compaction but by etc in the history", None
+    message = f"{count_of(len(foreign), 'compaction')} not by etc, the last at {foreign[-1].requested}"
     if declared != "none":
         return "ok", f"{message}, as the policy says (`{declared}`)", None
     hint = "turn compaction off where the table is written (`etc compile`), or declare `writer.compaction`"

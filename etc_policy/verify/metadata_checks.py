@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Freshness, Policy
+from etc_policy.plan.formats import format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.table_history import TableHistory
@@ -159,7 +160,7 @@ def _freshness_within(kwargs: Mapping[str, Any], evidence: Evidence) -> Expectat
     verdict = judge_lag(lag_ms, limits)
     observed = {"lag_ms": lag_ms, "verdict": verdict, **limits.model_dump(exclude_none=True)}
     statuses: dict[str, CheckStatus] = {"pass": "pass", "warn": "warn", "error": "fail", "unknown": "error"}
-    message = None if verdict == "pass" else f"RO lags {(lag_ms or 0) / 1000:.0f} s behind now"
+    message = None if verdict == "pass" else f"RO lags {format_duration(lag_ms or 0)} behind now"
     if lag_ms is None:
         message = "how far RO is complete is not known"
     return ExpectationResult(

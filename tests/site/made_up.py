@@ -89,7 +89,7 @@ LOST = (
         expectation="expect_freshness_within",
         status="warn",
         observed={"lag_ms": 4 * HOUR_MS + 7 * MINUTE_MS, "target_ms": 4 * HOUR_MS, "verdict": "warn"},
-        message="RO lags 14820 s behind now",
+        message="RO lags 4h7m behind now",
     ),
     ExpectationResult(
         expectation="expect_column_values_to_not_be_null",

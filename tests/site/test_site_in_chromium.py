@@ -162,12 +162,20 @@ def test_a_failed_check_is_found_from_the_first_page(site, page):
     page.goto((site / "index.html").as_uri())
     page.get_by_role("link", name="checks of payments_ro").click()
     failed = page.locator(".checks > li").first  # what failed stands first
-    assert failed.locator(".name").text_content() == "RO to contain RT up to"
+    assert failed.locator(".name").text_content() == "RO to contain RT up to T"
     assert "3 missing, 1 different" in failed.locator(".message").text_content()
     assert failed.locator("details[open] tbody tr").count() == 3
     assert page.locator("h3 .chip").first.text_content() == "Failed"
     assert "2 of 4 file groups (seed 7)" in page.locator(".verification > p").first.text_content()
     assert "Not checked, as they need rows: rows to be fresh" in page.locator(".verification").text_content()
+
+
+def test_late_data_leads_to_the_run_it_came_after(site, page):
+    page.goto((site / "tables" / "payments_ro.html").as_uri())
+    link = page.locator("section[aria-labelledby=late] tbody a").first
+    said = link.text_content()
+    link.click()
+    assert page.locator("h1 time").text_content() == said
 
 
 def test_a_fresh_table_whose_checks_failed_says_so(site, page):

@@ -96,7 +96,7 @@ class TestPlan:
         assert "instant C     20260101103505001" in out
         assert "RO complete   until 2026-01-01 10:29:59.999 UTC  now" in out
         assert "until 2026-01-01 11:00:00 UTC  after" in out
-        assert f"next          2026-01-01 11:15:00 UTC, in .f1_{at('11:20:00')}.log.1_0-1-0" in out
+        assert f"next event    2026-01-01 11:15:00 UTC, not in RO yet but in .f1_{at('11:20:00')}.log.1_0-1-0" in out
         assert "nothing due   no log file can hold an event" in out
         assert out.rstrip().endswith("1 to compact, 1 with nothing due, 0 refused.")
 
@@ -224,7 +224,7 @@ class TestFreshness:
         assert out.splitlines()[0] == f"WARN    orders_ro  {orders.base.relative_to(orders.base.parents[1])}"
         assert "  RO complete   until 2026-01-01 10:29:59.999 UTC, 1h30m ago" in out
         assert "  not compacted 2 log files (20 B) of 1 file slice" in out
-        assert f"  next          2026-01-01 10:30:00 UTC, in .f1_{at('10:35:00')}.log.1_0-1-0" in out
+        assert f"  next event    2026-01-01 10:30:00 UTC, not in RO yet but in .f1_{at('10:35:00')}.log.1_0-1-0" in out
         assert "  last commit   39m55s ago" in out
 
     def test_the_contract_of_its_json(self, etc, project, orders, payments):

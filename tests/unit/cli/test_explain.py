@@ -26,6 +26,13 @@ def test_one_code(etc):
     assert etc("explain", "ETC303")[1].startswith("ETC303\n\nSpark, Hudi, Java or the file system failed")
 
 
+def test_the_text_is_folded_at_the_terminal(etc, monkeypatch):
+    monkeypatch.setattr("etc_policy.cli.explain.text_width", lambda: 60)
+    lines = etc("explain", "ETC102")[1].splitlines()
+    assert max(map(len, lines)) <= 60
+    assert min(map(len, lines[2:-1])) > 40
+
+
 def test_all_codes(etc):
     assert len(etc("explain")[1].splitlines()) == len(Code)
 

@@ -24,10 +24,18 @@ def commands():
 def test_help_has_examples_and_fits_eighty_columns(path, command):
     context = click.Context(command, info_name=path, terminal_width=80)
     text = command.get_help(context)
-    head, _, examples = text.partition("Examples:")
+    _, _, examples = text.partition("Examples:")
     assert all(line.lstrip().startswith(("etc ", "eval ")) for line in examples.strip().splitlines())
     assert examples.strip()
-    assert [line for line in head.splitlines() if len(line) > 80] == []
-    assert [line for line in examples.splitlines() if len(line) > 100] == []
+    assert [line for line in text.splitlines() if len(line) > 80] == []
     for option in command.params:
         assert not isinstance(option, click.Option) or option.help, option.name
+
+
+@pytest.mark.parametrize(
+    ("path", "own"), [("etc plan", "--explain"), ("etc apply", "--yes"), ("etc metrics serve", "--port")]
+)
+def test_what_a_command_alone_has_comes_first(path, own):
+    text = dict(commands())[path].get_help(click.Context(dict(commands())[path], info_name=path))
+    assert text.index(own) < text.index("--project-dir") < text.index("--quiet")
+    assert "(" not in text.partition("--project-dir")[2].partition("--target ")[0]

@@ -45,6 +45,14 @@ def test_without_a_command_the_help_is_an_error(etc):
     assert "Commands:" in err
 
 
+@pytest.mark.parametrize("group", ["docs", "metrics"])
+def test_a_group_without_a_command_shows_its_help(etc, group):
+    code, out, err = etc(group)
+    assert (code, out) == (64, "")
+    assert err.startswith(f"Usage: etc {group} ")
+    assert "error[" not in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said", "hint"),
     [
@@ -52,7 +60,9 @@ def test_without_a_command_the_help_is_an_error(etc):
         (["xyz"], "there is no command `xyz`", "the commands are init, parse, compile"),
         (["--nope"], "no such option", "run `etc --help`"),
         (["parse", "--nope"], "no such option", "run `etc parse --help`"),
-        (["parse", "--output", "xml"], "'xml' is not one of", "run `etc parse --help`"),
+        (["parse", "--output", "xml"], "invalid value for `--output`: `xml` is not one of", "run `etc parse --help`"),
+        (["plan", "--explian"], "no such option `--explian`\n", "did you mean `--explain`?"),
+        (["completion"], "missing argument `{bash|zsh|fish}`. Choose from: bash, zsh, fish\n", "run `etc completion"),
         (["parse", "surplus"], "got unexpected extra argument", "run `etc parse --help`"),
         (["init"], "missing argument", "run `etc init --help`"),
     ],
@@ -99,7 +109,7 @@ def test_every_issue_is_printed_then_the_cause(etc, command):
         "error[ETC301]: no table\n  --> a.yml:1:2 (policy `p`)\n\nhint: look\n\ncause: line 1\nline 2\n"
     )
     command(_raise(PolicyError([Issue("ETC1", "one"), Issue("ETC2", "two")])))
-    assert etc("plan")[2] == "error[ETC1]: one\n\nerror[ETC2]: two\n"
+    assert etc("plan")[2] == "error[ETC1]: one\n\nerror[ETC2]: two\n\n2 errors\n"
 
 
 @pytest.mark.parametrize("arguments", [["--debug", "plan"], ["plan", "--debug"]])

@@ -136,7 +136,8 @@ def test_progress_on_a_terminal_leaves_stdout_alone(tmp_path, environ, moves):
 def test_reports_have_colour_on_a_terminal_only(monkeypatch, capsys):
     from etc_policy.cli.printing import say
 
-    report = "orders_ro  /lake/orders\n  verified      PASS up to now\n                pass  no key twice"
+    checks = "                pass  no key twice\n                fail  x"
+    report = f"orders_ro  /lake/orders\n  verified      PASS up to now\n{checks}"
     say(report)
     assert capsys.readouterr().out == f"{report}\n"
     monkeypatch.setattr(messages.sys.stdout, "isatty", lambda: True, raising=False)
@@ -146,4 +147,18 @@ def test_reports_have_colour_on_a_terminal_only(monkeypatch, capsys):
     monkeypatch.setattr(messages.sys.stdout, "isatty", lambda: True, raising=False)
     configure([], {})
     say(report)
-    assert "\x1b[1morders_ro  /lake/orders\x1b[0m" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "\x1b[1morders_ro  /lake/orders\x1b[0m" in out
+    assert "pass  no key twice\n\x1b[31m\x1b[1m                fail\x1b[0m  x" in out
+
+
+def test_an_error_keeps_away_from_the_report_above_it(monkeypatch, capsys):
+    from etc_policy.cli.printing import say
+
+    for terminal in (False, True):
+        monkeypatch.setattr(messages.sys.stdout, "isatty", lambda terminal=terminal: terminal, raising=False)
+        monkeypatch.setattr(messages.sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
+        configure([], {"NO_COLOR": "1"})
+        say("the report")
+        tell_issues([Issue("ETC1", "wrong")])
+        assert capsys.readouterr().err == "\n" * terminal + "error[ETC1]: wrong\n"

@@ -45,7 +45,7 @@ def test_of_many_slices_the_first_are_told_and_the_rest_is_counted():
     assert [f"due{number:02}" in text for number in range(30)] == [True] * 10 + [False] * 20
     assert "and 20 more file slices with 20 log files to merge." in text
     assert [f"new{number:02}" in text for number in range(30)] == [True] * NAMED_SLICES + [False] * 20
-    assert "30 file slices with log files (30 log files, 293.0 KiB) that hold nothing at or before T." in text
+    assert "30 file slices with log files (30 log files, 293.0 KiB) without an event at or before T." in text
     assert "and 20 more file slices with later events." in text
     assert "1 file slice without log files: RO has all of its rows." in text
 
@@ -113,5 +113,5 @@ def test_slices_of_unknown_event_time_are_told_first():
 def test_a_watermark_that_is_assumed_says_how():
     unknown = {"base": "08:00:00", "logs": {"U": "11:31:00 > 11:31:00"}}
     text = explain_plan(plan_of(slices={"p/f1": unknown}, instants=["11:40:00, clustering, requested"]), explain=True)
-    assert "nobody knows its event times" in " ".join(text.split())
+    assert "its event times are not known" in " ".join(text.split())
     assert "2026-01-01 10:31:00 UTC" in text

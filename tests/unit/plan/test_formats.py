@@ -1,6 +1,16 @@
 import pytest
 
-from etc_policy.plan.formats import FIRST_MS, LAST_MS, count_of, format_bytes, format_duration, format_time, iso_time
+from etc_policy.plan.formats import (
+    FIRST_MS,
+    LAST_MS,
+    count_of,
+    format_bytes,
+    format_duration,
+    format_time,
+    iso_time,
+    keep_together,
+    labelled,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +61,27 @@ def test_durations_in_the_two_largest_units(milliseconds, text):
 )
 def test_sizes(size, text):
     assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "under"),
+    [
+        ("one two three four", 16),
+        ("- one two three four", 18),
+        ("  one two three four", 18),
+        ("pass  one two three", 22),
+    ],
+)
+def test_folded_lines_go_on_under_their_text(text, under):
+    first, *rest = labelled("label", text, 30).splitlines()
+    assert first.startswith(f"  label         {text.split()[0] if text[0] != ' ' else '  one'}")
+    assert rest
+    assert {len(line) - len(line.lstrip()) for line in rest} == {under}
+
+
+def test_what_is_kept_together_is_not_folded():
+    text = f"pass  no key twice ({keep_together('RO rows 1,785')})"
+    assert [line.strip() for line in labelled("", text, 45).splitlines()] == ["pass  no key twice", "(RO rows 1,785)"]
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 log files"), (1, "1 log file"), (1200, "1,200 log files")])

@@ -169,13 +169,13 @@ def test_the_text_is_newest_first_and_counts_what_was_quiet():
     assert render_history(policy_history(POLICY, HISTORY, runs), limit=20) == (
         "orders_ro  lake/orders\n"
         "\n"
-        "  2026-01-01T13:00:00.000Z  etc apply: failed\n"
+        "  2026-01-01 13:00:00 UTC  etc apply: failed\n"
         "    reason        no space left\n"
         "\n"
-        "  20260101120000001  a compaction that is not ours\n"
+        "  20260101120000001  a compaction by somebody else\n"
         "    merged        3 log files of 1 file slice, 1000 B written\n"
         "\n"
-        "  20260101110000001  compacted, completed 2026-01-01T11:05:00.000Z\n"
+        "  20260101110000001  compacted, completed 2026-01-01 11:05:00 UTC\n"
         "    threshold T   1970-01-01 00:00:02 UTC\n"
         "    git commit    0123456789ab\n"
         "    policy        f2  changed since the run before\n"
@@ -183,7 +183,7 @@ def test_the_text_is_newest_first_and_counts_what_was_quiet():
         "    merged        3 log files of 1 file slice, 1000 B written\n"
         "    checks        none on this machine\n"
         "\n"
-        "  20260101100000001  compacted, completed 2026-01-01T10:05:00.000Z\n"
+        "  20260101100000001  compacted, completed 2026-01-01 10:05:00 UTC\n"
         "    threshold T   1970-01-01 00:00:01 UTC\n"
         "    git commit    0123456789ab\n"
         "    policy        f1\n"
@@ -248,12 +248,12 @@ def test_a_check_after_the_first_says_when_and_by_what():
     text = render_history(policy_history(POLICY, HISTORY, runs), limit=20)
     assert [line.partition("(level: data)")[2] for line in text.splitlines() if "PASS" in line] == [
         "",
-        ", etc apply at 2026-01-01T10:06:00.000Z",
-        ", etc verify at 2026-01-01T10:07:00.000Z",
+        ", etc apply at 2026-01-01 10:06:00 UTC",
+        ", etc verify at 2026-01-01 10:07:00 UTC",
     ]
 
 
 def test_a_compaction_that_the_table_lost_is_told_as_such():
     runs = [applied("2026-01-01T15:00:00.000Z", result("compacted", "20260101150000001"))]
     text = render_history(policy_history(POLICY, HISTORY, runs), limit=20)
-    assert "2026-01-01T15:00:00.000Z  etc apply: compacted, in a commit that the table no longer has\n" in text
+    assert "2026-01-01 15:00:00 UTC  etc apply: compacted, in a commit that the table no longer has\n" in text

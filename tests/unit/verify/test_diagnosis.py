@@ -97,7 +97,7 @@ class TestCompactions:
 
     def test_of_others(self):
         status, message, _ = look("compactions", compaction("11:00:00"), compaction("12:00:00", OURS))
-        assert (status, message) == ("warn", f"1 compaction not of ours, the last at {instant('11:00:00')}")
+        assert (status, message) == ("warn", f"1 compaction not by etc, the last at {instant('11:00:00')}")
 
     def test_of_others_as_declared(self):
         assert look("compactions", compaction("11:00:00"), compaction="inline")[0] == "ok"
