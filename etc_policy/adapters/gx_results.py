@@ -19,13 +19,28 @@ def read_result(expectation: SuiteExpectation, result: Mapping[str, Any]) -> Exp
     view = None if source_of(expectation.type) == "rows" else expectation.view
     problem = exception_message(result.get("exception_info") or {})
     if problem is not None:
-        return ExpectationResult(expectation=expectation.type, on=view, status="error", message=problem)
+        return ExpectationResult(
+            expectation=expectation.type, on=view, columns=_columns(expectation), status="error", message=problem
+        )
     outcome = result.get("result") or {}
     observed = outcome.get("details") or _observed(outcome)
     status = _status(expectation, bool(result["success"]))
     return ExpectationResult(
-        expectation=expectation.type, on=view, status=status, observed=observed, message=_message(status, observed)
+        expectation=expectation.type,
+        on=view,
+        columns=_columns(expectation),
+        status=status,
+        observed=observed,
+        message=_message(status, observed),
     )
+
+
+def _columns(expectation: SuiteExpectation) -> tuple[str, ...]:
+    """The columns that the expectation names."""
+    given = [expectation.kwargs.get(name) for name in ("column", "column_A", "column_B")]
+    listed = expectation.kwargs.get("column_list")
+    given += listed if isinstance(listed, list) else []
+    return tuple(name for name in given if isinstance(name, str))
 
 
 def exception_message(info: Mapping[str, Any]) -> str | None:
@@ -66,9 +81,12 @@ def _message(status: CheckStatus, observed: Mapping[str, Any]) -> str | None:
     samples = observed.get("samples") or {}
     if "fault" in observed:
         return str(observed["fault"])
-    counts = [f"{observed[kind]} {kind.replace('_', ' ')}" for kind in samples]
+    counts = [f"{observed[kind]:,} {kind.replace('_', ' ')}" for kind in samples]
     first = next((keys[0] for keys in samples.values() if keys), None)
     if first is not None:
         return f"{', '.join(counts)}; for example key `{first['key']}` in partition `{first['partition']}`"
     unexpected = observed.get("unexpected_count")
-    return None if unexpected is None else f"{unexpected} unexpected of {observed.get('element_count')}"
+    if unexpected is None:
+        return None
+    example = next((f", such as `{str(value)[:60]}`" for value in observed.get("partial_unexpected_list") or ()), "")
+    return f"{unexpected:,} of {observed.get('element_count', 0):,} unexpected{example}"

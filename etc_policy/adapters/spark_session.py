@@ -17,6 +17,8 @@ from etc_policy.errors import EngineError
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
+#: Lines of the JVM's log that name no cause: stack frames, and what it also says when all goes well.
+_NOISE = re.compile(r"\tat |[\d/]+ [\d:]+ (WARN|INFO) ")
 #: Names of secrets: those of Spark's default, and what else object stores call theirs (Azure: `account.key`, `sas`).
 _SECRET = re.compile(
     r"(?i)secret|password|passphrase|token|credential|[.]sas[.]|(access|account|private|encryption)[._-]?key"
@@ -139,11 +141,11 @@ def _jvm_output_to(log: Path | None) -> Iterator[None]:
 
 
 def _last_lines(log: Path | None) -> list[str]:
-    """The end of the JVM's log, less the stack frames."""
+    """The end of the JVM's log, less the stack frames and what is no more than a warning."""
     if log is None or not log.is_file():
         return []
     lines = log.read_text("utf-8", errors="replace").splitlines()
-    return [line for line in lines if line.strip() and not line.startswith("\tat ")][-_LOG_LINES_SHOWN:]
+    return [line for line in lines if line.strip() and not _NOISE.match(line)][-_LOG_LINES_SHOWN:]
 
 
 def _bundle(declared: str | None) -> dict[str, str]:

@@ -17,7 +17,7 @@ import click
 from etc_policy import __version__
 from etc_policy.cli.messages import SETTINGS, configure, tell, tell_issues
 from etc_policy.cli.options import USAGE_CODE, debug_option
-from etc_policy.errors import EtcError, ExitCode, Issue, UsageError
+from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -190,7 +190,8 @@ def _stack(error: Exception) -> str | None:
         return None
     import traceback
 
-    return "".join(traceback.format_exception(error))
+    gathered = error.errors if isinstance(error, SeveralErrors) else (error,)
+    return "\n".join("".join(traceback.format_exception(one)) for one in gathered)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Progress:
     def __call__(self, step: str) -> None:
         """Begin a step, and end the one before."""
         elapsed = time.monotonic() - self._began
-        if SETTINGS.plain or SETTINGS.quiet:
+        if SETTINGS.plain or SETTINGS.quiet or SETTINGS.debug:  # what Spark prints would tear a moving line
             tell_step(step, elapsed)
             return
         self.stop()

@@ -17,6 +17,7 @@ from etc_policy.publish.results import (
     TableResult,
     VerificationReport,
 )
+from etc_policy.publish.words import about_words
 from etc_policy.verify.ports import CheckStatus, Verification
 
 Places = Mapping[str, Where | None]
@@ -113,7 +114,9 @@ def checks_of_verifications(report: VerificationReport, places: Places) -> tuple
 
 def _of_verification(policy: str, verification: Verification, where: Where | None) -> Iterator[Check]:
     for result in verification.expectations:
-        yield Check(policy, result.expectation, result.status, result.message, where)
+        about = about_words(result)
+        name = f"{result.expectation} ({about})" if about else result.expectation
+        yield Check(policy, name, result.status, result.message, where)
 
 
 def checks_of_freshness(report: FreshnessReport, places: Places, *, fail_on_warn: bool) -> tuple[Check, ...]:

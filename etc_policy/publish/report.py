@@ -27,7 +27,7 @@ from etc_policy.publish.results import (
     VerificationReport,
 )
 from etc_policy.publish.sync import COMPLETE_UNTIL, THRESHOLD
-from etc_policy.publish.words import expectation_words, key_words
+from etc_policy.publish.words import about_words, expectation_words, key_words, result_words
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
@@ -51,7 +51,7 @@ _DONE = {
 
 _SYNCED = {
     "synced": "properties set on",
-    "unchanged": "properties are right already on",
+    "unchanged": "nothing to change on",
     "removed": "properties removed from",
     "failed": "FAILED on",
 }
@@ -108,7 +108,7 @@ def _sync_block(table: SyncResult) -> Iterator[Line]:
     yield f"{table.policy}  {table.ro_table}"
     yield from _sync_lines(table)
     for key, value in sorted((table.properties or {}).items()):
-        moment = f"  ({format_time(int(value))})" if key in (THRESHOLD, COMPLETE_UNTIL) else ""
+        moment = f"  {keep_together(f'({format_time(int(value))})')}" if key in (THRESHOLD, COMPLETE_UNTIL) else ""
         yield "", f"{key} = {value}{moment}"
 
 
@@ -155,12 +155,12 @@ def coverage_text(coverage: Coverage) -> str:
 
 
 def _expectation(result: ExpectationResult) -> str:
-    name = expectation_words(result.expectation)
-    if result.on is not None:
-        name = f"{name} on {result.on.upper()}"
+    name = result_words(result)
     if result.message:
         return f"{name}: {result.message}"
     facts = [fact for key, value in result.observed.items() if (fact := _fact(key, value))]
+    if about_words(result):
+        return f"{name}: {', '.join(facts)}" if facts else name
     return f"{name} ({', '.join(facts)})" if facts else name
 
 

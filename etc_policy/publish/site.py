@@ -15,7 +15,7 @@ from etc_policy.plan.formats import count_of, format_bytes, format_duration, for
 from etc_policy.publish.history_text import short_sha
 from etc_policy.publish.report import coverage_text
 from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip, worst_first
-from etc_policy.publish.words import expectation_words, key_words
+from etc_policy.publish.words import expectation_words, key_words, result_words
 
 #: Files that are copied as they are.
 ASSETS = (
@@ -63,6 +63,7 @@ def _environment(read_template: Callable[[str], str]) -> Environment:
         "duration": lambda ms: "-" if ms is None else format_duration(int(ms)),
         "sha": short_sha,
         "words": expectation_words,
+        "result_words": result_words,
         "fact": fact_text,
         "verdict": verdict_chip,
         "status": status_chip,
@@ -100,8 +101,10 @@ def fact_text(value: Any, key: str) -> str:  # noqa: ANN401 - any JSON value
         if key.endswith("_ms"):
             return format_time(value) if abs(value) >= _MOMENT_MS else format_duration(value)
         return format_bytes(value) if key.endswith("_bytes") else f"{value:,}"
-    if isinstance(value, str | float):
-        return str(value)
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, str):
+        return value
     if isinstance(value, list) and all(isinstance(item, str | int) for item in value):
         return ", ".join(str(item) for item in value)
     return json.dumps(value, ensure_ascii=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from etc_policy.verify.ports import ExpectationResult
+
 #: Our own whose names end where their argument would follow.
 _NAMED = {
     "expect_ro_to_contain_rt_up_to": "RO to contain RT up to T",
@@ -13,6 +15,18 @@ _NAMED = {
 def expectation_words(name: str) -> str:
     """`expect_no_key_twice` as `no key twice`, the views in capitals."""
     return _NAMED.get(name) or key_words(name.removeprefix("expect_"))
+
+
+def result_words(result: ExpectationResult) -> str:
+    """The name of a check, with what it was about: `column values to not be null (status on RO)`."""
+    about = about_words(result)
+    return f"{expectation_words(result.expectation)} ({about})" if about else expectation_words(result.expectation)
+
+
+def about_words(result: ExpectationResult) -> str:
+    """The columns and the view that a check was about, as far as it was about some."""
+    columns = ", ".join(result.columns)
+    return f"{columns} on {result.on.upper()}".strip() if result.on is not None else columns
 
 
 def key_words(key: str) -> str:

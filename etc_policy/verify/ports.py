@@ -16,11 +16,13 @@ VerificationStatus = Literal["pass", "warn", "fail", "error"]
 class ExpectationResult(Frozen):
     """One expectation: `fail` means the data disagrees, `error` that it could not be checked.
 
-    `on` is the view that it was run against, None where it looks at both or at the table's metadata.
+    `on` is the view that it was run against, None where it looks at both or at the table's metadata; `columns` are those
+    that it was asked about.
     """
 
     expectation: str
     on: Literal["ro", "rt"] | None = None
+    columns: tuple[str, ...] = ()
     status: CheckStatus
     observed: dict[str, Any] = Field(default_factory=dict)
     message: str | None = None

@@ -31,8 +31,14 @@ def test_an_exception_without_a_message_still_has_one():
 def test_the_severity_decides_what_a_failure_means(severity, status):
     outcome = {"unexpected_count": 3, "element_count": 9, "observed_value": None, "partial_unexpected_list": [1] * 30}
     found = read({"success": False, "result": outcome}, severity=severity)
-    assert (found.status, found.message) == (status, "3 unexpected of 9")
+    assert (found.status, found.message) == (status, "3 of 9 unexpected, such as `1`")
     assert found.observed == {"unexpected_count": 3, "element_count": 9, "partial_unexpected_list": [1] * 20}
+
+
+def test_the_columns_that_were_asked_about_are_told():
+    asked = [{"column": "status"}, {"column_A": "a", "column_B": "b"}, {"column_list": ["a", "b"]}, {"min_value": 1}]
+    found = [read({"success": True, "result": {}}, kwargs=kwargs).columns for kwargs in asked]
+    assert found == [("status",), ("a", "b"), ("a", "b"), ()]
 
 
 def test_a_success_passes_without_a_message():

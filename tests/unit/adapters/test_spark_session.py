@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.spark_session import DEFAULT_BUNDLE, _confs, _without_secrets
+from etc_policy.adapters.spark_session import DEFAULT_BUNDLE, _confs, _last_lines, _without_secrets
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
 
@@ -62,3 +62,14 @@ def test_secrets_are_no_arguments_of_a_process(key):
 
 def test_what_is_needed_to_start_is_no_secret():
     assert _without_secrets(_confs({}, "/trust")) == _confs({}, "/trust")
+
+
+def test_the_cause_is_told_without_warnings_and_frames(tmp_path):
+    log = tmp_path / "spark.log"
+    log.write_text(
+        "26/11/21 20:46:58 WARN Utils: Your hostname resolves to a loopback address\n"
+        'Exception in thread "main" org.apache.spark.SparkException: Master must be yarn\n'
+        "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1052)\n\n"
+    )
+    assert _last_lines(log) == ['Exception in thread "main" org.apache.spark.SparkException: Master must be yarn']
+    assert _last_lines(tmp_path / "none") == []

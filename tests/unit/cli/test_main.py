@@ -8,7 +8,17 @@ from click.testing import CliRunner
 from etc_policy import __version__
 from etc_policy.cli import main as module
 from etc_policy.cli.options import debug_option
-from etc_policy.errors import EngineError, ExitCode, Issue, PolicyError, RetryableError, TableError, UsageError, Where
+from etc_policy.errors import (
+    EngineError,
+    ExitCode,
+    Issue,
+    PolicyError,
+    RetryableError,
+    SeveralErrors,
+    TableError,
+    UsageError,
+    Where,
+)
 
 
 @pytest.fixture
@@ -120,6 +130,19 @@ def test_debug_shows_the_stack(etc, command, arguments, error):
     assert out == ""
     assert "Traceback (most recent call last)" in err
     assert "in body" in err
+
+
+def test_debug_shows_where_each_of_several_errors_arose(etc, command):
+    def body():
+        try:
+            _raise(EngineError("ETC1", "m"))()
+        except EngineError as error:
+            raise SeveralErrors([error], ExitCode.ENGINE) from None
+
+    command(body)
+    assert "in test_debug" not in etc("plan")[2]
+    assert etc("plan", "--debug")[2].count("EngineError: m") == 1
+    assert "SeveralErrors" not in etc("plan", "--debug")[2]
 
 
 def test_an_unexpected_error_is_one_line(etc, command):
