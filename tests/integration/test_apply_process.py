@@ -100,7 +100,7 @@ def test_killed_then_undone_then_applied(no_spark, project):
     assert not list(timeline.glob("*.compaction.*"))
     assert views.rust() == oracle.rt()
     assert views.rust(read_optimized=True) == before
-    assert run_without_time(project, "undo").stdout == "No plan of ours is pending.\n"
+    assert run_without_time(project, "undo").stdout == "No plan of etc is pending.\n"
 
     again = run(project, "apply", "--yes", "--output", "json")
     assert again.returncode == 0, again.stderr
