@@ -71,7 +71,7 @@ def render_streamer(policy: Policy) -> str:
 
 
 FORMS: Mapping[FormName, Form] = {
-    "options": Form(".options.json", render_options, "Spark DataFrame writer: .options(**json.load(file))"),
+    "options": Form(".options.json", render_options, "Spark DataFrame writer: .options(**json.load(f))"),
     "spark-conf": Form(".spark-conf.txt", render_spark_conf, "Spark SQL, for a session: spark-sql, spark-submit"),
     "tblproperties": Form(".tblproperties.sql", render_tblproperties, "Spark SQL, for the table: ALTER TABLE"),
     "properties": Form(".properties", render_properties, "properties file, for Hudi's tools"),

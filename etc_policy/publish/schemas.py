@@ -40,7 +40,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "plan": Document(Plan, PLAN_SCHEMA_VERSION, "etc", "target/plan.json of `etc plan`"),
     "run_results": Document(RunResults, RESULTS_SCHEMA_VERSION, "etc", "target/run_results.json of `etc apply`"),
     "freshness": Document(FreshnessReport, RESULTS_SCHEMA_VERSION, "etc", "target/freshness.json of `etc freshness`"),
-    "run": Document(RunFile, RUN_FILE_SCHEMA_VERSION, "etc", "target/runs/*.json of `etc apply` and `etc verify`"),
+    "run": Document(RunFile, RUN_FILE_SCHEMA_VERSION, "etc", "target/runs/*.json, one for each run"),
     "history": Document(PolicyHistory, HISTORY_SCHEMA_VERSION, "etc", "`etc history NAME --output json`"),
     "debug": Document(DebugReport, DEBUG_SCHEMA_VERSION, "etc", "`etc debug --output json`"),
     "verification": Document(VerificationReport, RESULTS_SCHEMA_VERSION, "etc", "`etc verify --output json`"),
