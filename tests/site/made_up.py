@@ -243,7 +243,8 @@ def stamp(epoch_ms):
 def add_odd_runs(folder: Path) -> None:
     """Runs that completed nothing, one of a newer version, one with markup wherever a text may stand."""
     runs = folder / "target" / "runs"
-    outcome = Outcome("orders_ro", "lake/orders", "stale", reason=f"the table changed {MARKUP}", hints=(MARKUP,))
+    orders, clicks = (str(folder.absolute() / "lake" / name) for name in ("orders", "clicks"))
+    outcome = Outcome("orders_ro", orders, "stale", reason=f"the table changed {MARKUP}", hints=(MARKUP,))
     at = iso_time(NOW_MS - 90 * MINUTE_MS)
     result = table_result(
         outcome,
@@ -257,7 +258,7 @@ def add_odd_runs(folder: Path) -> None:
     later = iso_time(NOW_MS - 40 * MINUTE_MS)
     odd = ExpectationResult(expectation=MARKUP, status="fail", observed={MARKUP: MARKUP}, message=MARKUP)
     verification = Verification(level="data", status="fail", threshold_ms=1, expectations=(odd,))
-    table = TableVerification(policy="clicks_ro", base_path=MARKUP, verification=verification)
+    table = TableVerification(policy="clicks_ro", base_path=clicks, verification=verification)
     failed = RunFile(
         kind="verify", recorded_at=later, verifications=VerificationReport(observed_at=later, tables=(table,))
     )

@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.error import URLError
 
 import pytest
 
 from etc_policy.cli.main import main
+from etc_policy.declare.templates import read_template
+from etc_policy.publish.site import render_site
 from etc_policy.publish.site_views import slug
 from tests.site.made_up import MARKUP, NOW
 
@@ -89,6 +92,25 @@ def test_a_fresh_machine_has_all_but_the_checks(site, views, project, tmp_path):
 
     assert charts(here) == charts(there)
     assert len(charts(here)) == 2
+
+
+def test_a_run_that_ended_early_says_that_nothing_was_checked(site, views):
+    runs = [run for table in views[1].tables for run in table.runs]
+    (stale,) = (run for run in runs if run.attempt and run.attempt.status == "stale")
+    assert "Nothing was checked: the run ended before that." in html(site)[stale.href]
+
+
+def test_of_many_verifications_of_a_run_the_newest_stands_open(views):
+    view = views[1]
+    table = next(table for table in view.tables if table.policy.name == "orders_ro")
+    run = next(run for run in table.runs if run.compaction and run.compaction.checks)
+    compaction = run.compaction.model_copy(update={"checks": run.compaction.checks * 3})
+    again = replace(view, tables=(replace(table, runs=(replace(run, compaction=compaction),)),))
+    page = render_site(again, read_template)[run.href]
+    newest, older = page.split('<details class="older">')
+    assert (newest.count("<article"), older.count("<article")) == (1, 2)
+    assert "<summary>2 earlier verifications</summary>" in older
+    assert older.index("</details>", older.rindex("</article>"))
 
 
 def test_only_what_is_selected(project, tmp_path):
