@@ -182,6 +182,11 @@ class SiteView:
         runs = (run for table in self.tables for run in table.runs if not run.quiet)
         return tuple(sorted(runs, key=lambda run: run.at, reverse=True))
 
+    @property
+    def by_urgency(self) -> tuple[TableView, ...]:
+        """The tables, those that are too late or unknown first, in each group by name as before."""
+        return tuple(sorted(self.tables, key=lambda table: ("bad", "quiet", "warn", "good").index(table.status.tone)))
+
     def count(self, tone: str) -> int:
         """How many tables have a status of that tone."""
         return sum(table.status.tone == tone for table in self.tables)

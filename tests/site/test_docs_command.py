@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -92,6 +93,11 @@ def test_a_fresh_machine_has_all_but_the_checks(site, views, project, tmp_path):
 
     assert charts(here) == charts(there)
     assert len(charts(here)) == 2
+
+
+def test_what_is_too_late_or_unknown_stands_first(site):
+    listed = html(site)["index.html"].split('id="tables"')[1].split("</table>")[0]
+    assert re.findall(r'href="tables/(\w+)\.html', listed) == ["clicks_ro", "returns_ro", "payments_ro", "orders_ro"]
 
 
 def test_a_run_that_ended_early_says_that_nothing_was_checked(site, views):
