@@ -115,7 +115,10 @@ def _verify_once(
 
 def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: EtcError) -> Verification:
     """The verdict where nothing could be checked: an error, neither success nor failed data."""
-    broken = ExpectationResult(expectation="data_can_be_read", status="error", message=str(error))
+    cause = f": {' '.join(error.cause.split())}" if error.cause else ""
+    hint = f" ({error.hint})" if error.hint else ""
+    message = f"{error.message}{cause}{hint}"
+    broken = ExpectationResult(expectation="data_can_be_read", status="error", message=message)
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
 
 

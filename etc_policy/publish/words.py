@@ -8,6 +8,7 @@ from etc_policy.verify.ports import ExpectationResult
 _NAMED = {
     "expect_ro_to_contain_rt_up_to": "RO to contain RT up to T",
     "expect_freshness_within": "freshness within its limits",
+    "data_can_be_read": "the rows can be read",
     "expect_completeness_up_to": "completeness up to a time",
 }
 

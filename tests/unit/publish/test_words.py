@@ -1,0 +1,17 @@
+from etc_policy.publish.words import about_words, result_words
+from etc_policy.verify.ports import ExpectationResult
+
+
+def said(name, **fields):
+    return result_words(ExpectationResult(expectation=name, status="pass", **fields))
+
+
+def test_checks_in_words():
+    assert said("expect_no_key_twice") == "no key twice"
+    assert said("expect_ro_to_contain_rt_up_to") == "RO to contain RT up to T"
+    assert said("expect_column_values_to_be_in_set", on="rt", columns=("status",)) == (
+        "column values to be in set (status on RT)"
+    )
+    assert said("expect_table_row_count_to_be_between", on="ro") == "table row count to be between (on RO)"
+    assert said("data_can_be_read") == "the rows can be read"
+    assert about_words(ExpectationResult(expectation="x", status="pass", columns=("a", "b"))) == "a, b"
