@@ -11,7 +11,7 @@ import click
 from etc_policy.api.applying import Applier
 from etc_policy.api.planning import place, plan_tables, raise_all, worst
 from etc_policy.cli.options import debug_option, examples, project_dir_option, select_policies, target_dir_option
-from etc_policy.cli.printing import say, text_width
+from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.recording import record_apply
@@ -106,4 +106,4 @@ def _show_catalog(demo: Demo, policy: Policy) -> None:
 
 def heading(title: str, subtitle: str) -> None:
     """A step of the demo, on stdout."""
-    say(f"\n{title}\n{textwrap.indent(fold(subtitle, text_width() - 3), '   ')}\n")
+    say(f"\n{title}\n{textwrap.indent(fold(from_here(subtitle), text_width() - 3), '   ')}\n")

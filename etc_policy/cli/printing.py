@@ -25,10 +25,15 @@ def say(text: str, *, err: bool = False) -> None:
     if not text:
         return
     SETTINGS.pause()
-    shown = text.replace(f"{Path.cwd()}/", "")
+    shown = from_here(text)
     coloured = SETTINGS.colour if err else SETTINGS.colour_output
     click.echo(_painted(shown) if coloured else shown, err=err, color=coloured)
     SETTINGS.said = sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def from_here(text: str) -> str:
+    """The text with paths below the current folder as they are seen from there."""
+    return text.replace(f"{Path.cwd()}/", "")
 
 
 def _painted(text: str) -> str:

@@ -47,7 +47,7 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
     files = count_of(merged + left, "log file")
     slices = count_of(len(table.operations), "file slice")
     yield ("compact", f"{merged:,} of {files} ({format_bytes(log_bytes)}) in {slices}")
-    cut = "  between two commits: merges what completed before" if table.table_version in CUT_VERSIONS else ""
+    cut = "  between commits: merges what completed before" if table.table_version in CUT_VERSIONS else ""
     yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
