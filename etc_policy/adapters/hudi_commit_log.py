@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from etc_policy.adapters.attempts import attempt
 from etc_policy.adapters.hudi_archive import Archive, ArchivedWrite
 from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
 from etc_policy.adapters.hudi_properties import read_properties
-from etc_policy.adapters.hudi_table import attempt, column_type_of, tracked
+from etc_policy.adapters.hudi_table import column_type_of, tracked
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
     read_timeline,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+from etc_policy.adapters.attempts import attempt
 from etc_policy.adapters.hudi_archive import Archive, completions_of
 from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of, slice_facts
 from etc_policy.adapters.hudi_history import Commit, build_history
@@ -26,13 +25,10 @@ from etc_policy.adapters.hudi_timeline import (
     table_zone,
 )
 from etc_policy.compile.manifest import EventTime
-from etc_policy.errors import RetryableError, TableError
+from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
-
-#: A timeline file may be archived between the listing and its reading: read again this often.
-ATTEMPTS = 4
 
 #: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
 WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
@@ -44,8 +40,6 @@ _TIME_TYPES = frozenset(
 _WRITES = ("commit", "deltacommit", "replacecommit")
 #: What a streamer writes while it knows of no schema.
 _NO_SCHEMA = '"null"'
-
-Result = TypeVar("Result")
 
 
 class FileTableReader:
@@ -81,41 +75,6 @@ class FileTableReader:
             return _state(commits), _history(commits, archived=archived)
 
         return attempt(base, read)
-
-
-def attempt(base: Path, read: Callable[[], Result]) -> Result:
-    """What `read` returns; it is asked again when a timeline file was archived under it.
-
-    Raises:
-        RetryableError: the timeline kept changing.
-        TableError: the table cannot be read.
-
-    """
-    for _ in range(ATTEMPTS):
-        try:
-            with _no_garbage_collection():
-                return read()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            message = f"the metadata of the table at `{base}` is not in a form that this version of etc knows"
-            hint = f"it may be from a later version of Hudi, or damaged ({type(error).__name__}: {str(error)[:200]})"
-            raise TableError("ETC216", message, hint=hint, cause=repr(error)) from error
-    raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A reading makes objects by the million and no cycles: looking for those takes a third of its time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)

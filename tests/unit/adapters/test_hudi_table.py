@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from etc_policy.adapters import hudi_table
+from etc_policy.adapters import attempts, hudi_table
 from etc_policy.adapters.hudi_table import FileTableReader
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import RetryableError, TableError
@@ -139,7 +139,7 @@ class TestRefused:
 
 
 class TestChangesWhileRead:
-    @pytest.mark.parametrize("times", [1, hudi_table.ATTEMPTS - 1])
+    @pytest.mark.parametrize("times", [1, attempts.ATTEMPTS - 1])
     def test_a_file_that_vanishes_is_read_again(self, table, monkeypatch, times):
         """Archiving takes a commit off the timeline between the listing and the reading."""
         gone = table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
