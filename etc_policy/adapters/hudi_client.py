@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.adapters.hudi_options import client_options
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Job
 
 _CAUSES_SHOWN = 4
+_HELD = "HoodieLockException"
 
 
 @contextmanager
 def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  # noqa: ANN401 - a SparkSession; Java objects
     """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
 
-    So does the end of Java itself, which py4j tells as an OSError once its first call has failed.
+    So does the end of Java itself, which py4j tells as an OSError once its first call has failed. A lock or a heartbeat
+    that somebody else holds is a RetryableError.
     """
     from py4j.protocol import Py4JError
 
@@ -29,6 +31,10 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  #
             client.close()
     except (Py4JError, OSError) as error:
         failure.cause = java_causes(error)
+        if _HELD in failure.cause:
+            message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
+            hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
+            raise RetryableError("ETC414", message, hint=hint, cause=failure.cause) from error
         raise failure from error
 
 

@@ -1,4 +1,4 @@
-"""What is left of a command whose Java process has died, say because the machine ran out of memory."""
+"""What is left of a command whose Java process has died, say because the machine ran out of memory, or whose lock is held."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import pytest
 from etc_policy.adapters import gx_verifier, spark_session
 from etc_policy.adapters.gx_verifier import GxVerifier
 from etc_policy.adapters.hudi_client import hudi_client
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Job
 from etc_policy.verify.ports import DataCheck
 from etc_policy.wiring import Environment
@@ -52,6 +52,21 @@ def test_a_compaction_is_an_error_of_the_engine(dead):
     ):
         pass
     assert error.value.cause == str(dead.error)
+
+
+def test_a_lock_that_another_holds_is_worth_another_try():
+    from py4j.protocol import Py4JError
+
+    held = Py4JError("it failed")
+    words = "org.apache.hudi.exception.HoodieLockException: Unable to acquire the lock"
+    held.java_exception = SimpleNamespace(toString=lambda: words, getCause=lambda: None)
+    job = Job(POLICY, "/t", 9, (), "20260101000000000")
+    with (
+        pytest.raises(RetryableError, match="another process holds the lock of `/t`") as error,
+        hudi_client(SimpleNamespace(_jvm=Dead(held)), job, EngineError("ETC304", "no luck")),
+    ):
+        pass
+    assert (error.value.exit_code, error.value.cause) == (4, words)
 
 
 def test_ending_is_no_error(environment):
