@@ -54,15 +54,21 @@ def test_a_compaction_is_an_error_of_the_engine(dead):
     assert error.value.cause == str(dead.error)
 
 
-def test_a_lock_that_another_holds_is_worth_another_try():
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("org.apache.hudi.exception.HoodieLockException: Unable to acquire", "another process holds the lock of `/t`"),
+        ("java.nio.channels.OverlappingFileLockException", "an interrupted run of this process may still be at work"),
+    ],
+)
+def test_a_lock_that_is_held_is_worth_another_try(words, said):
     from py4j.protocol import Py4JError
 
     held = Py4JError("it failed")
-    words = "org.apache.hudi.exception.HoodieLockException: Unable to acquire the lock"
     held.java_exception = SimpleNamespace(toString=lambda: words, getCause=lambda: None)
     job = Job(POLICY, "/t", 9, (), "20260101000000000")
     with (
-        pytest.raises(RetryableError, match="another process holds the lock of `/t`") as error,
+        pytest.raises(RetryableError, match=said) as error,
         hudi_client(SimpleNamespace(_jvm=Dead(held)), job, EngineError("ETC304", "no luck")),
     ):
         pass
