@@ -53,14 +53,12 @@ class Environment:
     target: Target = field(default_factory=Target)
     on_close: Callable[[], None] = lambda: None
     catalog_dir: Path | None = None
+    ends_java_on_interrupt: bool = False
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
         """The Spark session; starting it takes seconds, so it is announced."""
-        from etc_policy.adapters.spark_session import start_spark
-
-        self._announce("starting Spark")
-        return start_spark(self._spark_confs(catalog=False), self.spark_log, self.target.bundle)
+        return self._start_spark("starting Spark", self._spark_confs(catalog=False))
 
     @property
     def catalog_spark(self) -> Any:  # noqa: ANN401 - as above
@@ -73,11 +71,18 @@ class Environment:
         if "spark" in self.__dict__ and self._catalog_of_session() != confs[_CATALOG]:
             self._stop_spark()
         if "spark" not in self.__dict__:
-            from etc_policy.adapters.spark_session import start_spark
-
-            self._announce("starting Spark with the catalog")
-            self.__dict__["spark"] = start_spark(confs, self.spark_log, self.target.bundle)
+            self.__dict__["spark"] = self._start_spark("starting Spark with the catalog", confs)
         return self.spark
+
+    def _start_spark(self, step: str, confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - as above
+        from etc_policy.adapters.interrupts import end_java_on_interrupt
+        from etc_policy.adapters.spark_session import start_spark
+
+        self._announce(step)
+        session = start_spark(confs, self.spark_log, self.target.bundle)
+        if self.ends_java_on_interrupt:
+            end_java_on_interrupt()
+        return session
 
     def _catalog_of_session(self) -> str | None:
         with suppress(Exception):  # its Java has died

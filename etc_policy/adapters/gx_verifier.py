@@ -12,6 +12,7 @@ from typing import Any
 
 from etc_policy.adapters.gx_results import read_result
 from etc_policy.adapters.gx_views import narrowed, read_view, require_columns
+from etc_policy.adapters.interrupts import raise_if_interrupted
 from etc_policy.adapters.view_comparison import SAMPLE_SIZE, named_views, prepare_views, require_readable
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
@@ -119,6 +120,7 @@ def _engine_errors(base_path: str) -> Iterator[None]:
     except EtcError:
         raise
     except Exception as error:
+        raise_if_interrupted()
         cause = str(error).strip().splitlines()
         message = f"the rows of `{base_path}` could not be compared"
         raise EngineError("ETC332", message, cause=cause[0][:500] if cause else type(error).__name__) from error

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.adapters.hudi_options import client_options
+from etc_policy.adapters.interrupts import raise_if_interrupted
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Job
 
 _CAUSES_SHOWN = 4
+_HELD = "HoodieLockException"
 
 
 @contextmanager
@@ -29,23 +31,13 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  #
         finally:
             client.close()
     except (Py4JError, OSError) as error:
+        raise_if_interrupted()
         failure.cause = java_causes(error)
-        held = _held(job, failure.cause)
-        if held is not None:
-            raise held from error
+        if _HELD in failure.cause:
+            message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
+            hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
+            raise RetryableError("ETC414", message, hint=hint, cause=failure.cause) from error
         raise failure from error
-
-
-def _held(job: Job, cause: str) -> RetryableError | None:
-    """The error where Java says that a lock is somebody else's, or an interrupted run's of this very process."""
-    if "OverlappingFileLockException" in cause:
-        message = f"an interrupted run of this process may still be at work on `{job.base_path}`"
-        return RetryableError("ETC403", message, hint="end this Python process, then run this again", cause=cause)
-    if "HoodieLockException" in cause:
-        message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
-        hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
-        return RetryableError("ETC414", message, hint=hint, cause=cause)
-    return None
 
 
 def hudi_table(spark: Any, client: Any) -> Any:  # noqa: ANN401 - a HoodieTable

@@ -172,10 +172,7 @@ class HudiCompactor:
 
     @contextmanager
     def _java_lease(self, job: Job) -> Iterator[None]:
-        """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit.
-
-        Nor where Python was interrupted: Java goes on with what it does, and its lease ends with its process.
-        """
+        """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit."""
         folder = lock_folder(local_path(job.base_path))
         folder.mkdir(parents=True, exist_ok=True)
         file = self._jvm.java.io.RandomAccessFile(str(folder / JAVA_LEASE), "rw")
@@ -184,13 +181,8 @@ class HudiCompactor:
                 message = f"the Java process of another `etc apply` is working on `{job.base_path}`"
                 raise RetryableError("ETC403", message, hint="wait for it to end, then run this again")
             yield
-        except KeyboardInterrupt:
-            self._still_held = file  # what nobody refers to, Java closes
-            raise
-        except BaseException:
+        finally:
             file.close()
-            raise
-        file.close()
 
     @contextmanager
     def _lock(self, job: Job, client: Any) -> Iterator[Any]:  # noqa: ANN401 - Java objects

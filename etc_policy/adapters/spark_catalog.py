@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from etc_policy.adapters.interrupts import raise_if_interrupted
 from etc_policy.errors import RetryableError, TableError
 
 
@@ -37,6 +38,7 @@ def catalog_errors(table: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        raise_if_interrupted()
         cause = str(error).strip().splitlines()
         message = f"the catalog cannot be asked about `{table}`"
         raise RetryableError("ETC409", message, cause=cause[0][:500] if cause else None) from error

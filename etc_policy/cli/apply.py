@@ -73,9 +73,11 @@ def command(
         if saved is None and not yes:
             _require_an_answer(output)
         applier.run(policies, saved, partial(_confirmed, yes=yes, output=output))
-    except BaseException:
+    except BaseException as error:
         if applier.results:  # what was done to the tables before is done
             record_apply(target_dir, applier)
+        if isinstance(error, KeyboardInterrupt):
+            tell("what was begun is finished by the next `etc apply`, or withdrawn by `etc undo`")
         raise
     finally:
         environment.close()

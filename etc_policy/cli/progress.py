@@ -80,4 +80,5 @@ def open_environment(
         catalog_dir=target_dir / "catalog",
         metadata_only=metadata_only,
         on_close=progress.stop,
+        ends_java_on_interrupt=True,
     )

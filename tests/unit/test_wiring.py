@@ -1,11 +1,12 @@
 """What is left of a command whose Java process has died, say because the machine ran out of memory, or whose lock is held."""
 
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.adapters import gx_verifier, spark_session
+from etc_policy.adapters import gx_verifier, interrupts, spark_session
 from etc_policy.adapters.gx_verifier import GxVerifier
 from etc_policy.adapters.hudi_client import hudi_client
 from etc_policy.errors import EngineError, RetryableError
@@ -54,25 +55,36 @@ def test_a_compaction_is_an_error_of_the_engine(dead):
     assert error.value.cause == str(dead.error)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("org.apache.hudi.exception.HoodieLockException: Unable to acquire", "another process holds the lock of `/t`"),
-        ("java.nio.channels.OverlappingFileLockException", "an interrupted run of this process may still be at work"),
-    ],
-)
-def test_a_lock_that_is_held_is_worth_another_try(words, said):
+def failed_by(words):
     from py4j.protocol import Py4JError
 
-    held = Py4JError("it failed")
-    held.java_exception = SimpleNamespace(toString=lambda: words, getCause=lambda: None)
+    error = Py4JError("it failed")
+    error.java_exception = SimpleNamespace(toString=lambda: words, getCause=lambda: None)
+    return error
+
+
+def test_a_lock_that_is_held_is_worth_another_try():
+    words = "org.apache.hudi.exception.HoodieLockException: Unable to acquire the lock"
     job = Job(POLICY, "/t", 9, (), "20260101000000000")
     with (
-        pytest.raises(RetryableError, match=said) as error,
-        hudi_client(SimpleNamespace(_jvm=Dead(held)), job, EngineError("ETC304", "no luck")),
+        pytest.raises(RetryableError, match="another process holds the lock of `/t`") as error,
+        hudi_client(SimpleNamespace(_jvm=Dead(failed_by(words))), job, EngineError("ETC304", "no luck")),
     ):
         pass
     assert (error.value.exit_code, error.value.cause) == (4, words)
+
+
+def test_what_fails_after_an_interrupt_is_the_interrupt(dead, monkeypatch):
+    monkeypatch.setattr(interrupts, "_seen", threading.Event())
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    with pytest.raises(KeyboardInterrupt):
+        interrupts._interrupt()
+    job = Job(POLICY, "/t", 9, (), "20260101000000000")
+    with (
+        pytest.raises(KeyboardInterrupt),
+        hudi_client(SimpleNamespace(_jvm=dead), job, EngineError("ETC304", "no luck")),
+    ):
+        pass
 
 
 def test_ending_is_no_error(environment):

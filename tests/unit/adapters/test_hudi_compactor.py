@@ -144,28 +144,3 @@ def test_nothing_is_committed_whose_base_files_are_gone(table, compactor):
     with pytest.raises(EngineError, match="f2_0-1-0") as error:
         compactor._require_written(job_of(table), [status(here), status(gone)])
     assert error.value.code == "ETC307"
-
-
-class JavaFile:
-    """A file that Java has locked."""
-
-    def __init__(self, *_):
-        self.closed = False
-        JavaFile.last = self
-
-    def getChannel(self):
-        return SimpleNamespace(tryLock=lambda: "locked")
-
-    def close(self):
-        self.closed = True
-
-
-@pytest.mark.parametrize(("error", "released"), [(None, True), (ValueError, True), (KeyboardInterrupt, False)])
-def test_java_keeps_its_lease_when_python_is_interrupted(table, error, released):
-    """It goes on with its commit, and another run must not begin before it has ended."""
-    java = SimpleNamespace(io=SimpleNamespace(RandomAccessFile=JavaFile))
-    compactor = HudiCompactor(SimpleNamespace(_jvm=SimpleNamespace(java=java)))
-    with pytest.raises(error) if error else nullcontext(), compactor._java_lease(job_of(table)):
-        if error:
-            raise error
-    assert JavaFile.last.closed == released
