@@ -100,6 +100,12 @@ class EtcError(Exception):
         return (Issue(self.code, self.message, self.where, self.hint),)
 
 
+def first_line(error: Exception) -> str | None:
+    """What an engine's exception says first, 500 characters at most; None where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:500] if lines else None
+
+
 class PolicyError(EtcError):
     """The project's files are wrong; carries every issue found, not only the first."""
 

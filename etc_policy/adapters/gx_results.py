@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from etc_policy.verify.catalog import source_of
@@ -18,21 +19,13 @@ def read_result(expectation: SuiteExpectation, result: Mapping[str, Any]) -> Exp
     """The result of one expectation from the JSON form of Great Expectations' own."""
     view = None if source_of(expectation.type) == "rows" else expectation.view
     problem = exception_message(result.get("exception_info") or {})
+    told = partial(ExpectationResult, expectation=expectation.type, on=view, columns=_columns(expectation))
     if problem is not None:
-        return ExpectationResult(
-            expectation=expectation.type, on=view, columns=_columns(expectation), status="error", message=problem
-        )
+        return told(status="error", message=problem)
     outcome = result.get("result") or {}
     observed = outcome.get("details") or _observed(outcome)
     status = _status(expectation, bool(result["success"]))
-    return ExpectationResult(
-        expectation=expectation.type,
-        on=view,
-        columns=_columns(expectation),
-        status=status,
-        observed=observed,
-        message=_message(status, observed),
-    )
+    return told(status=status, observed=observed, message=_message(status, observed))
 
 
 def _columns(expectation: SuiteExpectation) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from etc_policy.adapters.gx_views import narrowed, read_view, require_columns
 from etc_policy.adapters.interrupts import raise_if_interrupted
 from etc_policy.adapters.view_comparison import SAMPLE_SIZE, named_views, prepare_views, require_readable
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
+from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, first_line
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation, View, bind_suite, suite_parameters
@@ -121,9 +121,8 @@ def _engine_errors(base_path: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise_if_interrupted()
-        cause = str(error).strip().splitlines()
         message = f"the rows of `{base_path}` could not be compared"
-        raise EngineError("ETC332", message, cause=cause[0][:500] if cause else type(error).__name__) from error
+        raise EngineError("ETC332", message, cause=first_line(error) or type(error).__name__) from error
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.hudi_table import column_type_of, tracked
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
+    file_name,
     read_timeline,
     replaced_groups,
     require_times,
@@ -127,7 +128,7 @@ def _commit(write: _Write, facts: Mapping[tuple[str, str, str], tuple[int | None
 
 
 def _group(key: tuple[str, str], stats: list[Mapping[str, Any]], min_event_time_ms: int | None) -> GroupChange:
-    logs = sum(".log." in str(stat.get("path") or "").rsplit("/", 1)[-1] for stat in stats)
+    logs = sum(".log." in file_name(stat) for stat in stats)
     previous = next((str(stat["prevCommit"]) for stat in stats if stat.get("prevCommit")), None)
     return GroupChange(
         partition=key[0],

@@ -12,12 +12,12 @@ from typing import Any
 from etc_policy.adapters import metadata_renewal
 from etc_policy.adapters.file_lease import JAVA_LEASE
 from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.adapters.hudi_files import timeline_of
 from etc_policy.adapters.hudi_layout import local_path, parse_data_file, timeline_folder
 from etc_policy.adapters.hudi_options import lock_folder
 from etc_policy.adapters.hudi_plan_file import encode_plan
 from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.hudi_slices import list_partitions
-from etc_policy.adapters.hudi_timeline import read_timeline
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
 
@@ -119,9 +119,7 @@ class HudiCompactor:
             manager.close()
 
     def _require_incomplete(self, job: Job) -> None:
-        base = local_path(job.base_path)
-        timeline = read_timeline(*timeline_folder(base, read_properties(base)))
-        if job.instant in timeline.completions:
+        if job.instant in timeline_of(job.base_path).completions:
             raise EngineError("ETC310", f"the compaction at {job.instant} has completed: there is nothing to withdraw")
 
     def _remove_plan(self, job: Job) -> None:
@@ -224,8 +222,7 @@ def _files_of(job: Job) -> Iterator[tuple[Path, bool]]:
 
 def _rollbacks_begun(job: Job) -> Iterator[Path]:
     """The timeline files of pending rollbacks of the job's instant, the plan of each last."""
-    base = local_path(job.base_path)
-    timeline = read_timeline(*timeline_folder(base, read_properties(base)))
+    timeline = timeline_of(job.base_path)
     for requested, files in timeline.files.items():
         plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
         if plan is not None and requested not in timeline.completions:

@@ -18,7 +18,7 @@ class HudiFiles:
     def pending_job(self, policy: Policy, state: TableState) -> Job:
         """Our pending plan as a job, with the metadata that its plan file carries."""
         instant = state.own_pending or ""
-        plan = _timeline(state.base_path).plan_of(instant) or {}
+        plan = timeline_of(state.base_path).plan_of(instant) or {}
         return Job(
             policy=policy,
             base_path=state.base_path,
@@ -42,7 +42,7 @@ class HudiFiles:
 
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
         """Completion time and bytes written of the compaction at an instant; None when it has not completed."""
-        timeline = _timeline(base_path)
+        timeline = timeline_of(base_path)
         if instant not in timeline.completions:
             return None
         metadata = timeline.metadata(timeline.latest(instant))
@@ -54,6 +54,7 @@ class HudiFiles:
         return CommitSummary(timeline.completions[instant], written, extra.get(PLAN_ID))
 
 
-def _timeline(base_path: str) -> Timeline:
+def timeline_of(base_path: str) -> Timeline:
+    """The active timeline of the table at a base path, as listed now."""
     base = local_path(base_path)
     return read_timeline(*timeline_folder(base, read_properties(base)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
-from etc_policy.adapters.hudi_timeline import Timeline, file_name, replaced_groups, write_stats
+from etc_policy.adapters.hudi_timeline import Timeline, file_name, write_stats
 from etc_policy.plan.table_state import FileSlice, LogFile
 
 #: What commit metadata tells of one (requested instant, partition, file id): smallest event time, and whether it deleted.
@@ -65,12 +65,11 @@ def list_files(base: Path, timeline: Timeline, completion: Callable[[str], str |
 
     `completion` gives the completion time of an instant, archived ones included, and None where it never completed.
     """
-    replaced = _replaced(timeline)
     found = []
     for partition, files in list_partitions(base):
         for name, size in files:
             parsed = parse_data_file(name)
-            if parsed is not None and (partition, parsed.file_id) not in replaced:
+            if parsed is not None and (partition, parsed.file_id) not in timeline.replaced:
                 completed = completion(parsed.instant) or _begun(parsed, timeline)
                 if completed is not None:
                     found.append(DataFile(partition, parsed, size, completed))
@@ -108,12 +107,11 @@ def find_missing(
         if not file.name.is_log:
             group = file.partition, file.name.file_id
             newest[group] = max(newest[group], file.name.instant)
-    replaced = _replaced(timeline)
     return tuple(
         sorted(
             f"{partition}/{name.name}".lstrip("/")
             for partition, name, completed in _booked(metadata, timeline, but=present)
-            if (partition, name.file_id) not in replaced
+            if (partition, name.file_id) not in timeline.replaced
             and (completed if name.is_log else name.instant) >= newest[partition, name.file_id]
         )
     )
@@ -131,16 +129,6 @@ def _booked(
             parsed = parse_data_file(name)
             if parsed is not None:
                 yield partition, parsed, timeline.completions[requested]
-
-
-def _replaced(timeline: Timeline) -> frozenset[tuple[str, str]]:
-    done = (timeline.latest(r) for r in timeline.files)
-    return frozenset(
-        group
-        for file in done
-        if file.state == "completed" and file.action == "replacecommit"
-        for group in replaced_groups(timeline.metadata(file))
-    )
 
 
 def _latest_slice(group: list[DataFile], facts: CommitFacts, *, by_name: bool) -> FileSlice:

@@ -94,6 +94,13 @@ class Timeline:
         plan = next(plans, None)
         return self.metadata(plan) if plan else None
 
+    @cached_property
+    def replaced(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of the file groups that completed replace commits took away."""
+        ends = map(self.latest, self.files)
+        done = (end for end in ends if end.state == "completed" and end.action == "replacecommit")
+        return frozenset(group for end in done for group in replaced_groups(self.metadata(end)))
+
     def instants(self) -> tuple[Instant, ...]:
         """All instants in requested order, with the file groups that services touched."""
         return tuple(self._instant(self.latest(requested)) for requested in sorted(self.files))

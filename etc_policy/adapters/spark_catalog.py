@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.adapters.interrupts import raise_if_interrupted
-from etc_policy.errors import RetryableError, TableError
+from etc_policy.errors import RetryableError, TableError, first_line
 
 
 def table_location(spark: Any, name: str) -> str:  # noqa: ANN401 - a SparkSession
@@ -39,6 +39,5 @@ def catalog_errors(table: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise_if_interrupted()
-        cause = str(error).strip().splitlines()
         message = f"the catalog cannot be asked about `{table}`"
-        raise RetryableError("ETC409", message, cause=cause[0][:500] if cause else None) from error
+        raise RetryableError("ETC409", message, cause=first_line(error)) from error

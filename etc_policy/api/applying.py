@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from etc_policy.api.planning import place, plan_tables, refusal_errors, require_same_table
+from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table, set_place
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import broken_verification, require_suites, verify, without_promise
@@ -233,7 +233,7 @@ class Applier:
         return claim if claim is not None and claim.threshold_ms == outcome.threshold_ms else None
 
     def _fail(self, policy: Policy, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
-        error.where = error.where or place(policy.source, policy.name)
+        set_place(error, policy)
         self.errors.append(error)
         status: TableStatus = "stale" if isinstance(error, StalePlanError) else "failed"
         outcome = Outcome(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from etc_policy.api.planning import place
+from etc_policy.api.planning import set_place
 from etc_policy.api.run_results import last_results
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, Issue
@@ -29,7 +29,7 @@ def observe_freshness(
             state, history = environment.read_table(policy, archived=archived)
             tables.append(table_freshness(policy, state, now_ms, clock_ms(), history))
         except EtcError as error:
-            error.where = error.where or place(policy.source, policy.name)
+            set_place(error, policy)
             errors.append(error)
             tables.append(unreadable(policy, error.message))
     return tuple(tables), tuple(errors)

@@ -79,6 +79,11 @@ def place(source: str | None, name: str) -> Where | None:
     return Where(path, int(line), int(column), name)
 
 
+def set_place(error: EtcError, policy: Policy) -> None:
+    """Give the error the policy's place, where it has none of its own."""
+    error.where = error.where or place(policy.source, policy.name)
+
+
 def raise_all(errors: Sequence[EtcError], codes: Iterable[ExitCode] = ()) -> None:
     """Raise the gathered errors as one; returns when there is none."""
     if errors:

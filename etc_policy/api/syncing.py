@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from etc_policy.api.planning import place
+from etc_policy.api.planning import set_place
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.publish.results import SyncResult, SyncStatus, TableResult
@@ -53,7 +53,7 @@ def sync_tables(
             else:
                 results.append(sync_table(environment, policy, now_ms, verdict))
         except EtcError as error:
-            error.where = error.where or place(policy.source, policy.name)
+            set_place(error, policy)
             errors.append(error)
             results.append(failed_sync(policy, error))
     return tuple(results), errors

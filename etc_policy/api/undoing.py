@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from etc_policy.api.planning import place
+from etc_policy.api.planning import set_place
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.wiring import Environment, resolve_table
@@ -22,6 +22,6 @@ def undo_tables(
             if outcome is not None and outcome.instant is not None:
                 withdrawn.append((policy.name, outcome.instant))
         except EtcError as error:
-            error.where = error.where or place(policy.source, policy.name)
+            set_place(error, policy)
             errors.append(error)
     return tuple(withdrawn), tuple(errors)

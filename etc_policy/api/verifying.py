@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.api.planning import place
+from etc_policy.api.planning import set_place
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
@@ -32,7 +32,7 @@ def verify_tables(
         try:
             verified.append(_verify(environment, policy, now_ms, level or policy.verify.level))
         except EtcError as error:
-            error.where = error.where or place(policy.source, policy.name)
+            set_place(error, policy)
             errors.append(error)
     return tuple(verified), tuple(errors)
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from etc_policy.api.planning import place
+from etc_policy.api.planning import set_place
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.plan.formats import format_duration, format_time
@@ -80,7 +80,7 @@ class Waiter:
             self.environment.progress(f"{policy.name}: {error.message}")
             return False
         except EtcError as error:
-            error.where = error.where or place(policy.source, policy.name)
+            set_place(error, policy)
             raise
         now_ms = self.now()
         found = table_freshness(policy, state, now_ms, now_ms)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy.api.planning import place
+from etc_policy.api.planning import set_place
 from etc_policy.cli.options import (
     USAGE_CODE,
     debug_option,
@@ -60,7 +60,7 @@ def command(name: str, limit: int, project_dir: Path, target_dir: Path, confs: M
     try:
         history = environment.read_commit_log(policy, compactions_only=True)
     except EtcError as error:
-        error.where = error.where or place(policy.source, policy.name)
+        set_place(error, policy)
         raise
     finally:
         environment.close()

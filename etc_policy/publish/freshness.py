@@ -25,25 +25,14 @@ def table_freshness(
     held anything: then nothing is known.
     """
     zone = ZoneInfo(state.timezone)
-    files = [log_file for _, log_file in state.log_files]
-    mark = watermark(files, policy.data_latency_ms, zone)
     writes = [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
     if not writes and not state.slices:
-        return TableFreshness(
-            policy=policy.name,
-            policy_fingerprint=policy.fingerprint,
-            base_path=state.base_path,
-            status="unknown",
-            reason="no commit yet",
-            remaining_log_files=0,
-            remaining_log_bytes=0,
-            remaining_file_slices=0,
-            unknown_log_files=0,
-            limits=policy.freshness,
-        )
+        return _empty(policy, state)
     refusal = clock_behind(state, instant_from_ms(clock_ms, zone)) or files_missing(policy, state)
     if refusal is not None:
         return unreadable(policy, refusal.reason)
+    files = [log_file for _, log_file in state.log_files]
+    mark = watermark(files, policy.data_latency_ms, zone)
     until = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
     lag_ms = completeness_lag_ms(now_ms, until)
     late = late_data(with_times_of(history, state)) if history else ()
@@ -66,6 +55,22 @@ def table_freshness(
         unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in files),
         late_data=late[-1] if late else None,
         data_latency=judge_latency(history, policy.data_latency_ms, now_ms) if history else None,
+    )
+
+
+def _empty(policy: Policy, state: TableState) -> TableFreshness:
+    """The entry of a table before its first commit: it can be read, and there is nothing to know."""
+    return TableFreshness(
+        policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
+        base_path=state.base_path,
+        status="unknown",
+        reason="no commit yet",
+        limits=policy.freshness,
+        remaining_log_files=0,
+        remaining_log_bytes=0,
+        remaining_file_slices=0,
+        unknown_log_files=0,
     )
 
 
