@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.integration.beside_writer import look, start_writer, words_of, written
+from tests.integration.beside_writer import look_afterwards, start_writer, stop_writer, words_of
 from tests.integration.held import AT_STEPS, freeze
 from tests.integration.history import HISTORY, Oracle, write_history
 from tests.integration.kills import (
@@ -55,8 +55,6 @@ LOCK = """    writer:
 
 def beside_writer(project: Project, source: Path, kind: str) -> list[str]:
     """Several runs beside a writer that goes on, and one after it; returns what happened."""
-    from tests.integration.stock_writer import write_of
-
     table, told = project.add("t", source), []
     if "shared" in kind:
         policy = project.folder / "policies" / "t.yml"
@@ -67,14 +65,8 @@ def beside_writer(project: Project, source: Path, kind: str) -> list[str]:
         code = process.wait(timeout=300)
         told.append(f"exit {code} {words_of(project)}")
         assert code in (0, 3, 4), project.stderr
-    (table.base.parent / "stop").touch()
-    writer.wait(timeout=120)
-    done, failed = written(table)
-    told.append(f"the writer made {len(done)} commits, {len(failed)} failed: {failed[:3]}")
-    result = project.apply()["t"]
-    told.append(f"afterwards: {result['status']}, {result['verification']['status']}")
-    assert result["verification"]["status"] in ("pass", "warn"), result
-    return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
+    done, line = stop_writer(table, writer)
+    return [*told, line, *look_afterwards(project, table, done)]
 
 
 def stolen(project: Project, source: Path, step: str) -> list[str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 
-from tests.integration.history import Oracle, Views, write_history
+from tests.integration.history import HISTORY, Oracle, Views, write_history
 from tests.integration.kills import SECOND, Project, Table, spawn
 from tests.integration.session import stop_spark
 
@@ -26,6 +27,30 @@ def written(table: Table) -> tuple[list[int], list[str]]:
     """The numbers of the commits that stand, and those that failed with their reasons."""
     lines = (table.base.parent / "writer.out").read_text().splitlines()
     return [int(line) for line in lines if line.isdigit()], [line for line in lines if not line.isdigit()]
+
+
+def wait_for_commits(table: Table, writer: subprocess.Popen, count: int) -> None:
+    """Return once so many commits stand, or the writer has ended."""
+    while len(written(table)[0]) < count and writer.poll() is None:
+        time.sleep(0.1)
+
+
+def stop_writer(table: Table, writer: subprocess.Popen) -> tuple[list[int], str]:
+    """Let the writer end; the numbers of its commits that stand, and a line about them."""
+    (table.base.parent / "stop").touch()
+    writer.wait(timeout=120)
+    done, failed = written(table)
+    return done, f"the writer made {len(done)} commits, {len(failed)} failed: {failed[:3]}"
+
+
+def look_afterwards(project: Project, table: Table, done: Iterable[int]) -> list[str]:
+    """One more run, which must pass, and a look at the views of the history with the writer's commits `done`."""
+    from tests.integration.stock_writer import write_of
+
+    result = project.apply()["t"]
+    assert result["verification"]["status"] in ("pass", "warn"), result
+    afterwards = f"afterwards: {result['status']}, {result['verification']['status']}"
+    return [afterwards, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
 
 
 def words_of(project: Project) -> list[str]:

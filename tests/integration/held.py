@@ -8,8 +8,14 @@ import subprocess
 import time
 from pathlib import Path
 
-from tests.integration.beside_writer import look, start_writer, words_of, written
-from tests.integration.history import HISTORY, Oracle
+from tests.integration.beside_writer import (
+    look_afterwards,
+    start_writer,
+    stop_writer,
+    wait_for_commits,
+    words_of,
+    written,
+)
 from tests.integration.kills import Project, Table, wait_for_group
 
 #: Where a run or a writer is held: what another, with no lock between them, may find half done.
@@ -19,54 +25,33 @@ FROZEN_WRITER = ("writing", *FROZEN[2:])
 
 def frozen(folder: Path, source: Path, step: str) -> list[str]:
     """A run stands still at a step while a single writer without a lock commits, and then goes on."""
-    from tests.integration.stock_writer import write_of
-
     project = Project(folder)
     table = project.add("t", source)
     first = freeze(project, table, step)
     held = table.step
     writer = start_writer(table, "alone cleaner")
-    while len(written(table)[0]) < 3 and writer.poll() is None:
-        time.sleep(0.1)
-    (table.base.parent / "stop").touch()
-    writer.wait(timeout=120)
+    wait_for_commits(table, writer, 3)
+    done, told = stop_writer(table, writer)
     os.killpg(first.pid, signal.SIGCONT)
     code = first.wait(timeout=300)
-    done, failed = written(table)
-    told = [
-        f"held at `{held}`: exit {code} {words_of(project)}",
-        f"the writer made {len(done)} commits; failed: {failed}",
-    ]
-    result = project.apply()["t"]
-    told.append(f"afterwards: {result['status']}, {result['verification']['status']}")
-    assert result["verification"]["status"] in ("pass", "warn"), result
-    return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
+    words = f"held at `{held}`: exit {code} {words_of(project)}"
+    return [words, told, *look_afterwards(project, table, done)]
 
 
 def frozen_writer(folder: Path, source: Path, step: str) -> list[str]:
     """A single writer without a lock stands still at a step of its commit while a run goes to its end."""
-    from tests.integration.stock_writer import write_of
-
     project = Project(folder)
     table = project.add("t", source)
     writer = start_writer(table, "alone")
     hold_writer(writer, table, step)
     process = project.start("apply", "--yes")
     code = process.wait(timeout=300)
-    told = [f"the writer held at `{writer_step(table)}`: exit {code} {words_of(project)}"]
+    words = f"the writer held at `{writer_step(table)}`: exit {code} {words_of(project)}"
     os.killpg(writer.pid, signal.SIGCONT)
-    before = len(written(table)[0])
-    while len(written(table)[0]) < before + 2 and writer.poll() is None:
-        time.sleep(0.1)
-    (table.base.parent / "stop").touch()
-    writer.wait(timeout=120)
-    done, failed = written(table)
-    told.append(f"the writer made {len(done)} commits; failed: {failed}")
-    result = project.apply()["t"]
-    told.append(f"afterwards: {result['status']}, {result['verification']['status']}")
-    assert code in (0, 3, 4), told
-    assert result["verification"]["status"] in ("pass", "warn"), result
-    return [*told, *look(table, Oracle.of((*HISTORY, *map(write_of, done))))]
+    wait_for_commits(table, writer, len(written(table)[0]) + 2)
+    done, told = stop_writer(table, writer)
+    assert code in (0, 3, 4), words
+    return [words, told, *look_afterwards(project, table, done)]
 
 
 def interrupted(folder: Path, source: Path, step: str) -> list[str]:
@@ -79,9 +64,7 @@ def interrupted(folder: Path, source: Path, step: str) -> list[str]:
     held, words = table.step, project.stderr
     assert code == 130, words
     assert not any(word in words for word in ("Traceback", "error[")), words
-    result = project.apply()["t"]
-    assert result["verification"]["status"] in ("pass", "warn"), result
-    return [f"interrupted at `{held}`; the next: {result['status']}", *look(table, Oracle.of(HISTORY))]
+    return [f"interrupted at `{held}`", *look_afterwards(project, table, ())]
 
 
 def freeze(project: Project, table: Table, step: str, by: signal.Signals = signal.SIGSTOP) -> subprocess.Popen:
@@ -112,11 +95,8 @@ def writer_step(table: Table) -> str:
     newest = max(table.timeline("*.deltacommit.requested")).name.split(".")[0]
     if table.timeline(f"{newest}_*.deltacommit"):
         return "committed"
-    metadata_table = table.meta / "metadata" / ".hoodie" / "timeline"
-    if list(metadata_table.glob(f"{newest}_*.deltacommit")):
-        return "committed to the metadata table"
-    if (metadata_table / f"{newest}.deltacommit.inflight").exists():
-        return "committing to the metadata table"
+    if in_metadata_table := table.metadata_step(newest):
+        return in_metadata_table
     return "writing" if table.timeline(f"{newest}.deltacommit.inflight") else "requested"
 
 

@@ -63,14 +63,20 @@ class Table:
         instant = plans[-1].name.split(".")[0]
         if self.timeline(f"{instant}_*.commit"):
             return "committed"
+        if in_metadata_table := self.metadata_step(instant):
+            return in_metadata_table
+        if list(self.base.glob(f"*/*_{instant}.parquet")):
+            return "executing"
+        return "begun" if self.timeline(f"{instant}.compaction.inflight") else "published"
+
+    def metadata_step(self, instant: str) -> str | None:
+        """How far the commit of an instant to the metadata table has got; None where it has not begun."""
         metadata_table = self.meta / "metadata" / ".hoodie" / "timeline"
         if list(metadata_table.glob(f"{instant}_*.deltacommit")):
             return "committed to the metadata table"
         if (metadata_table / f"{instant}.deltacommit.inflight").exists():
             return "committing to the metadata table"
-        if list(self.base.glob(f"*/*_{instant}.parquet")):
-            return "executing"
-        return "begun" if self.timeline(f"{instant}.compaction.inflight") else "published"
+        return None
 
     def commits(self) -> list[str]:
         """Completion times of the delta commits, oldest first."""
