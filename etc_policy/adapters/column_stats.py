@@ -35,7 +35,7 @@ def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableStat
 
 def _filled(file_slice: FileSlice, log_file: LogFile, found: dict[tuple[str, str], int]) -> LogFile:
     value = found.get((file_slice.partition, log_file.name))
-    return log_file if value is None else replace(log_file, min_event_time_ms=value)
+    return log_file if value is None else log_file._replace(min_event_time_ms=value)
 
 
 def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], int]:  # noqa: ANN401

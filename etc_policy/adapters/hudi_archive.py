@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from etc_policy.adapters.hudi_commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi_history import Commit
-from etc_policy.adapters.hudi_timeline import Timeline, decode_metadata
+from etc_policy.adapters.hudi_timeline import Timeline
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
@@ -22,12 +23,12 @@ from etc_policy.plan.table_state import CompactionRecord
 
 @dataclass(frozen=True, slots=True)
 class ArchivedWrite:
-    """An archived instant with its metadata and, for a compaction, its plan; both as dicts, empty where not kept."""
+    """An archived instant with its metadata and, for a compaction, its plan; both empty where not kept."""
 
     requested: str
     completed: str | None
     action: str
-    metadata: Mapping[str, Any]
+    metadata: CommitMetadata
     plan: Mapping[str, Any]
 
 
@@ -47,21 +48,22 @@ class Archive:
             self._completions = {row["instantTime"]: row["completionTime"] for row in rows if row["completionTime"]}
         return self._completions
 
-    def commit_metadata(self, instants: frozenset[str]) -> dict[str, dict[str, Any]]:
+    def commit_metadata(self, instants: frozenset[str]) -> dict[str, CommitMetadata]:
         """Commit metadata of those of the given instants that are archived."""
         if not instants:
             return {}
         rows = self._rows(("instantTime", "metadata"), ("instantTime", "in", sorted(instants)))
-        return {row["instantTime"]: decode_metadata(row["metadata"] or b"", str(self._folder)) for row in rows}
+        return {row["instantTime"]: self._commit(row, len(instants)) for row in rows}
 
     def commits(self) -> Iterator[Commit]:
         """Every archived write and compaction that completed."""
         columns = ("instantTime", "completionTime", "action", "metadata", "plan")
-        for row in self._rows(columns, ("action", "in", ["commit", "deltacommit", "replacecommit"])):
-            metadata = decode_metadata(row["metadata"] or b"", str(self._folder))
-            if metadata and row["completionTime"]:
+        rows = list(self._rows(columns, ("action", "in", ["commit", "deltacommit", "replacecommit"])))
+        for row in rows:
+            if row["metadata"] and row["completionTime"]:
                 plan_extra = self._plan_extra(row) if row["action"] == "commit" else None
-                yield Commit(row["instantTime"], row["completionTime"], metadata, plan_extra)
+                commit = self._commit(row, len(rows))
+                yield Commit(row["instantTime"], row["completionTime"], commit, plan_extra)
 
     def writes(self, actions: Sequence[str], limit: int) -> tuple[list[ArchivedWrite], bool]:
         """The newest `limit` archived instants of the given actions, and whether there are older ones."""
@@ -71,15 +73,14 @@ class Archive:
             return [], bool(found)
         columns = ("instantTime", "completionTime", "action", "metadata", "plan")
         rows = self._rows(columns, ("instantTime", "in", newest))
-        writes = {row["instantTime"]: _write(row, str(self._folder)) for row in rows if row["action"] in actions}
+        writes = {row["instantTime"]: self._write(row, len(newest)) for row in rows if row["action"] in actions}
         return [writes[instant] for instant in newest], len(found) > len(newest)
 
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
         rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", "==", "commit"))
         for row in sorted(rows, key=lambda r: str(r["completionTime"]), reverse=True):
-            committed = decode_metadata(row["metadata"] or b"", str(self._folder)).get("extraMetadata") or {}
-            extra = {**self._plan_extra(row), **committed}
+            extra = {**self._plan_extra(row), **self._commit(row).extra}
             record = compaction_record(row["instantTime"], row["completionTime"], extra)
             if record is not None:
                 return record
@@ -87,7 +88,17 @@ class Archive:
 
     def _plan_extra(self, row: Mapping[str, Any]) -> dict[str, str]:
         """The pairs that the plan of an archived compaction carries."""
-        return decode_metadata(row["plan"] or b"", str(self._folder)).get("extraMetadata") or {}
+        return self._plan(row).get("extraMetadata") or {}
+
+    def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return decode_metadata(row["plan"] or b"", str(self._folder))
+
+    def _commit(self, row: Mapping[str, Any], among: int = 1) -> CommitMetadata:
+        return decode_commit(row["metadata"] or b"", str(self._folder), among=among)
+
+    def _write(self, row: Mapping[str, Any], among: int) -> ArchivedWrite:
+        commit, plan = self._commit(row, among), self._plan(row)
+        return ArchivedWrite(row["instantTime"], row["completionTime"], row["action"], commit, plan)
 
     def _rows(self, columns: Sequence[str], condition: tuple[str, str, Any] | None = None) -> Iterator[dict[str, Any]]:
         for name in self._files():
@@ -134,11 +145,6 @@ def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str 
         return archive.completions.get(instant, instant if instant < surely else None)
 
     return completion
-
-
-def _write(row: Mapping[str, Any], place: str) -> ArchivedWrite:
-    metadata, plan = (decode_metadata(row[part] or b"", place) for part in ("metadata", "plan"))
-    return ArchivedWrite(row["instantTime"], row["completionTime"], row["action"], metadata, plan)
 
 
 def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str, Any] | None) -> list[dict[str, Any]]:

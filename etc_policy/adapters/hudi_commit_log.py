@@ -9,21 +9,15 @@ from typing import Any, get_args
 
 from etc_policy.adapters.attempts import attempt
 from etc_policy.adapters.hudi_archive import Archive, ArchivedWrite
-from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of
+from etc_policy.adapters.hudi_commits import CommitMetadata, WriteStat
+from etc_policy.adapters.hudi_facts import Trust, group_writes, hides_deletes_of
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
 from etc_policy.adapters.hudi_properties import read_properties
 from etc_policy.adapters.hudi_table import column_type_of, tracked
-from etc_policy.adapters.hudi_timeline import (
-    Timeline,
-    file_name,
-    read_timeline,
-    replaced_groups,
-    require_times,
-    table_zone,
-    write_stats,
-)
+from etc_policy.adapters.hudi_timeline import Timeline, read_timeline, require_times, table_zone
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange, WriteAction
+from etc_policy.plan.table_history import GroupWrite
 
 #: Archived writes that are read at most: the newest.
 MAX_ARCHIVED = 5_000
@@ -39,7 +33,7 @@ class _Write:
     requested: str
     completed: str
     action: WriteAction
-    metadata: Mapping[str, Any]
+    metadata: CommitMetadata
     plan: Mapping[str, Any]
     archived: bool
 
@@ -75,17 +69,13 @@ class FileCommitLogReader:
         writes.sort(key=lambda write: (write.completed, write.requested))
         metadata = {write.requested: write.metadata for write in writes}
         kind = column_type_of(event_time.column, metadata, base)
-        facts = commit_facts(
-            metadata,
-            trusted=layout > 1 and tracked(event_time, kind),
-            hides_deletes=hides_deletes_of(properties),
-        )
+        trust = Trust(times=layout > 1 and tracked(event_time, kind), deletes=not hides_deletes_of(properties))
         older_archive = layout == 1 and any((folder / "archived").glob(".commits_*"))
         return CommitLog(
             base_path=str(base),
             table_version=int(properties["hoodie.table.version"]),
             timezone=table_zone(properties),
-            commits=tuple(_commit(write, facts) for write in writes),
+            commits=tuple(_commit(write, trust) for write in writes),
             complete=not (compactions_only or cut_short or older_archive),
         )
 
@@ -96,7 +86,7 @@ def _active(timeline: Timeline, actions: tuple[str, ...]) -> Iterator[_Write]:
         if end.state == "completed" and end.action in actions:
             plan = timeline.plan_of(requested) or {}
             completed = timeline.completions[requested]
-            yield _Write(requested, completed, _action(end.action), timeline.metadata(end), plan, archived=False)
+            yield _Write(requested, completed, _action(end.action), timeline.commit(requested), plan, archived=False)
 
 
 def _archived(row: ArchivedWrite) -> _Write:
@@ -109,34 +99,35 @@ def _action(name: str) -> WriteAction:
     return next(action for action in _ACTIONS if action == name)
 
 
-def _commit(write: _Write, facts: Mapping[tuple[str, str, str], tuple[int | None, bool]]) -> Commit:
-    stats: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for partition, stat in write_stats(write.metadata):
-        stats.setdefault((partition, stat.get("fileId") or ""), []).append(stat)
-    groups = (_group(key, found, facts.get((write.requested, *key), (None, False))[0]) for key, found in stats.items())
-    extra = {**(write.plan.get("extraMetadata") or {}), **(write.metadata.get("extraMetadata") or {})}
+def _commit(write: _Write, trust: Trust) -> Commit:
+    stats: dict[tuple[str, str], list[WriteStat]] = {}
+    for stat in write.metadata.stats:
+        stats.setdefault((stat.partition, stat.file_id), []).append(stat)
+    logged = group_writes(write.requested, write.completed, write.metadata, trust)
+    groups = (_group(key, found, logged.get(key)) for key, found in stats.items())
+    extra = {**(write.plan.get("extraMetadata") or {}), **write.metadata.extra}
     return Commit(
         requested=write.requested,
         completed=write.completed,
         action=write.action,
-        operation=write.metadata.get("operationType"),
+        operation=write.metadata.operation,
         groups=tuple(groups),
-        replaced=frozenset(replaced_groups(write.metadata)),
+        replaced=write.metadata.replaced,
         extra={key: str(value) for key, value in extra.items() if key.startswith(_OURS)},
         archived=write.archived,
     )
 
 
-def _group(key: tuple[str, str], stats: list[Mapping[str, Any]], min_event_time_ms: int | None) -> GroupChange:
-    logs = sum(".log." in file_name(stat) for stat in stats)
-    previous = next((str(stat["prevCommit"]) for stat in stats if stat.get("prevCommit")), None)
+def _group(key: tuple[str, str], stats: list[WriteStat], logged: GroupWrite | None) -> GroupChange:
+    logs = sum(".log." in stat.file_name for stat in stats)
+    previous = next((stat.previous for stat in stats if stat.previous), None)
     return GroupChange(
         partition=key[0],
         file_id=key[1],
         log_files=logs,
-        bytes_written=sum(stat.get("fileSizeInBytes") or 0 for stat in stats),
-        min_event_time_ms=min_event_time_ms if logs else None,
-        previous=previous if previous not in (None, "null", "") else None,
-        merged_log_files=sum(stat.get("totalLogFilesCompacted") or 0 for stat in stats),
-        merged_log_bytes=sum(stat.get("totalLogSizeCompacted") or 0 for stat in stats),
+        bytes_written=sum(stat.size_bytes for stat in stats),
+        min_event_time_ms=logged.min_event_time_ms if logged and logged.certain else None,
+        previous=previous if previous != "null" else None,
+        merged_log_files=sum(stat.merged_log_files for stat in stats),
+        merged_log_bytes=sum(stat.merged_log_bytes for stat in stats),
     )

@@ -15,9 +15,9 @@ from etc_policy.adapters.hudi_client import hudi_client, hudi_table, method_name
 from etc_policy.adapters.hudi_files import timeline_of
 from etc_policy.adapters.hudi_layout import local_path, parse_data_file, timeline_folder
 from etc_policy.adapters.hudi_options import lock_folder
+from etc_policy.adapters.hudi_partitions import list_partitions
 from etc_policy.adapters.hudi_plan_file import encode_plan
 from etc_policy.adapters.hudi_properties import read_properties
-from etc_policy.adapters.hudi_slices import list_partitions
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
 
@@ -213,8 +213,8 @@ def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
 def _files_of(job: Job) -> Iterator[tuple[Path, bool]]:
     """Data files that bear the job's instant in their names, and whether each is a log file."""
     base = local_path(job.base_path)
-    for partition, files in list_partitions(base):
-        for name, _ in files:
+    for partition, files in list_partitions(str(base)):
+        for name in files:
             parsed = parse_data_file(name)
             if parsed is not None and parsed.instant == job.instant:
                 yield base / partition / name, parsed.is_log

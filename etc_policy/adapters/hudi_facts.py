@@ -2,55 +2,77 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from etc_policy.adapters.hudi_slices import CommitFacts, DataFile
-from etc_policy.adapters.hudi_timeline import write_stats
+from etc_policy.adapters.hudi_commits import CommitMetadata
+from etc_policy.plan.table_history import GroupWrite
+
+#: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
+GroupKey = tuple[str, str]
+#: What was written to the log of each file group, by the instant that the log files bear in their names.
+LogFacts = Mapping[str, Mapping[GroupKey, GroupWrite]]
 
 #: The table property that names a column by which rows are marked as deleted.
 _DELETE_MARKER = "hoodie.record.merge.property.hoodie.payload.delete.field"
+#: Operations whose write stats do not count deletes.
+_OPAQUE = (None, "UNKNOWN", "LOG_COMPACT")
 
 
-def commit_facts(
-    metadata: Mapping[str, Mapping[str, Any]], *, trusted: bool, hides_deletes: bool = False
-) -> CommitFacts:
-    """Per (commit, file group) the smallest event time over all its write stats, None if any stat lacks one (FACTS 4.1).
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """`times` is false where the recorded event times cannot be the policy's, `deletes` where stats do not count deletes."""
 
-    A stat with deletes counts as unknown: deletes by key carry no event time, and the stat does not tell them apart.
-    `trusted` is false where the recorded times cannot be the policy's; `hides_deletes` where stats do not count deletes.
+    times: bool
+    deletes: bool
+
+
+def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
+    """What a commit wrote to the log of each file group, over all write stats of the group (FACTS 4.1).
+
+    A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not tell them apart.
     """
-    facts: dict[tuple[str, str, str], tuple[int | None, bool]] = {}
-    for requested, commit in metadata.items():
-        opaque = hides_deletes or commit.get("operationType") in (None, "UNKNOWN", "LOG_COMPACT")
-        for partition, stat in write_stats(commit):
-            key = (requested, partition, stat.get("fileId") or "")
-            deletes = bool(stat.get("numDeletes")) or opaque
-            value = stat.get("minEventTime") if trusted and not deletes else None
-            value = value if type(value) is int else None
-            before, had_deletes = facts.get(key, (value, False))
-            lowest = None if before is None or value is None else min(before, value)
-            facts[key] = (lowest, had_deletes or deletes)
-    return facts
+    is_opaque = not trust.deletes or commit.operation in _OPAQUE
+    writes: dict[GroupKey, GroupWrite] = {}
+    stats = commit.stats
+    columns = stats.partitions, stats.file_ids, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
+    for partition, file_id, name, rows, deletes, time in zip(*columns, strict=True):
+        if not name.startswith("."):
+            continue
+        time_ms, has_deletes = time if trust.times else None, is_opaque or deletes > 0
+        certain = time_ms is not None and not has_deletes
+        key = partition, file_id
+        write = GroupWrite(requested, completed, *key, time_ms, certain, rows + deletes, has_deletes)
+        writes[key] = _joined(writes[key], write) if key in writes else write
+    return writes
+
+
+def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
+    """What rolled-over log files hold together: their event times are booked on one of them."""
+    times = [write.min_event_time_ms for write in (one, other) if write.min_event_time_ms is not None]
+    return one._replace(
+        min_event_time_ms=min(times, default=None),
+        certain=one.certain and other.certain,
+        rows=one.rows + other.rows,
+        has_deletes=one.has_deletes or other.has_deletes,
+    )
 
 
 def slice_facts(
-    metadata: Mapping[str, Mapping[str, Any]], files: Iterable[DataFile], first_active: str, *, hides_deletes: bool
-) -> CommitFacts:
-    """On layout 1, per (base instant, file group): whether its log files may hold deletes; never an event time.
+    commits: Iterable[CommitMetadata], named: Iterable[tuple[str, GroupKey]], first_active: str, trust: Trust
+) -> LogFacts:
+    """On layout 1: which slices' log files may hold deletes; never an event time.
 
     There a log file is named by its base file's instant, so no commit's event times can be matched to it. Commits on a
-    slice that is older than the active timeline may be archived, and are not known.
+    slice that is older than the active timeline may be archived, and are not known. `named` are the instants in log files'
+    names and their file groups.
     """
-    facts: dict[tuple[str, str, str], tuple[int | None, bool]] = {
-        (file.name.instant, file.partition, file.name.file_id): (None, True)
-        for file in files
-        if file.name.is_log and (hides_deletes or file.name.instant < first_active)
-    }
-    for commit in metadata.values():
-        for partition, stat in write_stats(commit):
-            if stat.get("numDeletes"):
-                facts[stat.get("prevCommit") or "", partition, stat.get("fileId") or ""] = (None, True)
+    facts: dict[str, dict[GroupKey, GroupWrite]] = defaultdict(dict)
+    deleting = [(stat.previous, (stat.partition, stat.file_id)) for c in commits for stat in c.stats if stat.deletes]
+    unknown = [(base, group) for base, group in named if not trust.deletes or base < first_active]
+    for base, group in (*deleting, *unknown):
+        facts[base][group] = GroupWrite(base, base, *group, None, certain=False, rows=0, has_deletes=True)
     return facts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
 from etc_policy.adapters.hudi_plan_file import decode_operations
 from etc_policy.adapters.hudi_properties import read_properties
-from etc_policy.adapters.hudi_timeline import Timeline, read_timeline, write_stats
+from etc_policy.adapters.hudi_timeline import Timeline, read_timeline
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import CommitSummary, Job
 from etc_policy.plan.commit_metadata import PLAN_ID
@@ -45,12 +45,9 @@ class HudiFiles:
         timeline = timeline_of(base_path)
         if instant not in timeline.completions:
             return None
-        metadata = timeline.metadata(timeline.latest(instant))
-        written = sum(stat.get("fileSizeInBytes") or 0 for _, stat in write_stats(metadata))
-        extra = {
-            **((timeline.plan_of(instant) or {}).get("extraMetadata") or {}),
-            **(metadata.get("extraMetadata") or {}),
-        }
+        commit = timeline.commit(instant)
+        written = sum(commit.stats.sizes_bytes)
+        extra = {**((timeline.plan_of(instant) or {}).get("extraMetadata") or {}), **commit.extra}
         return CommitSummary(timeline.completions[instant], written, extra.get(PLAN_ID))
 
 

@@ -1,12 +1,12 @@
-"""A table's past from commit metadata: what was written when, which compactions of ours ran, how large files were booked."""
+"""A table's past from commit metadata: what was written when, and which compactions of ours ran."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from etc_policy.adapters.hudi_timeline import file_name, write_stats
+from etc_policy.adapters.hudi_commits import CommitMetadata
+from etc_policy.adapters.hudi_facts import LogFacts, Trust, group_writes
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
@@ -18,7 +18,7 @@ class Commit:
 
     requested: str
     completed: str
-    metadata: Mapping[str, Any]
+    metadata: CommitMetadata
     plan_extra: Mapping[str, str] | None = None
 
     @property
@@ -26,7 +26,7 @@ class Commit:
         """The threshold that a compaction promises by its commit or, if stock Hudi ran it, by its plan."""
         if self.plan_extra is None:
             return None
-        pairs = {**self.plan_extra, **(self.metadata.get("extraMetadata") or {})}
+        pairs = {**self.plan_extra, **self.metadata.extra}
         return compaction_record(self.requested, self.completed, pairs)
 
     @property
@@ -36,35 +36,14 @@ class Commit:
         return planned is not None and planned != self.record
 
 
-def build_history(commits: Sequence[Commit], timezone: str, *, trusted: bool) -> TableHistory:
-    """The history in those commits; `trusted` is false where the recorded event times cannot be the policy's."""
+def build_history(commits: Sequence[Commit], timezone: str, trust: Trust, known: LogFacts) -> TableHistory:
+    """The history in those commits; of some it may be known already what they wrote."""
     writes: list[GroupWrite] = []
     runs: list[CompactionRecord] = []
-    booked: dict[tuple[str, str], int] = {}
     for commit in sorted(commits, key=lambda c: (c.completed, c.requested)):
-        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for partition, stat in write_stats(commit.metadata):
-            name = file_name(stat)
-            if name:
-                booked[partition, name] = stat.get("fileSizeInBytes") or 0
-            if name.startswith("."):
-                groups.setdefault((partition, stat.get("fileId") or ""), []).append(stat)
         runs += [commit.record] if commit.record else []
-        writes += [_write(commit, *group, stats, trusted=trusted) for group, stats in groups.items()]
+        found = known.get(commit.requested)
+        found = group_writes(commit.requested, commit.completed, commit.metadata, trust) if found is None else found
+        writes += found.values()
     disputed = frozenset(commit.requested for commit in commits if commit.is_disputed)
-    return TableHistory(timezone, tuple(writes), tuple(runs), booked, disputed)
-
-
-def _write(
-    commit: Commit, partition: str, file_id: str, stats: Sequence[Mapping[str, Any]], *, trusted: bool
-) -> GroupWrite:
-    """What the commit wrote to a file group's log; rolled-over log files share their event times (FACTS 4.1)."""
-    lowest, certain, rows = None, trusted, 0
-    for stat in stats:
-        time, deletes = stat.get("minEventTime") if trusted else None, stat.get("numDeletes")
-        if time is None or deletes:
-            certain = False
-        if time is not None and (lowest is None or time < lowest):
-            lowest = time
-        rows += (stat.get("numWrites") or 0) + (deletes or 0)
-    return GroupWrite(commit.requested, commit.completed, partition, file_id, lowest, certain, rows)
+    return TableHistory(timezone, tuple(writes), tuple(runs), disputed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from etc_policy.errors import TableError
 
@@ -19,8 +20,7 @@ _INSTANT_V1 = re.compile(r"(?P<requested>\d+)(?:\.(?P<action>[a-z]+?))??(?:\.(?P
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 
 
-@dataclass(frozen=True, slots=True)
-class DataFileName:
+class DataFileName(NamedTuple):
     """A base or log file's name, taken apart."""
 
     name: str

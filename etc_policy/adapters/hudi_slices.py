@@ -2,78 +2,149 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
+from etc_policy.adapters.hudi_commits import CommitMetadata
+from etc_policy.adapters.hudi_facts import GroupKey, LogFacts
 from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
-from etc_policy.adapters.hudi_timeline import Timeline, file_name, write_stats
+from etc_policy.adapters.hudi_timeline import Timeline
 from etc_policy.plan.table_state import FileSlice, LogFile
 
-#: What commit metadata tells of one (requested instant, partition, file id): smallest event time, and whether it deleted.
-#: The partition counts: with non-blocking concurrency a bucket has the same file id in every partition.
-CommitFacts = Mapping[tuple[str, str, str], tuple[int | None, bool]]
+#: How the names of logs for change data capture end.
+_CDC = (".cdc", "-cdc")
 
-_PARTITION_MARKER = ".hoodie_partition_metadata"
+#: Bytes by file name of each partition.
+Listing = Mapping[str, dict[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A data file of a completed commit: where it lies, its bytes, and when its commit completed."""
+class DataFile(NamedTuple):
+    """A data file of a completed commit as its name tells of it."""
 
-    partition: str
+    group: GroupKey
     name: DataFileName
     size_bytes: int
     completed: str
+    booked_bytes: int | None = None
 
 
-def list_partitions(base: Path) -> Iterator[tuple[str, list[tuple[str, int]]]]:
-    """(partition path, [(file name, bytes)]) of every partition folder below a table."""
-    folders = [""]
-    while folders:
-        partition = folders.pop()
-        files, marked = [], False
-        with os.scandir(base / partition) as entries:
-            for entry in entries:
-                if entry.name.startswith(_PARTITION_MARKER):
-                    marked = True
-                elif _is_folder(entry, base):
-                    if not entry.name.startswith("."):
-                        folders.append(f"{partition}/{entry.name}" if partition else entry.name)
-                elif not (entry.name.endswith(".crc") or _is_dangling(entry)):
-                    files.append((entry.name, entry.stat().st_size))
-        if marked:
-            yield partition, files
+class Booked(NamedTuple):
+    """A file that a completed commit says that it wrote."""
+
+    completed: str
+    partition: str
+    file_name: str
+    size_bytes: int
 
 
-def _is_folder(entry: os.DirEntry[str], base: Path) -> bool:
-    """Hudi follows links to folders; a link to a place in the table itself only shows again what is listed anyway."""
-    if not entry.is_symlink():
-        return entry.is_dir()
-    return entry.is_dir() and not Path(entry.path).resolve().is_relative_to(base.resolve())
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """The data files of a file group, in no order."""
+
+    bases: list[DataFile] = field(default_factory=list)
+    logs: list[LogFile] = field(default_factory=list)
+
+    @property
+    def base_instant(self) -> str:
+        """That of the newest base file; empty where there is none."""
+        return max((file.name.instant for file in self.bases), default="")
 
 
-def _is_dangling(entry: os.DirEntry[str]) -> bool:
-    return entry.is_symlink() and not Path(entry.path).exists()
+class FileGroups(defaultdict[GroupKey, FileGroup]):
+    """The file groups of a table."""
+
+    def __init__(self) -> None:
+        super().__init__(FileGroup)
+
+    def add_booked(
+        self, listed: Listing, timeline: Timeline, commits: Mapping[str, CommitMetadata], facts: LogFacts
+    ) -> list[Booked]:
+        """Moves the log files that commits book out of the listing; gives what they book besides.
+
+        Their names need not be taken apart, as the commit tells all. Before table version 8 no log file bears the instant
+        of its commit, and all are left.
+        """
+        others: list[Booked] = []
+        bears_instant = timeline.layout >= 2
+        for requested in sorted(commits, key=timeline.completions.__getitem__):
+            completed, writes = timeline.completions[requested], facts[requested]
+            stats = commits[requested].stats
+            columns = stats.partitions, stats.file_ids, stats.file_names, stats.sizes_bytes
+            for partition, file_id, name, booked in zip(*columns, strict=True):
+                is_known = bears_instant and name.startswith(f".{file_id}_{requested}.log.") and not name.endswith(_CDC)
+                size = listed[partition].pop(name, None) if is_known and partition in listed else None
+                if size is None:
+                    others.append(Booked(completed, partition, name, booked))
+                    continue
+                group = partition, file_id
+                write = writes[group]
+                time_ms = write.min_event_time_ms if write.certain else None
+                log_file = LogFile(name, size, requested, completed, time_ms, write.has_deletes, booked)
+                self[group].logs.append(log_file)
+        for replaced in timeline.replaced:
+            self.pop(replaced, None)
+        return others
+
+    def add(
+        self, files: Iterable[DataFile], booked: Iterable[Booked], facts: LogFacts, *, is_unknown_deleting: bool
+    ) -> None:
+        """Adds data files; a log file that `facts` do not speak of has no event time."""
+        sizes = {(one.partition, one.file_name): one.size_bytes for one in booked}
+        for file in files:
+            (partition, _), name = file.group, file.name
+            told = sizes.get((partition, name.name))
+            if not name.is_log:
+                self[file.group].bases.append(file._replace(booked_bytes=told))
+                continue
+            write = facts.get(name.instant, {}).get(file.group)
+            time_ms = write.min_event_time_ms if write and write.certain else None
+            has_deletes = write.has_deletes if write else is_unknown_deleting
+            log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, time_ms, has_deletes, told)
+            self[file.group].logs.append(log_file)
+
+    def slices(self, *, by_name: bool) -> tuple[FileSlice, ...]:
+        """The latest slice of every file group.
+
+        A log file belongs to the newest base file at or below its completion time (FACTS 1); with `by_name`, before table
+        version 8, the base instant in its name decides (FACTS 8).
+        """
+        return tuple(_latest_slice(group, self[group], by_name=by_name) for group in sorted(self))
+
+    def missing(self, booked: Iterable[Booked], replaced: frozenset[GroupKey]) -> tuple[str, ...]:
+        """Paths of the files among those booked that belong to a latest slice and are not there; empty ones are not written.
+
+        What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned.
+        """
+        lacking = (one for one in booked if one.size_bytes and self._lacks(one, replaced))
+        return tuple(sorted(f"{one.partition}/{one.file_name}".lstrip("/") for one in lacking))
+
+    def _lacks(self, booked: Booked, replaced: frozenset[GroupKey]) -> bool:
+        name = parse_data_file(booked.file_name)
+        if name is None or (booked.partition, name.file_id) in replaced:
+            return False
+        files = self.get((booked.partition, name.file_id)) or FileGroup()
+        if (booked.completed if name.is_log else name.instant) < files.base_instant:
+            return False
+        if name.is_log:
+            return all(file.name != name.name for file in files.logs)
+        return all(file.name.name != name.name for file in files.bases)
 
 
-def list_files(base: Path, timeline: Timeline, completion: Callable[[str], str | None]) -> list[DataFile]:
-    """Every data file of a commit that completed, less the file groups that were replaced.
+def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[DataFile]:
+    """Every data file in a listing that is of a commit that completed, less the file groups that were replaced.
 
     `completion` gives the completion time of an instant, archived ones included, and None where it never completed.
     """
-    found = []
-    for partition, files in list_partitions(base):
-        for name, size in files:
-            parsed = parse_data_file(name)
-            if parsed is not None and (partition, parsed.file_id) not in timeline.replaced:
-                completed = completion(parsed.instant) or _begun(parsed, timeline)
+    for partition, files in listed.items():
+        for file_name, size in files.items():
+            name = parse_data_file(file_name)
+            if name is not None and (partition, name.file_id) not in timeline.replaced:
+                completed = completion(name.instant) or _begun(name, timeline)
                 if completed is not None:
-                    found.append(DataFile(partition, parsed, size, completed))
-    return found
+                    yield DataFile((partition, name.file_id), name, size, completed)
 
 
 def _begun(name: DataFileName, timeline: Timeline) -> str | None:
@@ -81,74 +152,29 @@ def _begun(name: DataFileName, timeline: Timeline) -> str | None:
     return name.instant if timeline.layout < 2 and name.is_log and name.instant in timeline.files else None
 
 
-def build_slices(files: Iterable[DataFile], facts: CommitFacts, *, by_name: bool) -> tuple[FileSlice, ...]:
-    """The latest slice of every file group.
-
-    A log file belongs to the newest base file at or below its completion time (FACTS 1); with `by_name`, before table
-    version 8, the base instant in its name decides (FACTS 8).
-    """
-    groups: dict[tuple[str, str], list[DataFile]] = defaultdict(list)
-    for file in files:
-        groups[file.partition, file.name.file_id].append(file)
-    return tuple(_latest_slice(groups[key], facts, by_name=by_name) for key in sorted(groups))
-
-
-def find_missing(
-    metadata: Mapping[str, Mapping[str, Any]], files: Iterable[DataFile], timeline: Timeline
-) -> tuple[str, ...]:
-    """Paths of the data files that completed commits say they wrote, that belong to a latest slice and are not there.
-
-    What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned.
-    """
-    present: set[tuple[str, str]] = set()
-    newest: dict[tuple[str, str], str] = defaultdict(str)
-    for file in files:
-        present.add((file.partition, file.name.name))
-        if not file.name.is_log:
-            group = file.partition, file.name.file_id
-            newest[group] = max(newest[group], file.name.instant)
-    return tuple(
-        sorted(
-            f"{partition}/{name.name}".lstrip("/")
-            for partition, name, completed in _booked(metadata, timeline, but=present)
-            if (partition, name.file_id) not in timeline.replaced
-            and (completed if name.is_log else name.instant) >= newest[partition, name.file_id]
-        )
-    )
-
-
-def _booked(
-    metadata: Mapping[str, Mapping[str, Any]], timeline: Timeline, *, but: Container[tuple[str, str]]
-) -> Iterator[tuple[str, DataFileName, str]]:
-    """(partition, data file, completion time) of what completed commits say they wrote; empty files are not written."""
-    for requested, commit in metadata.items():
-        for partition, stat in write_stats(commit):
-            name = file_name(stat)
-            if (partition, name) in but or not stat.get("fileSizeInBytes"):
-                continue
-            parsed = parse_data_file(name)
-            if parsed is not None:
-                yield partition, parsed, timeline.completions[requested]
-
-
-def _latest_slice(group: list[DataFile], facts: CommitFacts, *, by_name: bool) -> FileSlice:
-    bases = [file for file in group if not file.name.is_log]
-    logs = [file for file in group if file.name.is_log]
-    newest = max((file.name.instant for file in bases), default="")
-    base = max((file for file in bases if file.name.instant == newest), key=lambda file: file.name.name, default=None)
-    own = [file for file in logs if (file.name.instant if by_name else file.completed) >= newest]
-    own.sort(key=lambda file: (file.completed, file.name.instant, file.name.version, file.name.name))
+def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSlice:
+    base = max(files.bases, key=lambda file: (file.name.instant, file.name.name), default=None)
+    newest, own = files.base_instant, files.logs
+    if base is not None:
+        own = [file for file in own if (file.requested if by_name else file.completed) >= newest]
     return FileSlice(
-        partition=group[0].partition,
-        file_id=group[0].name.file_id,
-        base_instant=newest or min((file.name.instant for file in own), default=""),
+        partition=group[0],
+        file_id=group[1],
+        base_instant=newest or min((file.requested for file in own), default=""),
         base_file=base.name.name if base else None,
         base_file_bytes=base.size_bytes if base else 0,
-        log_files=tuple(_log_file(file, facts, unknown=(None, not by_name)) for file in own),
+        log_files=tuple(_in_order(own)),
+        base_file_booked_bytes=base.booked_bytes if base else None,
     )
 
 
-def _log_file(file: DataFile, facts: CommitFacts, unknown: tuple[None, bool]) -> LogFile:
-    """The log file with its commit's facts; one that no commit speaks of may hold deletes."""
-    event_time_ms, deletes = facts.get((file.name.instant, file.partition, file.name.file_id), unknown)
-    return LogFile(file.name.name, file.size_bytes, file.name.instant, file.completed, event_time_ms, deletes)
+def _in_order(logs: Sequence[LogFile]) -> Sequence[LogFile]:
+    """By completion, instant, version and name; mostly they are already, and names need not be taken apart."""
+    if all(one.completed < other.completed for one, other in pairwise(logs)):
+        return logs
+    return sorted(logs, key=_order)
+
+
+def _order(log_file: LogFile) -> tuple[str, str, int, str]:
+    name = parse_data_file(log_file.name)
+    return log_file.completed, log_file.requested, name.version if name else 0, log_file.name

@@ -10,15 +10,16 @@ from typing import Any
 
 from etc_policy.adapters.attempts import attempt
 from etc_policy.adapters.hudi_archive import Archive, completions_of
-from etc_policy.adapters.hudi_facts import commit_facts, hides_deletes_of, slice_facts
+from etc_policy.adapters.hudi_commits import CommitMetadata, decode_metadata
+from etc_policy.adapters.hudi_facts import LogFacts, Trust, group_writes, hides_deletes_of, slice_facts
 from etc_policy.adapters.hudi_history import Commit, build_history
 from etc_policy.adapters.hudi_layout import InstantFile, local_path, parse_properties, timeline_folder
+from etc_policy.adapters.hudi_partitions import PartitionLister
 from etc_policy.adapters.hudi_properties import read_properties
-from etc_policy.adapters.hudi_slices import build_slices, find_missing, list_files
+from etc_policy.adapters.hudi_slices import FileGroups, data_files
 from etc_policy.adapters.hudi_timeline import (
     Timeline,
     all_times,
-    decode_metadata,
     fingerprint,
     read_timeline,
     require_times,
@@ -28,7 +29,7 @@ from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.plan.table_state import CompactionRecord, FileSlice, TableState
 
 #: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
 WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
@@ -37,6 +38,8 @@ _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
     | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
 )
+#: From so many on the files are listed while their commits are read.
+_MANY_INSTANTS = 100
 _WRITES = ("commit", "deltacommit", "replacecommit")
 #: What a streamer writes while it knows of no schema.
 _NO_SCHEMA = '"null"'
@@ -55,7 +58,12 @@ class FileTableReader:
         """
         base = local_path(base_path)
         properties = read_properties(base)
-        return attempt(base, lambda: _state(_read_commits(base, properties, event_time)))
+
+        def read() -> TableState:
+            with PartitionLister(str(base)) as lister:
+                return _state(_read_commits(base, properties, event_time, lister), lister)
+
+        return attempt(base, read)
 
     def read_with_history(
         self, base_path: str, event_time: EventTime, *, archived: bool = False
@@ -71,45 +79,64 @@ class FileTableReader:
         properties = read_properties(base)
 
         def read() -> tuple[TableState, TableHistory]:
-            commits = _read_commits(base, properties, event_time)
-            return _state(commits), _history(commits, archived=archived)
+            with PartitionLister(str(base)) as lister:
+                commits = _read_commits(base, properties, event_time, lister)
+                return _state(commits, lister), _history(commits, archived=archived)
 
         return attempt(base, read)
 
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """One reading of a table's timeline; `metadata` is that of every completed write."""
+    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote to logs."""
 
     base: Path
     properties: Mapping[str, str]
-    event_time: EventTime
     timeline: Timeline
     archive: Archive
-    metadata: Mapping[str, Mapping[str, Any]]
+    metadata: Mapping[str, CommitMetadata]
     column_type: str | None
+    trust: Trust
+    writes: LogFacts
 
 
-def _read_commits(base: Path, properties: Mapping[str, str], event_time: EventTime) -> _Commits:
+def _read_commits(
+    base: Path, properties: Mapping[str, str], event_time: EventTime, lister: PartitionLister
+) -> _Commits:
     timeline = require_times(read_timeline(*timeline_folder(base, dict(properties))))
-    metadata = {f.requested: timeline.metadata(f) for f in map(timeline.latest, timeline.files) if _is_write(f)}
+    if len(timeline.files) >= _MANY_INSTANTS:
+        lister.begin()
+    metadata = {f.requested: timeline.commit(f.requested) for f in map(timeline.latest, timeline.files) if _is_write(f)}
     column_type = column_type_of(event_time.column, metadata, base)
-    return _Commits(base, properties, event_time, timeline, Archive(base, properties), metadata, column_type)
+    times = timeline.layout >= 2 and tracked(event_time, column_type)
+    trust = Trust(times=times, deletes=not hides_deletes_of(properties))
+    writes = {
+        requested: group_writes(requested, timeline.completions[requested], commit, trust)
+        for requested, commit in metadata.items()
+    }
+    return _Commits(base, properties, timeline, Archive(base, properties), metadata, column_type, trust, writes)
 
 
-def _state(commits: _Commits) -> TableState:
-    base, properties, timeline, archive = commits.base, commits.properties, commits.timeline, commits.archive
-    metadata, column_type = commits.metadata, commits.column_type
-    files = list_files(base, timeline, completions_of(timeline, archive))
-    if timeline.layout >= 2:
-        archived = frozenset(file.name.instant for file in files if file.name.is_log) - timeline.files.keys()
-        facts = commit_facts(
-            {**archive.commit_metadata(archived), **metadata},
-            trusted=tracked(commits.event_time, column_type),
-            hides_deletes=hides_deletes_of(properties),
-        )
-    else:
-        facts = slice_facts(metadata, files, timeline.first_active or "", hides_deletes=hides_deletes_of(properties))
+def _slices(commits: _Commits, lister: PartitionLister) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
+    """The latest slices, and paths of files that are missing in them."""
+    timeline, archive = commits.timeline, commits.archive
+    listed, groups = lister.read(), FileGroups()
+    booked = groups.add_booked(listed, timeline, commits.metadata, commits.writes)
+    rest = list(data_files(listed, timeline, completions_of(timeline, archive)))
+    named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
+    if timeline.layout < 2:
+        facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
+        groups.add(rest, booked, facts, is_unknown_deleting=False)
+        return groups.slices(by_name=True), ()
+    archived = archive.commit_metadata(frozenset(instant for instant, _ in named) - timeline.files.keys())
+    facts = {**commits.writes, **{i: group_writes(i, i, commit, commits.trust) for i, commit in archived.items()}}
+    groups.add(rest, booked, facts, is_unknown_deleting=True)
+    return groups.slices(by_name=False), groups.missing(booked, timeline.replaced)
+
+
+def _state(commits: _Commits, lister: PartitionLister) -> TableState:
+    base, properties, timeline = commits.base, commits.properties, commits.timeline
+    slices, missing_files = _slices(commits, lister)
     return TableState(
         base_path=str(base),
         table_name=properties.get("hoodie.table.name", base.name),
@@ -117,16 +144,16 @@ def _state(commits: _Commits) -> TableState:
         timezone=table_zone(properties),
         metadata_partitions=_names(properties.get("hoodie.table.metadata.partitions")),
         properties_fingerprint=fingerprint(properties),
-        event_time_type=column_type,
+        event_time_type=commits.column_type,
         instants=timeline.instants(),
         metadata_instants=_metadata_instants(base),
-        slices=build_slices(files, facts, by_name=timeline.layout < 2),
+        slices=slices,
         earliest_commit_to_retain=_retained(timeline),
-        last_compaction=_last_compaction(timeline, metadata, archive),
+        last_compaction=_last_compaction(timeline, commits.metadata, commits.archive),
         own_pending=_own_pending(timeline),
         living_writers=_living_writers(base, timeline),
         partition_fields=_partition_fields(properties),
-        missing_files=find_missing(metadata, files, timeline) if timeline.layout >= 2 else (),
+        missing_files=missing_files,
     )
 
 
@@ -145,8 +172,7 @@ def _history(commits: _Commits, *, archived: bool) -> TableHistory:
     ]
     if archived and timeline.layout >= 2:
         known += [c for c in commits.archive.commits() if c.requested not in timeline.files]
-    trusted = timeline.layout >= 2 and tracked(commits.event_time, commits.column_type)
-    return build_history(known, table_zone(commits.properties), trusted=trusted)
+    return build_history(known, table_zone(commits.properties), commits.trust, commits.writes)
 
 
 def tracked(event_time: EventTime, column_type: str | None) -> bool:
@@ -165,10 +191,10 @@ def _is_write(file: InstantFile) -> bool:
     return file.state == "completed" and file.action in _WRITES
 
 
-def column_type_of(column: str, metadata: Mapping[str, Mapping[str, Any]], base: Path) -> str | None:
+def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: Path) -> str | None:
     """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
-    for requested in sorted(metadata, reverse=True):
-        schema = (metadata[requested].get("extraMetadata") or {}).get("schema")
+    for requested in sorted(commits, reverse=True):
+        schema = commits[requested].extra.get("schema")
         if not schema or schema == _NO_SCHEMA:
             continue
         fields = decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields", [])
@@ -222,7 +248,7 @@ def _retained(timeline: Timeline) -> str | None:
 
 
 def _last_compaction(
-    timeline: Timeline, metadata: Mapping[str, Mapping[str, Any]], archive: Archive
+    timeline: Timeline, metadata: Mapping[str, CommitMetadata], archive: Archive
 ) -> CompactionRecord | None:
     """The compaction with a threshold that completed last, told by its commit or, if stock Hudi ran it, by its plan.
 
@@ -231,7 +257,7 @@ def _last_compaction(
     records = []
     for requested, commit in metadata.items():
         if timeline.latest(requested).action == "commit":
-            extra = {**(_plan_extra(timeline, requested) or {}), **(commit.get("extraMetadata") or {})}
+            extra = {**(_plan_extra(timeline, requested) or {}), **commit.extra}
             records.append(compaction_record(requested, timeline.completions[requested], extra))
     found = [record for record in records if record is not None]
     return max(found, key=lambda record: record.completed) if found else archive.last_compaction()

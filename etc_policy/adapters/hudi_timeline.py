@@ -8,16 +8,14 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import fastavro
-
+from etc_policy.adapters.hudi_commits import CORRUPT_HINT, CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi_layout import InstantFile, parse_data_file, parse_instant_file
 from etc_policy.errors import TableError
 from etc_policy.plan.cut import WRITE_ACTIONS
@@ -27,7 +25,6 @@ _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 _WRITES = ("commit", "deltacommit", "replacecommit", "rollback")
 _NEVER_EMPTY = frozenset(("completed", action) for action in _WRITES)
 _TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d(\d{3})?")
-_CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,7 @@ class Timeline:
     layout: int
     files: Mapping[str, tuple[InstantFile, ...]]
     savepointed: frozenset[str] = frozenset()
+    _commits: dict[str, CommitMetadata] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
     def first_active(self) -> str | None:
@@ -82,11 +80,28 @@ class Timeline:
             FileNotFoundError: it was archived since the listing.
 
         """
-        path = self.folder / file.name
-        content = path.read_bytes()
+        return decode_metadata(*self._content(file))
+
+    def commit(self, requested: str) -> CommitMetadata:
+        """What the completed write at an instant says that it did; its file is read once.
+
+        Raises:
+            TableError: as for `metadata`.
+            FileNotFoundError: as for `metadata`.
+
+        """
+        if requested not in self._commits:
+            content = self._content(self.latest(requested))
+            self._commits[requested] = decode_commit(*content, among=len(self.files))
+        return self._commits[requested]
+
+    def _content(self, file: InstantFile) -> tuple[bytes, str]:
+        path = os.path.join(self.folder, file.name)  # noqa: PTH118 - a Path takes longer than the file's reading
+        with open(path, "rb") as opened:  # noqa: PTH123
+            content = opened.read()
         if not content and (file.state, file.action) in _NEVER_EMPTY:
-            raise TableError("ETC208", f"timeline file `{path}` is empty", hint=_CORRUPT_HINT)
-        return decode_metadata(content, str(path))
+            raise TableError("ETC208", f"timeline file `{path}` is empty", hint=CORRUPT_HINT)
+        return content, path
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
         """The compaction plan of an instant, pending or completed; None where there is none."""
@@ -99,7 +114,7 @@ class Timeline:
         """(partition, file id) of the file groups that completed replace commits took away."""
         ends = map(self.latest, self.files)
         done = (end for end in ends if end.state == "completed" and end.action == "replacecommit")
-        return frozenset(group for end in done for group in replaced_groups(self.metadata(end)))
+        return frozenset(group for end in done for group in self.commit(end.requested).replaced)
 
     def instants(self) -> tuple[Instant, ...]:
         """All instants in requested order, with the file groups that services touched."""
@@ -121,8 +136,7 @@ class Timeline:
 
     def _touched(self, file: InstantFile) -> frozenset[str] | None:
         if file.action in ("commit", "replacecommit") or self._is_log_compaction(file):
-            metadata = self.metadata(file)
-            return frozenset(written_files(metadata)) | frozenset(file_id for _, file_id in replaced_groups(metadata))
+            return self.commit(file.requested).file_ids
         if file.action == "rollback":
             return frozenset(_names_in(self.metadata(file)))
         return None
@@ -147,44 +161,6 @@ def read_timeline(folder: Path, layout: int) -> Timeline:
     return Timeline(
         folder, layout, {requested: tuple(found) for requested, found in files.items()}, frozenset(savepointed)
     )
-
-
-def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
-    """One metadata record from Avro or JSON bytes; `place` is named in the error."""
-    if not content:
-        return {}
-    try:
-        is_avro = content[:4] == b"Obj\x01"
-        record = next(iter(fastavro.reader(BytesIO(content)))) if is_avro else json.loads(content)
-    except Exception as error:  # corrupt bytes make fastavro raise almost anything
-        message = f"cannot read timeline file `{place}`"
-        raise TableError("ETC208", message, hint=_CORRUPT_HINT, cause=str(error)) from error
-    if not isinstance(record, dict):
-        raise TableError("ETC208", f"timeline file `{place}` holds no record")
-    return record
-
-
-def write_stats(metadata: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(partition, write stat) of a commit's metadata."""
-    for partition, stats in (metadata.get("partitionToWriteStats") or {}).items():
-        for stat in stats:
-            yield partition, stat
-
-
-def file_name(stat: Mapping[str, Any]) -> str:
-    """The name of the file that a write stat tells of; empty where it names none."""
-    return str(stat.get("path") or "").rpartition("/")[2]
-
-
-def written_files(metadata: Mapping[str, Any]) -> Iterator[str]:
-    """The file ids that a commit wrote."""
-    return (stat["fileId"] for _, stat in write_stats(metadata) if stat.get("fileId"))
-
-
-def replaced_groups(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(partition, file id) of the file groups that a replace commit took away."""
-    for partition, file_ids in (metadata.get("partitionToReplaceFileIds") or {}).items():
-        yield from ((partition, file_id) for file_id in file_ids)
 
 
 def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value

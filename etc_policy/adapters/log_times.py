@@ -68,7 +68,7 @@ def _with_time(log_file: LogFile, cache: _Cache, path: str) -> LogFile:
     times = cache.get(path, log_file.size_bytes) if log_file.min_event_time_ms is None else None
     if times is None or times.min_ms is None or (times.has_nulls and log_file.has_deletes):
         return log_file
-    return replace(log_file, min_event_time_ms=times.min_ms)
+    return log_file._replace(min_event_time_ms=times.min_ms)
 
 
 def _wanted(base: Path, policy: Policy, state: TableState) -> TimesWanted:

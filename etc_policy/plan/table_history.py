@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from etc_policy.plan.table_state import CompactionRecord
 
 
-@dataclass(frozen=True, slots=True)
-class GroupWrite:
+class GroupWrite(NamedTuple):
     """What one commit wrote to the log files of one file group: the grain at which commits book event times (FACTS 4.1).
 
     `min_event_time_ms` is the smallest event time booked, None where none was. Only where `certain` is true can nothing
-    older be in it: then every write stat has a time and none counts deletes. `rows` are those written, deletes included.
+    older be in it: then every write stat has a time and there are no deletes. `rows` are those written, deletes included;
+    `has_deletes` says that there are deletes among them, or may be.
     """
 
     requested: str
@@ -23,19 +23,18 @@ class GroupWrite:
     min_event_time_ms: int | None
     certain: bool
     rows: int
+    has_deletes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:
     """A table's past as far as it was read: the active timeline, and where asked for the archived one.
 
-    `writes` are in the order of their completion, and so are `runs`, the compactions that carry a threshold. `booked`
-    has the bytes of each data file, by partition and name, as its commit's write stat tells them. `disputed` are
-    compactions whose commit promises something else than their plan did. Instants are in the IANA zone `timezone`.
+    `writes` are in the order of their completion, and so are `runs`, the compactions that carry a threshold. `disputed`
+    are compactions whose commit promises something else than their plan did. Instants are in the IANA zone `timezone`.
     """
 
     timezone: str
     writes: tuple[GroupWrite, ...] = ()
     runs: tuple[CompactionRecord, ...] = ()
-    booked: Mapping[tuple[str, str], int] = field(default_factory=dict)
     disputed: frozenset[str] = frozenset()

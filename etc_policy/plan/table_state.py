@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.compile.manifest import EventTime
 
 InstantState = Literal["requested", "inflight", "completed"]
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(NamedTuple):
     """A log file of a slice.
 
     `requested` is the instant in its name, `completed` the completion time of that instant (both
     `yyyyMMddHHmmssSSS`). An archived delta commit whose completion time is not known counts as completed when requested.
     `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
     (commit, file group), because a log file that rolled over books its events on its predecessor (FACTS 4.1).
+    `booked_bytes` is its size by its commit's write stat, 0 if that tells none; None where no active commit has a stat.
     """
 
     name: str
@@ -27,11 +27,15 @@ class LogFile:
     completed: str
     min_event_time_ms: int | None
     has_deletes: bool = False
+    booked_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """The latest slice of a file group: a base file (None for log-only slices) and its log files in completion order."""
+    """The latest slice of a file group: a base file (None for log-only slices) and its log files in completion order.
+
+    `base_file_booked_bytes` is as a log file's `booked_bytes`.
+    """
 
     partition: str
     file_id: str
@@ -39,6 +43,7 @@ class FileSlice:
     base_file: str | None
     base_file_bytes: int
     log_files: tuple[LogFile, ...]
+    base_file_booked_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def with_times_of(history: TableHistory, state: TableState) -> TableHistory:
 
 def _with_time(write: GroupWrite, known: Mapping[tuple[str, str, str], int | None]) -> GroupWrite:
     time_ms = known.get((write.requested, write.partition, write.file_id))
-    return write if write.certain or time_ms is None else replace(write, min_event_time_ms=time_ms, certain=True)
+    return write if write.certain or time_ms is None else write._replace(min_event_time_ms=time_ms, certain=True)
 
 
 def _after(run: CompactionRecord, unseen: Sequence[GroupWrite]) -> LateData:

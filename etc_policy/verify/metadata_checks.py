@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -56,7 +57,7 @@ class Evidence:
     @cached_property
     def watermark_ms(self) -> int | None:
         """The completeness watermark now."""
-        files = (log_file for _, log_file in self.state.log_files)
+        files = chain.from_iterable(file_slice.log_files for file_slice in self.state.slices)
         return watermark(files, self.policy.data_latency_ms, self.zone).value_ms
 
     @cached_property
@@ -82,11 +83,10 @@ def always_checked(evidence: Evidence) -> tuple[ExpectationResult, ...]:
 
 def prove_compacted(evidence: Evidence) -> ExpectationResult:
     """No log file that is not compacted can hold an event at or below the threshold, late commits apart (FACTS 6)."""
-    told = [(log_file, _seen(file_slice, log_file, evidence)) for file_slice, log_file in evidence.state.log_files]
-    below = [(log_file, seen) for log_file, seen in told if _may_hold(log_file, seen, evidence)]
+    below = list(_at_or_below(evidence))
     broken = [log_file for log_file, seen in below if seen]
     observed: dict[str, Any] = {
-        "log_files": sum(1 for _ in evidence.state.log_files),
+        "log_files": sum(len(file_slice.log_files) for file_slice in evidence.state.slices),
         "log_files_at_or_below_threshold": len(broken),
         "late_log_files": len(below) - len(broken),
         "examples": [log_file.name for log_file in broken[:_NAMED_FILES]],
@@ -106,17 +106,20 @@ def check_files(evidence: Evidence) -> ExpectationResult:
     files grow after their commit, so there only base files are looked at.
     """
     active = {instant.requested for instant in evidence.state.instants}
-    booked, wrong, archived, files = evidence.history.booked, [], 0, 0
-    for partition, name, size, instant, is_log in _data_files(evidence.state):
-        files += 1
-        told = booked.get((partition, name))
-        if told is None:
-            archived += instant not in active
-            wrong += [f"{name}: no write stat"] if instant in active else []
-        elif told and (size < told if is_log else size != told):
+    wrong, archived, is_cut = [], 0, _is_cut(evidence.state)
+    for name, size, told, instant in _not_as_booked(evidence):
+        if told is not None:
             wrong.append(f"{name}: {size} bytes, booked with {told}")
+        elif instant in active:
+            wrong.append(f"{name}: no write stat")
+        else:
+            archived += 1
     wrong += [f"{name}: not there" for name in evidence.state.missing_files]
-    observed: dict[str, Any] = {"data_files": files, "files_that_differ": len(wrong), "examples": wrong[:_NAMED_FILES]}
+    observed: dict[str, Any] = {
+        "data_files": sum((s.base_file is not None) + len(s.log_files) * is_cut for s in evidence.state.slices),
+        "files_that_differ": len(wrong),
+        "examples": wrong[:_NAMED_FILES],
+    }
     if archived:
         observed["files_of_archived_commits"] = archived
     message = f"{len(wrong)} files are not what their commits say they wrote; for example {wrong[0]}" if wrong else None
@@ -233,24 +236,35 @@ def _seen(file_slice: FileSlice, log_file: LogFile, evidence: Evidence) -> bool:
     return not is_known or min(written, default="") <= seen_until
 
 
-def _may_hold(log_file: LogFile, seen: bool, evidence: Evidence) -> bool:
-    """Whether the file can hold an event at or below the threshold; an unknown time is trusted only if it came later."""
-    claim = evidence.claim
-    if log_file.min_event_time_ms is not None:
-        return log_file.min_event_time_ms <= claim.threshold_ms
-    if seen:
-        return True
-    return event_time_bound_ms(log_file, evidence.policy.data_latency_ms, evidence.zone) <= claim.threshold_ms
+def _at_or_below(evidence: Evidence) -> Iterator[tuple[LogFile, bool]]:
+    """The log files that can hold an event at or below the threshold, and whether the claim speaks of them.
+
+    An unknown event time is trusted to be later only in what came later.
+    """
+    threshold_ms, latency_ms, zone = evidence.claim.threshold_ms, evidence.policy.data_latency_ms, evidence.zone
+    for file_slice in evidence.state.slices:
+        for log_file in file_slice.log_files:
+            known_ms = log_file.min_event_time_ms
+            if known_ms is None or known_ms <= threshold_ms:
+                seen = _seen(file_slice, log_file, evidence)
+                if known_ms is not None or seen or event_time_bound_ms(log_file, latency_ms, zone) <= threshold_ms:
+                    yield log_file, seen
 
 
-def _data_files(state: TableState) -> Iterator[tuple[str, str, int, str, bool]]:
-    """(partition, name, bytes on disk, instant in the name, whether it is a log) of the latest slices' files."""
-    for file_slice in state.slices:
-        if file_slice.base_file is not None:
-            size = file_slice.base_file_bytes
-            yield file_slice.partition, file_slice.base_file, size, file_slice.base_instant, False
-        for log_file in file_slice.log_files if _is_cut(state) else ():
-            yield file_slice.partition, log_file.name, log_file.size_bytes, log_file.requested, True
+def _not_as_booked(evidence: Evidence) -> Iterator[tuple[str, int, int | None, str]]:
+    """(name, bytes on disk, bytes booked, instant in the name) of files that are not as a commit's write stat tells.
+
+    A size of 0 is none that was booked.
+    """
+    is_cut = _is_cut(evidence.state)
+    for file_slice in evidence.state.slices:
+        size, told = file_slice.base_file_bytes, file_slice.base_file_booked_bytes
+        if file_slice.base_file is not None and (told is None or told not in (0, size)):
+            yield file_slice.base_file, size, told, file_slice.base_instant
+        for log_file in file_slice.log_files if is_cut else ():
+            told = log_file.booked_bytes
+            if told is None or log_file.size_bytes < told:
+                yield log_file.name, log_file.size_bytes, told, log_file.requested
 
 
 def _is_cut(state: TableState) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from etc_policy.adapters import hudi_commits, hudi_table
 from etc_policy.adapters.hudi_table import FileTableReader
 from etc_policy.api.applying import Applier
 from etc_policy.compile.manifest import EventTime, Verify
@@ -192,8 +193,29 @@ class Kind(Bench):
 
 
 @pytest.fixture
-def kind(spark, tmp_path):
-    return lambda **settings: Kind(spark, tmp_path / "t", **settings)
+def kind(spark, tmp_path, monkeypatch):
+    made = []
+
+    def make(**settings):
+        made.append(Kind(spark, tmp_path / "t", **settings))
+        return made[-1]
+
+    yield make
+    for table in made:
+        check_reading_of_many(table, monkeypatch)
+
+
+def check_reading_of_many(table, monkeypatch):
+    """As a table of many commits it is read by other means, and the same is found."""
+    place = str(table.base), table.policy.event_time
+    found = FileTableReader().read_with_history(*place, archived=True)
+    matched = []
+    by_pattern = hudi_commits._by_pattern
+    monkeypatch.setattr(hudi_commits, "_by_pattern", lambda content: matched.append(by_pattern(content)) or matched[-1])
+    for module, name in ((hudi_commits, "_MANY"), (hudi_table, "_MANY_INSTANTS")):
+        monkeypatch.setattr(module, name, 1)
+    assert FileTableReader().read_with_history(*place, archived=True) == found
+    assert any(matched) or found[0].table_version == 6  # whose commits are JSON
 
 
 def nested_row(key, value, at):

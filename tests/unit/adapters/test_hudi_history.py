@@ -44,14 +44,6 @@ def test_times_that_are_not_the_policys_are_not_taken(tmp_path):
     assert (write.min_event_time_ms, write.certain) == (None, False)
 
 
-def test_the_bytes_that_each_file_was_booked_with(tmp_path):
-    table = TableFolder(tmp_path / "t")
-    written = (base("f1"), log("f2", 1, size=77))
-    table.commit(at("08:00:00"), at("08:00:05"), *written)
-    names = [file.name(at("08:00:00")) for file in written]
-    assert read(table).booked == {("p", names[0]): 100, ("p", names[1]): 77}
-
-
 def test_our_compactions_by_their_commit_or_by_their_plan(tmp_path):
     """Stock Hudi carries a plan of ours out without its pairs; the plan still has them."""
     table = TableFolder(tmp_path / "t")

@@ -1,8 +1,9 @@
 import pytest
 
+from etc_policy.adapters import hudi_commits, hudi_partitions, hudi_table
 from etc_policy.compile.manifest import EventTime
 from tests.unit.adapters.reading import read, slices
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
 
 
 def test_a_log_file_belongs_to_the_newest_base_file_at_or_below_its_completion_time(table):
@@ -240,6 +241,58 @@ def test_a_data_file_that_a_commit_wrote_and_that_is_gone(table):
     for partition, name in zip("ppq", names, strict=True):
         (table.base / partition / name).unlink()
     assert read(table).missing_files == (f"p/{names[0]}", f"p/{names[1]}", f"q/{names[2]}")
+
+
+def test_a_file_that_was_written_in_vain_is_not_missed(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", size=0, on_disk=False))
+    assert read(table).missing_files == ()
+
+
+def test_the_bytes_that_commits_book(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 1, size=77), log("f2", 1, size=88))
+    unbooked = log("f1", 2)
+    table.commit(at("10:00:02"), at("10:00:03"), log("f2", 3, size=0))
+    table.data(at("10:00:02"), unbooked)
+    one, two = read(table).slices
+    assert (one.base_file_bytes, one.base_file_booked_bytes, two.base_file_booked_bytes) == (100, 100, None)
+    assert [(f.size_bytes, f.booked_bytes) for f in one.log_files] == [(77, 77), (10, None)]
+    assert [f.booked_bytes for f in two.log_files] == [88, 0]
+
+
+def test_a_log_file_that_only_an_archived_commit_books(table):
+    table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 5)))
+    table.data(at("09:00:00"), log("f1", 5))
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+    assert [(f.min_event_time_ms, f.booked_bytes) for f in read(table).slices[0].log_files] == [(5, None), (40, 10)]
+
+
+def test_a_log_for_change_data_capture_is_none_of_the_slice_whoever_books_it(table):
+    path = table.commit(at("10:00:00"), at("10:00:01"), log("f1", 1))
+    record = commit_metadata(at("10:00:00"), (log("f1", 1),))
+    (stat,) = record["partitionToWriteStats"]["p"]
+    cdc = f"{stat['path']}.cdc"
+    record["partitionToWriteStats"]["p"].append({**stat, "path": cdc})
+    path.write_bytes(avro(COMMIT_SCHEMA, record))
+    (table.base / cdc).write_bytes(b"xx")
+    assert [f.name for f in read(table).slices[0].log_files] == [log("f1").name(at("10:00:00"))]
+
+
+def test_a_table_of_many_commits_is_read_as_one_of_few_is(table, monkeypatch):
+    """Many commits are read by a pattern, and their files are listed in another process meanwhile."""
+    for number in range(40):
+        clock = f"10:{number:02}"
+        kinds = [(group, version) for group in range(4) for version in (11, 2)]
+        files = [log(f"f{g}", g, partition="pq"[g % 2], size=10 + g, version=version) for g, version in kinds]
+        table.commit(at(f"{clock}:00"), at(f"{clock}:01"), *files, log("f9", 7, deletes=number % 2, previous="1"))
+    table.compaction(at("10:20:30"), at("11:00:00"), base("f1", partition="q"), base("f9"))
+    (table.base / "p" / log("f2", version=2).name(at("10:39:00"))).unlink()
+    few = read(table)
+    assert (len(few.instants), len(few.missing_files), len(few.slices[0].log_files)) == (41, 1, 80)
+    monkeypatch.setattr(hudi_table, "_MANY_INSTANTS", 1)
+    monkeypatch.setattr(hudi_commits, "_MANY", 1)
+    monkeypatch.setattr(hudi_commits, "decode_metadata", lambda content, place: pytest.fail(place))
+    monkeypatch.setattr(hudi_partitions, "list_partitions", None)
+    assert read(table) == few
 
 
 def test_what_a_newer_base_file_has_merged_may_be_gone(table):

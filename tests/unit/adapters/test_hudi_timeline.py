@@ -5,8 +5,9 @@ import time
 import pytest
 
 from etc_policy.adapters import hudi_timeline
+from etc_policy.adapters.hudi_commits import decode_metadata
 from etc_policy.adapters.hudi_table import FileTableReader
-from etc_policy.adapters.hudi_timeline import all_times, decode_metadata, fingerprint, read_timeline, table_zone
+from etc_policy.adapters.hudi_timeline import all_times, fingerprint, read_timeline, table_zone
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from tests.unit.adapters.reading import OURS, slices

@@ -74,10 +74,10 @@ def test_only_what_is_unknown_is_read_and_nothing_else_changes(folder):
     after = fill_from_logs(before, POLICY, None)
     assert {s.file_id: f.min_event_time_ms for s, f in after.log_files} == FILLED
     emptied = tuple(
-        replace(s, log_files=tuple(replace(f, min_event_time_ms=None) for f in s.log_files)) for s in before.slices
+        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in before.slices
     )
     emptied_after = tuple(
-        replace(s, log_files=tuple(replace(f, min_event_time_ms=None) for f in s.log_files)) for s in after.slices
+        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in after.slices
     )
     assert replace(after, slices=emptied_after) == replace(before, slices=emptied)
 
@@ -131,7 +131,7 @@ def test_what_a_commit_tells_is_not_replaced_by_what_was_read_before(folder, cac
     spoiled.write_bytes(avro([MS], "long"))
     state = state_of(folder)
     files = tuple(
-        replace(s, log_files=tuple(replace(f, min_event_time_ms=None) for f in s.log_files)) for s in state.slices
+        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in state.slices
     )
     filled = fill_from_logs(replace(state, slices=files), POLICY, cache)
     assert {f.min_event_time_ms for s, f in filled.log_files if s.file_id == "known"} == {MS}

@@ -91,10 +91,8 @@ class Outside:
     def read_table(self, policy, *, read_stats=False):
         """Every file is booked as it is, and every compaction that carries a threshold is on the timeline."""
         state = self.read_state(policy)
-        booked = {(s.partition, s.base_file): s.base_file_bytes for s in state.slices}
-        booked |= {(s.partition, f.name): f.size_bytes for s, f in state.log_files}
         runs = (state.last_compaction,) if state.last_compaction else ()
-        return state, TableHistory(state.timezone, runs=runs, booked=booked)
+        return state, TableHistory(state.timezone, runs=runs)
 
     def runner(self):
         return self

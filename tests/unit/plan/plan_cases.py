@@ -96,7 +96,7 @@ def _slice(place: str, told: dict[str, Any]) -> FileSlice:
     base = told["base"]
     if base == "none":
         return FileSlice(partition, file_id, min(log.requested for log in logs), None, 0, tuple(logs))
-    return FileSlice(partition, file_id, instant(base), f"{file_id}.parquet", 1_000_000, tuple(logs))
+    return FileSlice(partition, file_id, instant(base), f"{file_id}.parquet", 1_000_000, tuple(logs), 1_000_000)
 
 
 def _log_file(name: str, text: str) -> LogFile:
@@ -104,7 +104,7 @@ def _log_file(name: str, text: str) -> LogFile:
     requested, completed = (instant(time.strip()) for time in times.split(">"))
     events = [word.removeprefix("event ") for word in rest if word.startswith("event ")]
     event_ms = epoch_ms(events[0]) if events else None
-    return LogFile(name, 10_000, requested, completed, event_ms, has_deletes="deletes" in rest)
+    return LogFile(name, 10_000, requested, completed, event_ms, "deletes" in rest, booked_bytes=10_000)
 
 
 def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:

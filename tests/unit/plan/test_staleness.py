@@ -98,7 +98,7 @@ def test_what_does_not_touch_the_plan(state):
         (with_log_file(STATE, "f1", "10:10:01", "11:59:05"), "no longer stands: a commit that was requested before it"),
         (
             with_slice(
-                STATE, "f1", log_files=tuple(replace(f, has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+                STATE, "f1", log_files=tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
             ),
             "no longer stands: delete rule",
         ),

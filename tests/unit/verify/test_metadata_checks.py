@@ -30,16 +30,21 @@ def state(**told):
     return state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}, "instants": commits, **told})
 
 
-def booked(table):
-    files = {(s.partition, s.base_file): s.base_file_bytes for s in table.slices}
-    return files | {(s.partition, f.name): f.size_bytes for s, f in table.log_files}
+def with_booked(table, base=None, log=None):
+    """The table with what commits book of its base file and its log file changed, by a function of the size."""
+    (one,) = table.slices
+    logs = tuple(f._replace(booked_bytes=log(f.booked_bytes)) if log else f for f in one.log_files)
+    told = base(one.base_file_booked_bytes) if base else one.base_file_booked_bytes
+    return replace(table, slices=(replace(one, log_files=logs, base_file_booked_bytes=told),))
 
 
 def evidence(table=None, history=None, policy=POLICY, claim=None):
-    table = table or state()
-    return Evidence(
-        policy, table, history or TableHistory("UTC", booked=booked(table)), claim or Claim(T, instant("11:30:00")), NOW
-    )
+    claim = claim or Claim(T, instant("11:30:00"))
+    return Evidence(policy, table or state(), history or TableHistory("UTC"), claim, NOW)
+
+
+def nothing(size):
+    return None
 
 
 def check(name, kwargs, severity="critical", **told):
@@ -55,21 +60,17 @@ class TestFiles:
 
     @pytest.mark.parametrize(("more", "status"), [(-1, "fail"), (1, "fail"), (0, "pass")])
     def test_a_base_file_of_another_size_is_another_file(self, more, status):
-        table = state()
-        files = {key: size + (more if not key[1].startswith("L") else 0) for key, size in booked(table).items()}
-        assert check_files(evidence(table, TableHistory("UTC", booked=files))).status == status
+        table = with_booked(state(), base=lambda size: size + more)
+        assert check_files(evidence(table)).status == status
 
     @pytest.mark.parametrize(("more", "status"), [(1, "fail"), (-1, "pass")])
     def test_a_log_file_may_be_longer_than_it_was_booked_and_never_shorter(self, more, status):
-        table = state()
-        files = {key: size + (more if key[1] == "L1" else 0) for key, size in booked(table).items()}
-        assert check_files(evidence(table, TableHistory("UTC", booked=files))).status == status
+        table = with_booked(state(), log=lambda size: size + more)
+        assert check_files(evidence(table)).status == status
 
-    @pytest.mark.parametrize("name", ["L1", "base"])
-    def test_a_file_that_no_write_stat_speaks_of(self, name):
-        table = state()
-        files = {key: size for key, size in booked(table).items() if (key[1] == "L1") != (name == "L1")}
-        found = check_files(evidence(table, TableHistory("UTC", booked=files)))
+    @pytest.mark.parametrize("kind", ["log", "base"])
+    def test_a_file_that_no_write_stat_speaks_of(self, kind):
+        found = check_files(evidence(with_booked(state(), **{kind: nothing})))
         assert (found.status, found.observed["files_that_differ"]) == ("fail", 1)
         assert "no write stat" in found.message
 
@@ -78,22 +79,17 @@ class TestFiles:
         assert (found.status, found.observed["examples"]) == ("fail", ["p/L9: not there"])
 
     def test_files_of_archived_commits_are_counted_only(self):
-        table = state(archived_before="09:00:00", instants=[])
-        files = {key: size for key, size in booked(table).items() if key[1] == "L1"}
-        found = check_files(evidence(table, TableHistory("UTC", booked=files)))
+        table = with_booked(state(archived_before="09:00:00", instants=[]), base=nothing)
+        found = check_files(evidence(table))
         assert (found.status, found.observed["files_of_archived_commits"]) == ("pass", 1)
 
     def test_before_version_8_log_files_grow_and_only_base_files_are_looked_at(self):
-        table = state(version=6)
-        files = {key: size for key, size in booked(table).items() if key[1] != "L1"}
-        found = check_files(evidence(table, TableHistory("UTC", booked=files)))
+        found = check_files(evidence(with_booked(state(version=6), log=nothing)))
         assert (found.status, found.observed["data_files"]) == ("pass", 1)
 
     def test_a_size_that_was_not_booked_is_not_held_against_a_file(self):
-        table = state()
-        assert (
-            check_files(evidence(table, TableHistory("UTC", booked=dict.fromkeys(booked(table), 0)))).status == "pass"
-        )
+        table = with_booked(state(), base=lambda _: 0, log=lambda _: 0)
+        assert check_files(evidence(table)).status == "pass"
 
 
 class TestPromise:

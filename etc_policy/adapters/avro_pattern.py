@@ -1,0 +1,163 @@
+"""Records of one Avro schema, read by a regular expression made of the schema: several times faster than field by field.
+
+The fields of an Avro record follow each other without a gap, and of what a write stat is made of every encoding is a
+regular language, if strings are bounded: so what the pattern matches where a record begins is that record. What it does
+not match is for fastavro to read. Making the pattern pays where there are thousands of records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+#: Longer strings are not matched: each length is an alternative of the pattern.
+MAX_STRING_BYTES = 255
+#: Nor are longer arrays.
+MAX_ITEMS = 4
+
+_LENGTHS_OF_ONE_BYTE = 64
+_LONG = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+
+
+class IrregularError(Exception):
+    """The schema, or the record, has something in it that no pattern is made for."""
+
+
+class RecordPattern:
+    """Matches records of one schema and gives the raw bytes of some of their fields.
+
+    `schema` is a record's, `wanted` names fields of it: strings and numbers, perhaps nullable. A field that the schema
+    does not have reads as null.
+
+    Raises:
+        IrregularError: the schema has a field of a kind that no pattern is made for.
+
+    """
+
+    def __init__(self, schema: Mapping[str, Any], wanted: Sequence[str]) -> None:
+        self._groups = 1  # the first matches nothing, for fields that are not there
+        self._wanted = dict.fromkeys(wanted, 1)
+        fields = b"".join(self._wanted_field(field) for field in schema["fields"])
+        self._match = re.compile(rb"(?:(\x00)){0}" + fields, re.DOTALL).match
+        self._order = tuple(self._wanted.values())
+
+    def read(self, content: bytes, start: int, count: int) -> tuple[list[tuple[bytes | None, ...]], int]:
+        """The wanted fields of `count` records from `start` on, None for null, and where the last one ends.
+
+        Raises:
+            IrregularError: these are not so many records that the pattern is made for.
+
+        """
+        records: list[tuple[bytes | None, ...]] = []
+        match, order = self._match, self._order
+        for _ in range(count):
+            found = match(content, start)
+            if found is None:
+                raise IrregularError
+            records.append(found.group(*order))
+            start = found.end()
+        return records, start
+
+    def _wanted_field(self, field: Mapping[str, Any]) -> bytes:
+        """A field whose bytes become a group, if it is wanted; of a union, those of the kind that is not null."""
+        if field["name"] not in self._wanted:
+            return _field(field["type"])
+        self._groups += 1
+        self._wanted[field["name"]] = self._groups
+        if not isinstance(field["type"], list):
+            return rb"(%b)" % _plain(field["type"])
+        kinds = [rb"(%b)" % _plain(kind) if kind != "null" else b"" for kind in field["type"]]
+        if len(kinds) - kinds.count(b"") != 1:
+            raise IrregularError
+        return _union(kinds)
+
+
+def _field(kind: Any) -> bytes:  # noqa: ANN401 - an Avro schema is any JSON value
+    if isinstance(kind, list):
+        return _union([_field(one) for one in kind])
+    name = _name(kind)
+    if name == "record":
+        return b"".join(_field(field["type"]) for field in kind["fields"])
+    if name == "array":
+        return _array(_plain(kind["items"]))
+    return rb"\x00" if name == "map" else _plain(kind)
+
+
+def _array(item: bytes) -> bytes:
+    """An array of one block, by its count."""
+    counts = (re.escape(_encode(count)) + rb"(?:%b){%d}\x00" % (item, count) for count in range(1, MAX_ITEMS + 1))
+    return rb"(?:%b)" % b"|".join([rb"\x00", *counts])
+
+
+def _union(kinds: Sequence[bytes]) -> bytes:
+    return rb"(?:%b)" % b"|".join(re.escape(_encode(place)) + kind for place, kind in enumerate(kinds))
+
+
+def _plain(kind: Any) -> bytes:  # noqa: ANN401 - an Avro schema is any JSON value
+    name = _name(kind)
+    if name in ("int", "long"):
+        return _LONG
+    if name == "string":
+        return _string()
+    if name in ("null", "boolean"):
+        return b"" if name == "null" else rb"[\x00\x01]"
+    raise IrregularError
+
+
+def _string() -> bytes:
+    """A string by its length; those of two bytes are sorted by the second, so that few alternatives are tried."""
+    short = [_bytes_of(length) for length in range(_LENGTHS_OF_ONE_BYTE)]
+    return rb"(?:%b)" % b"|".join([*short, *map(_longer, range(1, -(-MAX_STRING_BYTES // _LENGTHS_OF_ONE_BYTE)))])
+
+
+def _longer(second: int) -> bytes:
+    lengths = range(second * _LENGTHS_OF_ONE_BYTE, (second + 1) * _LENGTHS_OF_ONE_BYTE)
+    return rb"(?=[\x80-\xff]%b)(?:%b)" % (re.escape(bytes([second])), b"|".join(map(_bytes_of, lengths)))
+
+
+def _bytes_of(length: int) -> bytes:
+    return re.escape(_encode(length)) + rb".{%d}" % length
+
+
+def _name(kind: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+    return str(kind["type"] if isinstance(kind, dict) else kind)
+
+
+def _encode(value: int) -> bytes:
+    """A number from 0 to 8191 as Avro writes it: seven bits a byte, and the sign in the lowest."""
+    low, high = value << 1 & 0x7F, value >> 6
+    return bytes([low | 0x80, high]) if high else bytes([low])
+
+
+def next_long(content: bytes, start: int) -> tuple[int, int]:
+    """The number at `start`, and where it ends.
+
+    Raises:
+        IrregularError: the content ends within it.
+
+    """
+    end = start
+    while content[end : end + 1] >= b"\x80":
+        end += 1
+    if end >= len(content):
+        raise IrregularError
+    return read_long(content[start : end + 1]), end + 1
+
+
+def read_long(raw: bytes) -> int:
+    """The number that these bytes are."""
+    value = 0
+    for byte in reversed(raw):
+        value = value << 7 | byte & 0x7F
+    return value >> 1 ^ -(value & 1)
+
+
+def read_text(raw: bytes) -> str:
+    """The string that these bytes are, its length of one byte or two before it.
+
+    Raises:
+        UnicodeDecodeError: it is none.
+
+    """
+    return raw[1 if raw[0] < 0x80 else 2 :].decode()

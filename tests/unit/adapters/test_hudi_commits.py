@@ -1,0 +1,117 @@
+"""Commits are read by a pattern where there are many, and one by one where there are few: the same comes out."""
+
+import json
+from io import BytesIO
+
+import fastavro
+import pytest
+
+from etc_policy.adapters import hudi_commits
+from etc_policy.adapters.avro_pattern import MAX_STRING_BYTES
+from etc_policy.adapters.hudi_commits import WriteStat, decode_commit
+from etc_policy.errors import TableError
+from tests.unit.adapters.table_folder import COMMIT_SCHEMA, REPLACE_SCHEMA, at, avro, base, commit_metadata, log
+
+WRITTEN = (log("f1", 500, rows=7, size=12_345), base("f2", merged=3, partition="q"), log("f3", deletes=2, previous="1"))
+RECORD = commit_metadata(at("10:00:00"), WRITTEN, {"a": "b"})
+CONTENT = avro(COMMIT_SCHEMA, RECORD)
+MANY = 10_000
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Counts the records that fastavro reads."""
+    found = []
+    one_by_one = hudi_commits.decode_metadata
+    monkeypatch.setattr(
+        hudi_commits, "decode_metadata", lambda *arguments: found.append(arguments) or one_by_one(*arguments)
+    )
+    return found
+
+
+def test_what_a_commit_says(slow):
+    first, second, third = (file.name(at("10:00:00")) for file in WRITTEN)
+    said = decode_commit(CONTENT, "x", among=MANY)
+    assert list(said.stats) == [
+        WriteStat("p", "f1", first, "", 7, 0, 12_345, 500, 0, 0),
+        WriteStat("p", "f3", third, "1", 0, 2, 10, None, 0, 0),
+        WriteStat("q", "f2", second, "", 0, 0, 100, None, 3, 30),
+    ]
+    assert (said.extra, said.operation, said.file_ids) == (RECORD["extraMetadata"], "UPSERT", {"f1", "f2", "f3"})
+    assert not slow
+    assert decode_commit(CONTENT, "x") == decode_commit(json.dumps(RECORD).encode(), "x", among=MANY) == said
+    assert len(slow) == 2
+
+
+def test_what_a_replace_commit_took_away(slow):
+    taken = {**RECORD, "partitionToReplaceFileIds": {"p": ["g1", "g2"], "q": ["g1"]}}
+    said = decode_commit(avro(REPLACE_SCHEMA, taken), "x", among=MANY)
+    assert said.replaced == {("p", "g1"), ("p", "g2"), ("q", "g1")}
+    assert said.file_ids == {"f1", "f2", "f3", "g1", "g2"}
+    assert not slow
+    assert said == decode_commit(avro(REPLACE_SCHEMA, taken), "x")
+
+
+def test_a_large_commit_is_read_as_one_of_many_is(slow):
+    written = tuple(log(f"f{number}", number, partition=f"p{number % 7}") for number in range(20_000))
+    content = avro(COMMIT_SCHEMA, commit_metadata(at("10:00:00"), written))
+    assert len(decode_commit(content, "x").stats) == 20_000
+    assert not slow
+
+
+def container(record=RECORD, schema=COMMIT_SCHEMA, **options):
+    content = BytesIO()
+    many = record if isinstance(record, list) else [record]
+    fastavro.writer(content, fastavro.parse_schema(dict(schema)), many, **options)
+    return content.getvalue()
+
+
+LATER = {**COMMIT_SCHEMA, "fields": [{"name": "epoch", "type": "int", "default": 0}, *COMMIT_SCHEMA["fields"]]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        container(codec="deflate"),
+        container([RECORD, RECORD]),
+        container([RECORD] * 2, sync_interval=1),
+        container({**RECORD, "epoch": 1}, LATER),
+        container(commit_metadata(at("10:00:00"), (log("f" * (MAX_STRING_BYTES + 1), 1),))),
+    ],
+    ids=["compressed", "two records", "two blocks", "another first field", "a long string"],
+)
+def test_any_other_form_is_read_one_by_one(content, slow):
+    assert decode_commit(content, "x", among=MANY) == decode_commit(content, "x")
+    assert len(slow) == 2
+
+
+def test_a_commit_that_wrote_nothing(slow):
+    nullable = [{**COMMIT_SCHEMA["fields"][0], "type": ["null", COMMIT_SCHEMA["fields"][0]["type"]]}]
+    schema = {**COMMIT_SCHEMA, "fields": [*nullable, *COMMIT_SCHEMA["fields"][1:]]}
+    for stats in (None, {}, {"p": []}, RECORD["partitionToWriteStats"]):
+        content = container({**RECORD, "partitionToWriteStats": stats}, schema)
+        assert decode_commit(content, "x", among=MANY).extra == RECORD["extraMetadata"]
+        assert not slow
+        assert decode_commit(content, "x", among=MANY) == decode_commit(content, "x")
+        slow.clear()
+
+
+def said_of(content, among):
+    try:
+        return decode_commit(content, "x", among=among)
+    except TableError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x02, 0x20, 0x80, 0xFF])
+def test_a_flipped_byte_is_seen_by_both_ways_or_lies_in_what_nobody_asks_for(flip):
+    for position in range(len(CONTENT)):
+        broken = bytearray(CONTENT)
+        broken[position] ^= flip
+        one, many = said_of(bytes(broken), 1), said_of(bytes(broken), MANY)
+        assert many == one or one == "ETC208", position
+
+
+def test_a_file_cut_short_anywhere_is_the_same_error_for_both():
+    for length in range(len(CONTENT)):
+        assert said_of(CONTENT[:length], MANY) == said_of(CONTENT[:length], 1)
