@@ -11,13 +11,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-#: Longer strings are not matched: each length is an alternative of the pattern.
+#: Longer strings are not matched: each length is an alternative of the pattern. One less than a multiple of 64.
 MAX_STRING_BYTES = 255
 #: Nor are longer arrays.
 MAX_ITEMS = 4
 
 _LENGTHS_OF_ONE_BYTE = 64
-_LONG = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_LONG_BYTES = 10
+#: Seven bits a byte: of the tenth only one is left.
+_LONG = rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"
 
 
 class IrregularError(Exception):
@@ -27,16 +29,17 @@ class IrregularError(Exception):
 class RecordPattern:
     """Matches records of one schema and gives the raw bytes of some of their fields.
 
-    `schema` is a record's, `wanted` names fields of it: strings and numbers, perhaps nullable. A field that the schema
-    does not have reads as null.
+    `schema` is a record's, `wanted` gives the kind (`string` or `long`) of at least two fields of it by name; they may be
+    nullable. A field that the schema does not have reads as null.
 
     Raises:
-        IrregularError: the schema has a field of a kind that no pattern is made for.
+        IrregularError: the schema has a field of a kind that no pattern is made for, or wanted as another.
 
     """
 
-    def __init__(self, schema: Mapping[str, Any], wanted: Sequence[str]) -> None:
+    def __init__(self, schema: Mapping[str, Any], wanted: Mapping[str, str]) -> None:
         self._groups = 1  # the first matches nothing, for fields that are not there
+        self._kinds = wanted
         self._wanted = dict.fromkeys(wanted, 1)
         fields = b"".join(self._wanted_field(field) for field in schema["fields"])
         self._match = re.compile(rb"(?:(\x00)){0}" + fields, re.DOTALL).match
@@ -65,12 +68,11 @@ class RecordPattern:
             return _field(field["type"])
         self._groups += 1
         self._wanted[field["name"]] = self._groups
-        if not isinstance(field["type"], list):
-            return rb"(%b)" % _plain(field["type"])
-        kinds = [rb"(%b)" % _plain(kind) if kind != "null" else b"" for kind in field["type"]]
-        if len(kinds) - kinds.count(b"") != 1:
+        kinds = field["type"] if isinstance(field["type"], list) else [field["type"]]
+        if [_value_name(kind) for kind in kinds if kind != "null"] != [self._kinds[field["name"]]]:
             raise IrregularError
-        return _union(kinds)
+        patterns = [rb"(%b)" % _plain(kind) if kind != "null" else b"" for kind in kinds]
+        return _union(patterns) if isinstance(field["type"], list) else patterns[0]
 
 
 def _field(kind: Any) -> bytes:  # noqa: ANN401 - an Avro schema is any JSON value
@@ -124,6 +126,13 @@ def _name(kind: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
     return str(kind["type"] if isinstance(kind, dict) else kind)
 
 
+def _value_name(kind: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+    """What a value of that kind is read as: a number is a number, unless it stands for something else."""
+    if isinstance(kind, dict) and "logicalType" in kind:
+        return str(kind["logicalType"])
+    return "long" if _name(kind) == "int" else _name(kind)
+
+
 def _encode(value: int) -> bytes:
     """A number from 0 to 8191 as Avro writes it: seven bits a byte, and the sign in the lowest."""
     low, high = value << 1 & 0x7F, value >> 6
@@ -134,15 +143,26 @@ def next_long(content: bytes, start: int) -> tuple[int, int]:
     """The number at `start`, and where it ends.
 
     Raises:
-        IrregularError: the content ends within it.
+        IrregularError: there is none.
 
     """
-    end = start
-    while content[end : end + 1] >= b"\x80":
-        end += 1
-    if end >= len(content):
+    for end, byte in enumerate(content[start : start + _LONG_BYTES], start + 1):
+        if byte < 0x80:
+            return read_long(content[start:end]), end
+    raise IrregularError
+
+
+def next_size(content: bytes, start: int) -> tuple[int, int]:
+    """The length or count at `start`, and where it ends.
+
+    Raises:
+        IrregularError: there is none, or a negative one, which Avro allows before a block whose size in bytes it tells.
+
+    """
+    size, end = next_long(content, start)
+    if size < 0:
         raise IrregularError
-    return read_long(content[start : end + 1]), end + 1
+    return size, end
 
 
 def read_long(raw: bytes) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from etc_policy.adapters.avro_pattern import IrregularError, RecordPattern, next_long, read_long, read_text
+from etc_policy.adapters.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.errors import TableError
 
 CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
@@ -22,10 +22,11 @@ _LARGE_BYTES = 1 << 20
 _STATS = "partitionToWriteStats"
 _SYNC_BYTES = 16
 #: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
-_WANTED = (
-    *("fileId", "path", "prevCommit", "numWrites", "numDeletes"),
-    *("fileSizeInBytes", "minEventTime", "totalLogFilesCompacted", "totalLogSizeCompacted"),
-)
+_WANTED = {
+    **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
+    **dict.fromkeys(("numWrites", "numDeletes", "fileSizeInBytes", "minEventTime"), "long"),
+    **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted"), "long"),
+}
 
 
 class WriteStat(NamedTuple):
@@ -83,7 +84,8 @@ class CommitMetadata:
 def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetadata:
     """A commit's metadata from Avro or JSON bytes; `place` is named in the error.
 
-    Of one among many commits, and of a large one, the stats are read by a pattern wherever it fits: the same, but faster.
+    Of one among many commits, and of a large one, the stats are read by a pattern if it fits: faster, and without a look
+    at the fields that are not asked for. What does not fit, and what is damaged, is fastavro's to judge.
 
     Raises:
         TableError: the content cannot be parsed.
@@ -170,11 +172,13 @@ def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
         end = len(content) - _SYNC_BYTES
         begin = content.index(content[end:])
         form = _form(content[:begin])
-        records, start = next_long(content, begin + _SYNC_BYTES)
-        length, start = next_long(content, start)
+        records, start = next_size(content, begin + _SYNC_BYTES)
+        length, start = next_size(content, start)
         if form is None or records != 1 or start + length != end:
             return None
         stats, start = _read_stats(content, start, form)
+        if start > end:
+            return None
         rest = BytesIO(content[start:end])
         record: Any = fastavro.schemaless_reader(rest, form.rest, None)
     except Exception:
@@ -185,22 +189,24 @@ def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
 def _read_stats(content: bytes, start: int, form: _Form) -> tuple[WriteStats, int]:
     counts: dict[str, int] = {}
     records: list[tuple[bytes | None, ...]] = []
-    is_there, start = next_long(content, start) if form.is_nullable else (1, start)
-    partitions, start = next_long(content, start) if is_there else (0, start)
+    is_there, start = next_size(content, start) if form.is_nullable else (1, start)
+    if is_there > 1:
+        raise IrregularError
+    partitions, start = next_size(content, start) if is_there else (0, start)
     while partitions:
         for _ in range(partitions):
-            length, start = next_long(content, start)
+            length, start = next_size(content, start)
             partition, start = content[start : start + length].decode(), start + length
             if partition in counts:
                 raise IrregularError
             before = len(records)
-            count, start = next_long(content, start)
+            count, start = next_size(content, start)
             while count:
                 found, start = form.pattern.read(content, start, count)
                 records += found
-                count, start = next_long(content, start)
+                count, start = next_size(content, start)
             counts[partition] = len(records) - before
-        partitions, start = next_long(content, start)
+        partitions, start = next_size(content, start)
     return _columns([partition for partition, count in counts.items() for _ in range(count)], records), start
 
 

@@ -31,20 +31,29 @@ class Trust:
 def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
     """What a commit wrote to the log of each file group, over all write stats of the group (FACTS 4.1).
 
-    A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not tell them apart.
+    A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not tell them apart. So
+    does a stat of the same group that names no log file, if it has deletes or no event time; its time counts with theirs.
     """
     is_opaque = not trust.deletes or commit.operation in _OPAQUE
     writes: dict[GroupKey, GroupWrite] = {}
+    others: list[GroupWrite] = []
     stats = commit.stats
     columns = stats.partitions, stats.file_ids, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
     for partition, file_id, name, rows, deletes, time in zip(*columns, strict=True):
-        if not name.startswith("."):
-            continue
-        time_ms, has_deletes = time if trust.times else None, is_opaque or deletes > 0
+        time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
         certain = time_ms is not None and not has_deletes
         key = partition, file_id
         write = GroupWrite(requested, completed, *key, time_ms, certain, rows + deletes, has_deletes)
-        writes[key] = _joined(writes[key], write) if key in writes else write
+        if not name.startswith("."):
+            others.append(write)
+        elif key in writes:
+            writes[key] = _joined(writes[key], write)
+        else:
+            writes[key] = write
+    for other in others:
+        key = other.partition, other.file_id
+        if key in writes:
+            writes[key] = _beside(writes[key], other)
     return writes
 
 
@@ -56,6 +65,16 @@ def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
         certain=one.certain and other.certain,
         rows=one.rows + other.rows,
         has_deletes=one.has_deletes or other.has_deletes,
+    )
+
+
+def _beside(write: GroupWrite, other: GroupWrite) -> GroupWrite:
+    """What a log file may hold where the commit wrote something else to its group too."""
+    lowest, beside = write.min_event_time_ms, other.min_event_time_ms
+    return write._replace(
+        min_event_time_ms=min(lowest, beside) if lowest is not None and beside is not None else lowest,
+        certain=write.certain and other.certain,
+        has_deletes=write.has_deletes or other.has_deletes,
     )
 
 

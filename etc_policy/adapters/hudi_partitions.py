@@ -72,8 +72,9 @@ class PartitionLister:
                 self._process.kill()
 
     def begin(self) -> None:
-        """Begin now, if this Python can be run as a program."""
-        if self._process is not None or getattr(sys, "frozen", False) or not sys.executable:
+        """Begin now, if this Python can be run as a program: where it is embedded, another program bears its name."""
+        name = os.path.basename(sys.executable or "").lower()  # noqa: PTH119
+        if self._process is not None or getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
             return
         command = [sys.executable, "-I", "-S", f"-Xutf8={sys.flags.utf8_mode}", __file__, self._base]
         with suppress(OSError):
@@ -91,8 +92,9 @@ class PartitionLister:
         if self._process is not None:
             content, _ = self._process.communicate()
             if self._process.returncode == 0 and content.startswith(_HEAD):
-                listed: dict[str, dict[str, int]] = marshal.loads(content[len(_HEAD) :])  # noqa: S302 - it is ours
-                return listed
+                with suppress(EOFError, ValueError, TypeError):  # killed, and nobody could tell
+                    listed: dict[str, dict[str, int]] = marshal.loads(content[len(_HEAD) :])  # noqa: S302 - it is ours
+                    return listed
         return dict(list_partitions(self._base))
 
 

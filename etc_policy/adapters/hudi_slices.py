@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +15,8 @@ from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
 from etc_policy.adapters.hudi_timeline import Timeline
 from etc_policy.plan.table_state import FileSlice, LogFile
 
-#: How the names of logs for change data capture end.
-_CDC = (".cdc", "-cdc")
+#: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
+_LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
 
 #: Bytes by file name of each partition.
 Listing = Mapping[str, dict[str, int]]
@@ -69,12 +70,13 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """
         others: list[Booked] = []
         bears_instant = timeline.layout >= 2
-        for requested in sorted(commits, key=timeline.completions.__getitem__):
-            completed, writes = timeline.completions[requested], facts[requested]
+        for completed, requested in sorted((timeline.completions[requested], requested) for requested in commits):
+            writes = facts[requested]
             stats = commits[requested].stats
             columns = stats.partitions, stats.file_ids, stats.file_names, stats.sizes_bytes
             for partition, file_id, name, booked in zip(*columns, strict=True):
-                is_known = bears_instant and name.startswith(f".{file_id}_{requested}.log.") and not name.endswith(_CDC)
+                start = f".{file_id}_{requested}.log."
+                is_known = bears_instant and file_id and name.startswith(start) and _LOG_END.fullmatch(name, len(start))
                 size = listed[partition].pop(name, None) if is_known and partition in listed else None
                 if size is None:
                     others.append(Booked(completed, partition, name, booked))
@@ -86,7 +88,17 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 self[group].logs.append(log_file)
         for replaced in timeline.replaced:
             self.pop(replaced, None)
+        self._book_again(others)
         return others
+
+    def _book_again(self, others: Iterable[Booked]) -> None:
+        """Of a log file that is booked more than once, the last time counts."""
+        again = {(one.partition, one.file_name): one.size_bytes for one in others if one.file_name.startswith(".")}
+        for (partition, _), group in self.items() if again else ():
+            for place, log_file in enumerate(group.logs):
+                size = again.get((partition, log_file.name))
+                if size is not None:
+                    group.logs[place] = log_file._replace(booked_bytes=size)
 
     def add(
         self, files: Iterable[DataFile], booked: Iterable[Booked], facts: LogFacts, *, is_unknown_deleting: bool

@@ -32,14 +32,15 @@ def event_time_bound_ms(log_file: LogFile, data_latency_ms: int, zone: tzinfo) -
 
 def watermark(log_files: Iterable[LogFile], data_latency_ms: int, zone: tzinfo) -> Watermark:
     """The watermark over log files that are not compacted; ties go to the name that sorts first."""
-    lowest: tuple[int, LogFile] | None = None
+    lowest: tuple[int, str, bool] | None = None
     for log_file in log_files:
         bound_ms = event_time_bound_ms(log_file, data_latency_ms, zone)
-        if lowest is None or bound_ms < lowest[0] or (bound_ms == lowest[0] and log_file.name < lowest[1].name):
-            lowest = bound_ms, log_file
+        if lowest is None or bound_ms <= lowest[0]:
+            found = bound_ms, log_file.name, log_file.min_event_time_ms is None
+            lowest = found if lowest is None else min(lowest, found)
     if lowest is None:
         return Watermark(None, None, assumed=False)
-    return Watermark(lowest[0] - 1, lowest[1].name, assumed=lowest[1].min_event_time_ms is None)
+    return Watermark(lowest[0] - 1, lowest[1], assumed=lowest[2])
 
 
 def complete_until_ms(watermark_ms: int | None, observed_at_ms: int, data_latency_ms: int) -> int:

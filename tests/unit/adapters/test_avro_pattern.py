@@ -11,6 +11,7 @@ from etc_policy.adapters.avro_pattern import (
     IrregularError,
     RecordPattern,
     next_long,
+    next_size,
     read_long,
     read_text,
 )
@@ -34,7 +35,7 @@ STAT = {
     ],
 }
 PARSED = fastavro.parse_schema(STAT)
-WANTED = ("path", "id", "rows", "time", "absent")
+WANTED = {"path": "string", "id": "string", "rows": "long", "time": "long", "absent": "long"}
 PATTERN = RecordPattern(STAT, WANTED)
 RECORD = {
     "id": "a", "rows": 1, "skipped": None, "path": "p/a", "version": None, "files": ["f"], "cdc": None, "times": None,
@@ -119,6 +120,10 @@ def test_what_is_cut_short_is_not_a_record(record, data):
         {"name": "x", "type": {"type": "enum", "name": "E", "symbols": ["A"]}},
         {"name": "x", "type": {"type": "array", "items": "Stat"}},
         {"name": "rows", "type": ["null", "long", "string"]},
+        {"name": "rows", "type": "null"},
+        {"name": "rows", "type": "boolean"},
+        {"name": "rows", "type": ["null", "string"]},
+        {"name": "rows", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     ],
 )
 def test_a_schema_that_no_pattern_is_made_for(field):
@@ -134,3 +139,16 @@ def test_numbers(value, after):
     assert (read_long(raw), next_long(b"#" + raw + after, 1)) == (value, (value, 1 + len(raw)))
     with pytest.raises(IrregularError):
         next_long(raw[:-1], 0)
+    if value < 0:
+        with pytest.raises(IrregularError):
+            next_size(raw, 0)
+    else:
+        assert next_size(raw, 0) == (value, len(raw))
+
+
+@pytest.mark.parametrize("raw", [b"\xff" * 1_000_000 + b"\x00", b"\x80" * 9 + b"\x02"])
+def test_numbers_of_more_than_64_bits_are_none(raw):
+    with pytest.raises(IrregularError):
+        next_long(raw[:1_000_000] if raw[0] == 0xFF else b"\x80" * 10 + b"\x00", 0)
+    with pytest.raises(IrregularError):
+        RecordPattern({"fields": [{"name": "rows", "type": "long"}]}, WANTED).read(raw, 0, 1)

@@ -55,9 +55,26 @@ class TestLister:
         with PartitionLister(base) as lister:
             assert lister.read() == LISTED
 
-    @pytest.mark.parametrize("python", ["", None, "/nowhere/python", "/bin/false", "/bin/true"])
-    def test_lists_here_where_no_process_can_list(self, base, monkeypatch, python):
+    @pytest.mark.parametrize("python", ["", None, "/nowhere/python"])
+    def test_lists_here_where_there_is_no_python(self, base, monkeypatch, python):
         monkeypatch.setattr(sys, "executable", python)
+        with PartitionLister(base) as lister:
+            lister.begin()
+            assert lister.read() == LISTED
+
+    def test_does_not_run_what_python_is_embedded_in(self, base, monkeypatch):
+        monkeypatch.setattr(sys, "executable", "/usr/sbin/server")
+        monkeypatch.setattr(subprocess, "Popen", None)
+        with PartitionLister(base) as lister:
+            lister.begin()
+            assert lister.read() == LISTED
+
+    @pytest.mark.parametrize("does", ["exit 1", "true", "echo N", "echo etc partitions", "kill -9 $$"])
+    def test_lists_here_where_the_process_does_not_answer(self, base, tmp_path_factory, monkeypatch, does):
+        python = tmp_path_factory.mktemp("bin") / "python"
+        python.write_text(f"#!/bin/sh\n{does}\n")
+        python.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(python))
         with PartitionLister(base) as lister:
             lister.begin()
             assert lister.read() == LISTED

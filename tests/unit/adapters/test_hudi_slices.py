@@ -266,15 +266,45 @@ def test_a_log_file_that_only_an_archived_commit_books(table):
     assert [(f.min_event_time_ms, f.booked_bytes) for f in read(table).slices[0].log_files] == [(5, None), (40, 10)]
 
 
-def test_a_log_for_change_data_capture_is_none_of_the_slice_whoever_books_it(table):
-    path = table.commit(at("10:00:00"), at("10:00:01"), log("f1", 1))
-    record = commit_metadata(at("10:00:00"), (log("f1", 1),))
+def with_stats(table, *more):
+    """A commit of one log file of f1, whose stat is followed by others made of it."""
+    path = table.commit(at("10:00:00"), at("10:00:01"), log("f1", 500))
+    record = commit_metadata(at("10:00:00"), (log("f1", 500),))
     (stat,) = record["partitionToWriteStats"]["p"]
-    cdc = f"{stat['path']}.cdc"
-    record["partitionToWriteStats"]["p"].append({**stat, "path": cdc})
+    record["partitionToWriteStats"]["p"] += [{**stat, **one(stat)} for one in more]
     path.write_bytes(avro(COMMIT_SCHEMA, record))
-    (table.base / cdc).write_bytes(b"xx")
-    assert [f.name for f in read(table).slices[0].log_files] == [log("f1").name(at("10:00:00"))]
+    return table.base / stat["path"]
+
+
+@pytest.mark.parametrize("ending", [".cdc", "-cdc", ".tmp", "x", "_1"])
+def test_what_is_named_much_as_a_log_file_is_none_whoever_books_it(table, ending):
+    path = with_stats(table, lambda stat: {"path": stat["path"] + ending})
+    path.with_name(path.name + ending).write_bytes(b"xx")
+    assert [f.name for f in read(table).slices[0].log_files] == [path.name]
+
+
+@pytest.mark.parametrize("other", [{"numDeletes": 3}, {"minEventTime": None}, {"numDeletes": -1}])
+@pytest.mark.parametrize("path", [None, "p/f1_0-1-0_20260101100000000.parquet"])
+def test_what_any_stat_of_the_group_leaves_open_is_unknown_of_its_log_file(table, other, path):
+    with_stats(table, lambda _: {**other, "path": path})
+    (log_file,) = read(table).slices[0].log_files
+    assert (log_file.min_event_time_ms, log_file.has_deletes) == (None, "numDeletes" in other)
+
+
+@pytest.mark.parametrize(("time", "lowest"), [(499, 499), (501, 500)])
+def test_the_earliest_event_time_of_the_group_is_its_log_files(table, time, lowest):
+    with_stats(table, lambda _: {"minEventTime": time, "path": None})
+    assert [f.min_event_time_ms for f in read(table).slices[0].log_files] == [lowest]
+
+
+def test_a_log_file_that_is_booked_again_has_its_last_size(table):
+    path = with_stats(table, lambda _: {"fileSizeInBytes": 30})
+    assert [(f.size_bytes, f.booked_bytes) for f in read(table).slices[0].log_files] == [(10, 30)]
+    record = commit_metadata(at("10:00:02"), ())
+    later = {"fileId": "f1", "path": f"p/{path.name}", "fileSizeInBytes": 40, "numDeletes": 0, "minEventTime": 1}
+    record["partitionToWriteStats"]["p"] = [later]
+    table.commit(at("10:00:02"), at("10:00:03")).write_bytes(avro(COMMIT_SCHEMA, record))
+    assert [(f.size_bytes, f.booked_bytes) for f in read(table).slices[0].log_files] == [(10, 40)]
 
 
 def test_a_table_of_many_commits_is_read_as_one_of_few_is(table, monkeypatch):

@@ -1,0 +1,40 @@
+from datetime import UTC
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etc_policy.plan.table_state import LogFile
+from etc_policy.plan.watermark import Watermark, watermark
+from tests.unit.plan.plan_cases import epoch_ms, instant
+
+LATENCY_MS = 60_000
+COMPLETED = instant("10:00:00")
+BOUND_MS = epoch_ms("10:00:00") - LATENCY_MS
+
+log_files = st.builds(
+    lambda name, offset: LogFile(name, 1, COMPLETED, COMPLETED, None if offset is None else BOUND_MS + offset),
+    st.sampled_from("abc"),
+    st.none() | st.integers(-1, 1),
+)
+
+
+def bound(log_file):
+    return BOUND_MS if log_file.min_event_time_ms is None else log_file.min_event_time_ms
+
+
+@given(st.lists(log_files, max_size=6))
+def test_the_smallest_event_time_then_the_first_name_hold_it_back(files):
+    found = watermark(files, LATENCY_MS, UTC)
+    if not files:
+        assert found == Watermark(None, None, assumed=False)
+        return
+    lowest = min(map(bound, files))
+    held = sorted(f.name for f in files if bound(f) == lowest)
+    assert (found.value_ms, found.held_back_by) == (lowest - 1, held[0])
+
+
+@pytest.mark.parametrize("files", permutations([LogFile("a", 1, COMPLETED, COMPLETED, t) for t in (None, BOUND_MS)]))
+def test_what_is_known_goes_before_what_is_assumed(files):
+    assert not watermark(files, LATENCY_MS, UTC).assumed
