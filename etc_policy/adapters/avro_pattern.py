@@ -18,8 +18,7 @@ MAX_ITEMS = 4
 
 _LENGTHS_OF_ONE_BYTE = 64
 _LONG_BYTES = 10
-#: Seven bits a byte: of the tenth only one is left.
-_LONG = rb"(?:[\x80-\xff]{0,8}[\x00-\x7f]|[\x80-\xff]{9}[\x00\x01])"
+_LONG = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 
 
 class IrregularError(Exception):
@@ -166,7 +165,14 @@ def next_size(content: bytes, start: int) -> tuple[int, int]:
 
 
 def read_long(raw: bytes) -> int:
-    """The number that these bytes are."""
+    """The number that these bytes are: seven bits in each, so that of the tenth only one is left.
+
+    Raises:
+        IrregularError: it has more than 64 bits.
+
+    """
+    if len(raw) == _LONG_BYTES and raw[-1] > 1:
+        raise IrregularError
     value = 0
     for byte in reversed(raw):
         value = value << 7 | byte & 0x7F

@@ -151,4 +151,5 @@ def test_numbers_of_more_than_64_bits_are_none(raw):
     with pytest.raises(IrregularError):
         next_long(raw[:1_000_000] if raw[0] == 0xFF else b"\x80" * 10 + b"\x00", 0)
     with pytest.raises(IrregularError):
-        RecordPattern({"fields": [{"name": "rows", "type": "long"}]}, WANTED).read(raw, 0, 1)
+        found, _ = RecordPattern({"fields": [{"name": "rows", "type": "long"}]}, WANTED).read(raw, 0, 1)
+        read_long(found[0][2])

@@ -1,5 +1,4 @@
 from datetime import UTC
-from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -35,6 +34,9 @@ def test_the_smallest_event_time_then_the_first_name_hold_it_back(files):
     assert (found.value_ms, found.held_back_by) == (lowest - 1, held[0])
 
 
-@pytest.mark.parametrize("files", permutations([LogFile("a", 1, COMPLETED, COMPLETED, t) for t in (None, BOUND_MS)]))
+TIED = [LogFile("a", 1, COMPLETED, COMPLETED, time_ms) for time_ms in (None, BOUND_MS)]
+
+
+@pytest.mark.parametrize("files", [TIED, TIED[::-1]])
 def test_what_is_known_goes_before_what_is_assumed(files):
     assert not watermark(files, LATENCY_MS, UTC).assumed
