@@ -29,6 +29,10 @@ _WANTED = {
 }
 
 
+#: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
+GroupKey = tuple[str, str]
+
+
 class WriteStat(NamedTuple):
     """What a commit tells of a file that it wrote; a text that it does not tell is empty, a count is 0."""
 
@@ -46,10 +50,9 @@ class WriteStat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WriteStats:
-    """The write stats of a commit, a list for each field of `WriteStat`: who needs a few of them for many goes by these."""
+    """The write stats of a commit by columns, as `WriteStat` has them: who needs a few of many stats goes by these."""
 
-    partitions: Sequence[str] = ()
-    file_ids: Sequence[str] = ()
+    groups: Sequence[GroupKey] = ()
     file_names: Sequence[str] = ()
     previous: Sequence[str] = ()
     rows: Sequence[int] = ()
@@ -60,10 +63,12 @@ class WriteStats:
     merged_log_bytes: Sequence[int] = ()
 
     def __len__(self) -> int:
-        return len(self.partitions)
+        return len(self.groups)
 
     def __iter__(self) -> Iterator[WriteStat]:
-        return map(WriteStat, *(getattr(self, column.name) for column in fields(self)))
+        partitions, file_ids = ([group[part] for group in self.groups] for part in (0, 1))
+        others = (getattr(self, column.name) for column in fields(self)[1:])
+        return map(WriteStat, partitions, file_ids, *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +83,7 @@ class CommitMetadata:
     @property
     def file_ids(self) -> frozenset[str]:
         """The file groups that it wrote to or took away."""
-        return frozenset(filter(None, self.stats.file_ids)).union(file_id for _, file_id in self.replaced)
+        return frozenset(file_id for _, file_id in (*self.stats.groups, *self.replaced) if file_id)
 
 
 def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetadata:
@@ -94,7 +99,7 @@ def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetada
     found = _by_pattern(content) if among >= _MANY or len(content) >= _LARGE_BYTES else None
     if found is None:
         record = decode_metadata(content, place)
-        found = WriteStats(*map(list, zip(*_stats(record), strict=True))), record
+        found = _by_columns(list(_stats(record))), record
     return _commit(*found)
 
 
@@ -139,6 +144,13 @@ def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
                 time if type(time) is int else None,
                 *(count or 0 for count in merged),
             )
+
+
+def _by_columns(stats: Sequence[WriteStat]) -> WriteStats:
+    if not stats:
+        return WriteStats()
+    partitions, file_ids, *others = map(list, zip(*stats, strict=True))
+    return WriteStats(list(zip(partitions, file_ids, strict=True)), *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +227,7 @@ def _columns(partitions: Sequence[str], records: Sequence[tuple[bytes | None, ..
         return WriteStats()
     file_ids, paths, previous, rows, deletes, sizes, times, merged_files, merged_bytes = zip(*records, strict=True)
     return WriteStats(
-        partitions,
-        list(map(_text, file_ids)),
+        list(map(_group, partitions, file_ids)),
         [read_text(path).rpartition("/")[2] if path else "" for path in paths],
         list(map(_text, previous)),
         list(map(_count, rows)),
@@ -226,6 +237,12 @@ def _columns(partitions: Sequence[str], records: Sequence[tuple[bytes | None, ..
         list(map(_count, merged_files)),
         list(map(_count, merged_bytes)),
     )
+
+
+@lru_cache(maxsize=65_536)
+def _group(partition: str, file_id: bytes | None) -> GroupKey:
+    """The same object for the same file group, of which there are few beside its log files."""
+    return partition, _text(file_id)
 
 
 @lru_cache(maxsize=65_536)

@@ -6,11 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from etc_policy.adapters.hudi_commits import CommitMetadata
+from etc_policy.adapters.hudi_commits import CommitMetadata, GroupKey
 from etc_policy.plan.table_history import GroupWrite
 
-#: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
-GroupKey = tuple[str, str]
 #: What was written to the log of each file group, by the instant that the log files bear in their names.
 LogFacts = Mapping[str, Mapping[GroupKey, GroupWrite]]
 
@@ -38,11 +36,10 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
     writes: dict[GroupKey, GroupWrite] = {}
     others: list[GroupWrite] = []
     stats = commit.stats
-    columns = stats.partitions, stats.file_ids, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
-    for partition, file_id, name, rows, deletes, time in zip(*columns, strict=True):
+    columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
+    for key, name, rows, deletes, time in zip(*columns, strict=True):
         time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
         certain = time_ms is not None and not has_deletes
-        key = partition, file_id
         write = GroupWrite(requested, completed, *key, time_ms, certain, rows + deletes, has_deletes)
         if not name.startswith("."):
             others.append(write)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from etc_policy.adapters.hudi_commits import CommitMetadata
-from etc_policy.adapters.hudi_facts import GroupKey, LogFacts
+from etc_policy.adapters.hudi_commits import CommitMetadata, GroupKey
+from etc_policy.adapters.hudi_facts import LogFacts
 from etc_policy.adapters.hudi_layout import DataFileName, parse_data_file
 from etc_policy.adapters.hudi_timeline import Timeline
 from etc_policy.plan.table_state import FileSlice, LogFile
@@ -73,15 +73,14 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         for completed, requested in sorted((timeline.completions[requested], requested) for requested in commits):
             writes = facts[requested]
             stats = commits[requested].stats
-            columns = stats.partitions, stats.file_ids, stats.file_names, stats.sizes_bytes
-            for partition, file_id, name, booked in zip(*columns, strict=True):
+            for group, name, booked in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
+                partition, file_id = group
                 start = f".{file_id}_{requested}.log."
                 is_known = bears_instant and file_id and name.startswith(start) and _LOG_END.fullmatch(name, len(start))
                 size = listed[partition].pop(name, None) if is_known and partition in listed else None
                 if size is None:
                     others.append(Booked(completed, partition, name, booked))
                     continue
-                group = partition, file_id
                 write = writes[group]
                 time_ms = write.min_event_time_ms if write.certain else None
                 log_file = LogFile(name, size, requested, completed, time_ms, write.has_deletes, booked)
