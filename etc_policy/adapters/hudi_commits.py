@@ -28,7 +28,6 @@ _WANTED = {
     **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted"), "long"),
 }
 
-
 #: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
 GroupKey = tuple[str, str]
 
@@ -174,7 +173,7 @@ def _form(header: bytes) -> _Form | None:
             return None
         pattern = RecordPattern(kinds[-1]["values"]["items"], _WANTED)
         return _Form(pattern, len(kinds) > 1, fastavro.parse_schema({**schema, "fields": rest}))
-    except Exception:
+    except Exception:  # corrupt bytes make fastavro raise almost anything; reading one by one says what is wrong
         return None
 
 
@@ -193,7 +192,7 @@ def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
             return None
         rest = BytesIO(content[start:end])
         record: Any = fastavro.schemaless_reader(rest, form.rest, None)
-    except Exception:
+    except Exception:  # as above
         return None
     return None if rest.read(1) else (stats, record)
 
