@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi_commits import CommitMetadata, GroupKey
@@ -91,12 +92,13 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         return others
 
     def _book_again(self, others: Iterable[Booked]) -> None:
-        """Of a log file that is booked more than once, the last time counts."""
-        again = {(one.partition, one.file_name): one.size_bytes for one in others if one.file_name.startswith(".")}
+        """Of a log file that is booked more than once the largest size counts: log files may grow."""
+        logs = [one for one in others if one.file_name.startswith(".")]
+        again = {(one.partition, one.file_name): one.size_bytes for one in sorted(logs, key=attrgetter("size_bytes"))}
         for (partition, _), group in self.items() if again else ():
             for place, log_file in enumerate(group.logs):
                 size = again.get((partition, log_file.name))
-                if size is not None:
+                if size is not None and size > (log_file.booked_bytes or 0):
                     group.logs[place] = log_file._replace(booked_bytes=size)
 
     def add(
