@@ -10,10 +10,10 @@ from typing import Any, get_args
 from etc_policy.adapters.attempts import attempt
 from etc_policy.adapters.hudi_archive import Archive, ArchivedWrite
 from etc_policy.adapters.hudi_commits import CommitMetadata, WriteStat
-from etc_policy.adapters.hudi_facts import Trust, group_writes, hides_deletes_of
+from etc_policy.adapters.hudi_facts import Trust, group_writes
 from etc_policy.adapters.hudi_layout import local_path, timeline_folder
 from etc_policy.adapters.hudi_properties import read_properties
-from etc_policy.adapters.hudi_table import column_type_of, tracked
+from etc_policy.adapters.hudi_table import column_type_of, trust_of
 from etc_policy.adapters.hudi_timeline import Timeline, read_timeline, require_times, table_zone
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange, WriteAction
@@ -69,7 +69,7 @@ class FileCommitLogReader:
         writes.sort(key=lambda write: (write.completed, write.requested))
         metadata = {write.requested: write.metadata for write in writes}
         kind = column_type_of(event_time.column, metadata, base)
-        trust = Trust(times=layout > 1 and tracked(event_time, kind), deletes=not hides_deletes_of(properties))
+        trust = trust_of(layout, properties, event_time, kind)
         older_archive = layout == 1 and any((folder / "archived").glob(".commits_*"))
         return CommitLog(
             base_path=str(base),
@@ -126,7 +126,7 @@ def _group(key: tuple[str, str], stats: list[WriteStat], logged: GroupWrite | No
         file_id=key[1],
         log_files=logs,
         bytes_written=sum(stat.size_bytes for stat in stats),
-        min_event_time_ms=logged.min_event_time_ms if logged and logged.certain else None,
+        min_event_time_ms=logged.certain_min_ms if logged else None,
         previous=previous if previous != "null" else None,
         merged_log_files=sum(stat.merged_log_files for stat in stats),
         merged_log_bytes=sum(stat.merged_log_bytes for stat in stats),

@@ -50,28 +50,19 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
     for other in others:
         key = other.partition, other.file_id
         if key in writes:
-            writes[key] = _beside(writes[key], other)
+            time_ms = None if writes[key].min_event_time_ms is None else other.min_event_time_ms
+            writes[key] = _joined(writes[key], other._replace(min_event_time_ms=time_ms, rows=0))
     return writes
 
 
 def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
-    """What rolled-over log files hold together: their event times are booked on one of them."""
+    """What two stats tell of a group: of log files that rolled over the event times are booked on one of them."""
     times = [write.min_event_time_ms for write in (one, other) if write.min_event_time_ms is not None]
     return one._replace(
         min_event_time_ms=min(times, default=None),
         certain=one.certain and other.certain,
         rows=one.rows + other.rows,
         has_deletes=one.has_deletes or other.has_deletes,
-    )
-
-
-def _beside(write: GroupWrite, other: GroupWrite) -> GroupWrite:
-    """What a log file may hold where the commit wrote something else to its group too."""
-    lowest, beside = write.min_event_time_ms, other.min_event_time_ms
-    return write._replace(
-        min_event_time_ms=min(lowest, beside) if lowest is not None and beside is not None else lowest,
-        certain=write.certain and other.certain,
-        has_deletes=write.has_deletes or other.has_deletes,
     )
 
 

@@ -56,22 +56,22 @@ class FileGroup:
 
 
 class FileGroups(defaultdict[GroupKey, FileGroup]):
-    """The file groups of a table."""
+    """The file groups of the table with this timeline; before table version 8 a log file bears its slice's instant."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline) -> None:
         super().__init__(FileGroup)
+        self._timeline = timeline
+        self._by_name = timeline.layout < 2
 
-    def add_booked(
-        self, listed: Listing, timeline: Timeline, commits: Mapping[str, CommitMetadata], facts: LogFacts
-    ) -> list[Booked]:
+    def add_booked(self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: LogFacts) -> list[Booked]:
         """Moves the log files that commits book out of the listing; gives what they book besides.
 
         Their names need not be taken apart, as the commit tells all. Before table version 8 no log file bears the instant
         of its commit, and all are left.
         """
         others: list[Booked] = []
-        bears_instant = timeline.layout >= 2
-        for completed, requested in sorted((timeline.completions[requested], requested) for requested in commits):
+        bears_instant, completions = not self._by_name, self._timeline.completions
+        for completed, requested in sorted((completions[requested], requested) for requested in commits):
             writes = facts[requested]
             stats = commits[requested].stats
             for group, name, booked in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
@@ -83,10 +83,9 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                     others.append(Booked(completed, partition, name, booked))
                     continue
                 write = writes[group]
-                time_ms = write.min_event_time_ms if write.certain else None
-                log_file = LogFile(name, size, requested, completed, time_ms, write.has_deletes, booked)
+                log_file = LogFile(name, size, requested, completed, write.certain_min_ms, write.has_deletes, booked)
                 self[group].logs.append(log_file)
-        for replaced in timeline.replaced:
+        for replaced in self._timeline.replaced:
             self.pop(replaced, None)
         self._book_again(others)
         return others
@@ -101,10 +100,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 if size is not None and size > (log_file.booked_bytes or 0):
                     group.logs[place] = log_file._replace(booked_bytes=size)
 
-    def add(
-        self, files: Iterable[DataFile], booked: Iterable[Booked], facts: LogFacts, *, is_unknown_deleting: bool
-    ) -> None:
-        """Adds data files; a log file that `facts` do not speak of has no event time."""
+    def add(self, files: Iterable[DataFile], booked: Iterable[Booked], facts: LogFacts) -> None:
+        """Adds data files; a log file that `facts` do not speak of has no event time, and from version 8 on may delete."""
         sizes = {(one.partition, one.file_name): one.size_bytes for one in booked}
         for file in files:
             (partition, _), name = file.group, file.name
@@ -113,30 +110,33 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 self[file.group].bases.append(file._replace(booked_bytes=told))
                 continue
             write = facts.get(name.instant, {}).get(file.group)
-            time_ms = write.min_event_time_ms if write and write.certain else None
-            has_deletes = write.has_deletes if write else is_unknown_deleting
+            time_ms = write.certain_min_ms if write else None
+            has_deletes = write.has_deletes if write else not self._by_name
             log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, time_ms, has_deletes, told)
             self[file.group].logs.append(log_file)
 
-    def slices(self, *, by_name: bool) -> tuple[FileSlice, ...]:
+    def slices(self) -> tuple[FileSlice, ...]:
         """The latest slice of every file group.
 
-        A log file belongs to the newest base file at or below its completion time (FACTS 1); with `by_name`, before table
-        version 8, the base instant in its name decides (FACTS 8).
+        A log file belongs to the newest base file at or below its completion time (FACTS 1); before table version 8 the
+        base instant in its name decides (FACTS 8).
         """
-        return tuple(_latest_slice(group, self[group], by_name=by_name) for group in sorted(self))
+        return tuple(_latest_slice(group, self[group], by_name=self._by_name) for group in sorted(self))
 
-    def missing(self, booked: Iterable[Booked], replaced: frozenset[GroupKey]) -> tuple[str, ...]:
+    def missing(self, booked: Iterable[Booked]) -> tuple[str, ...]:
         """Paths of the files among those booked that belong to a latest slice and are not there; empty ones are not written.
 
-        What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned.
+        What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned. Before
+        table version 8 it is not known.
         """
-        lacking = (one for one in booked if one.size_bytes and self._lacks(one, replaced))
+        if self._by_name:
+            return ()
+        lacking = (one for one in booked if one.size_bytes and self._lacks(one))
         return tuple(sorted(f"{one.partition}/{one.file_name}".lstrip("/") for one in lacking))
 
-    def _lacks(self, booked: Booked, replaced: frozenset[GroupKey]) -> bool:
+    def _lacks(self, booked: Booked) -> bool:
         name = parse_data_file(booked.file_name)
-        if name is None or (booked.partition, name.file_id) in replaced:
+        if name is None or (booked.partition, name.file_id) in self._timeline.replaced:
             return False
         files = self.get((booked.partition, name.file_id)) or FileGroup()
         if (booked.completed if name.is_log else name.instant) < files.base_instant:
@@ -167,7 +167,7 @@ def _begun(name: DataFileName, timeline: Timeline) -> str | None:
 
 def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSlice:
     base = max(files.bases, key=lambda file: (file.name.instant, file.name.name), default=None)
-    newest, own = files.base_instant, files.logs
+    newest, own = base.name.instant if base else "", files.logs
     if base is not None:
         own = [file for file in own if (file.requested if by_name else file.completed) >= newest]
     return FileSlice(

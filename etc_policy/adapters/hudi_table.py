@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.attempts import attempt
+from etc_policy.adapters.attempts import Result, attempt
 from etc_policy.adapters.hudi_archive import Archive, completions_of
 from etc_policy.adapters.hudi_commits import CommitMetadata, decode_metadata
 from etc_policy.adapters.hudi_facts import LogFacts, Trust, group_writes, hides_deletes_of, slice_facts
@@ -56,14 +56,7 @@ class FileTableReader:
             RetryableError: the timeline kept changing while it was read.
 
         """
-        base = local_path(base_path)
-        properties = read_properties(base)
-
-        def read() -> TableState:
-            with PartitionLister(str(base)) as lister:
-                return _state(_read_commits(base, properties, event_time, lister), lister)
-
-        return attempt(base, read)
+        return _read(base_path, event_time, _state)
 
     def read_with_history(
         self, base_path: str, event_time: EventTime, *, archived: bool = False
@@ -75,15 +68,7 @@ class FileTableReader:
             RetryableError: as for `read`.
 
         """
-        base = local_path(base_path)
-        properties = read_properties(base)
-
-        def read() -> tuple[TableState, TableHistory]:
-            with PartitionLister(str(base)) as lister:
-                commits = _read_commits(base, properties, event_time, lister)
-                return _state(commits, lister), _history(commits, archived=archived)
-
-        return attempt(base, read)
+        return _read(base_path, event_time, lambda commits: (_state(commits), _history(commits, archived=archived)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +83,19 @@ class _Commits:
     column_type: str | None
     trust: Trust
     writes: LogFacts
+    lister: PartitionLister
+
+
+def _read(base_path: str, event_time: EventTime, finish: Callable[[_Commits], Result]) -> Result:
+    """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
+    base = local_path(base_path)
+    properties = read_properties(base)
+
+    def read() -> Result:
+        with PartitionLister(str(base)) as lister:
+            return finish(_read_commits(base, properties, event_time, lister))
+
+    return attempt(base, read)
 
 
 def _read_commits(
@@ -108,35 +106,33 @@ def _read_commits(
         lister.begin()
     metadata = {f.requested: timeline.commit(f.requested) for f in map(timeline.latest, timeline.files) if _is_write(f)}
     column_type = column_type_of(event_time.column, metadata, base)
-    times = timeline.layout >= 2 and tracked(event_time, column_type)
-    trust = Trust(times=times, deletes=not hides_deletes_of(properties))
+    trust = trust_of(timeline.layout, properties, event_time, column_type)
     writes = {
         requested: group_writes(requested, timeline.completions[requested], commit, trust)
         for requested, commit in metadata.items()
     }
-    return _Commits(base, properties, timeline, Archive(base, properties), metadata, column_type, trust, writes)
+    return _Commits(base, properties, timeline, Archive(base, properties), metadata, column_type, trust, writes, lister)
 
 
-def _slices(commits: _Commits, lister: PartitionLister) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
+def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
     """The latest slices, and paths of files that are missing in them."""
     timeline, archive = commits.timeline, commits.archive
-    listed, groups = lister.read(), FileGroups()
-    booked = groups.add_booked(listed, timeline, commits.metadata, commits.writes)
+    listed, groups = commits.lister.read(), FileGroups(timeline)
+    booked = groups.add_booked(listed, commits.metadata, commits.writes)
     rest = list(data_files(listed, timeline, completions_of(timeline, archive)))
     named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
     if timeline.layout < 2:
         facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
-        groups.add(rest, booked, facts, is_unknown_deleting=False)
-        return groups.slices(by_name=True), ()
-    archived = archive.commit_metadata(frozenset(instant for instant, _ in named) - timeline.files.keys())
-    facts = {**commits.writes, **{i: group_writes(i, i, commit, commits.trust) for i, commit in archived.items()}}
-    groups.add(rest, booked, facts, is_unknown_deleting=True)
-    return groups.slices(by_name=False), groups.missing(booked, timeline.replaced)
+    else:
+        archived = archive.commit_metadata(frozenset(instant for instant, _ in named) - timeline.files.keys())
+        facts = {**commits.writes, **{i: group_writes(i, i, commit, commits.trust) for i, commit in archived.items()}}
+    groups.add(rest, booked, facts)
+    return groups.slices(), groups.missing(booked)
 
 
-def _state(commits: _Commits, lister: PartitionLister) -> TableState:
+def _state(commits: _Commits) -> TableState:
     base, properties, timeline = commits.base, commits.properties, commits.timeline
-    slices, missing_files = _slices(commits, lister)
+    slices, missing_files = _slices(commits)
     return TableState(
         base_path=str(base),
         table_name=properties.get("hoodie.table.name", base.name),
@@ -175,7 +171,12 @@ def _history(commits: _Commits, *, archived: bool) -> TableHistory:
     return build_history(known, table_zone(commits.properties), commits.trust, commits.writes)
 
 
-def tracked(event_time: EventTime, column_type: str | None) -> bool:
+def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None) -> Trust:
+    """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
+    return Trust(times=layout >= 2 and _is_tracked(event_time, column_type), deletes=not hides_deletes_of(properties))
+
+
+def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
     """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1).
 
     Of micro- or nanoseconds it drops those of today, and misreads some of 1970.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from zoneinfo import ZoneInfo
 
 from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table, set_place
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
@@ -18,7 +17,7 @@ from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
-from etc_policy.plan.watermark import watermark
+from etc_policy.plan.watermark import watermark_of
 from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
 from etc_policy.verify.metadata_checks import Claim, Evidence
@@ -295,4 +294,4 @@ def _proof_of(record: CompactionRecord, policy: Policy) -> str:
 
 
 def _measured(policy: Policy, state: TableState) -> int | None:
-    return watermark((f for _, f in state.log_files), policy.data_latency_ms, ZoneInfo(state.timezone)).value_ms
+    return watermark_of(state, policy.data_latency_ms).value_ms

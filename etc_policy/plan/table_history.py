@@ -25,6 +25,11 @@ class GroupWrite(NamedTuple):
     rows: int
     has_deletes: bool = False
 
+    @property
+    def certain_min_ms(self) -> int | None:
+        """The event time below which nothing can be in it; None where that is not known."""
+        return self.min_event_time_ms if self.certain else None
+
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:

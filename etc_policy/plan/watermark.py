@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
+from itertools import chain
+from zoneinfo import ZoneInfo
 
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.table_state import LogFile
+from etc_policy.plan.table_state import LogFile, TableState
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ def watermark(log_files: Iterable[LogFile], data_latency_ms: int, zone: tzinfo) 
     if lowest is None:
         return Watermark(None, None, assumed=False)
     return Watermark(lowest[0] - 1, lowest[1], assumed=lowest[2])
+
+
+def watermark_of(state: TableState, data_latency_ms: int) -> Watermark:
+    """The watermark of a table as it stands."""
+    log_files = chain.from_iterable(file_slice.log_files for file_slice in state.slices)
+    return watermark(log_files, data_latency_ms, ZoneInfo(state.timezone))
 
 
 def complete_until_ms(watermark_ms: int | None, observed_at_ms: int, data_latency_ms: int) -> int:

@@ -9,7 +9,7 @@ from etc_policy.plan.instants import instant_from_ms, instant_to_ms
 from etc_policy.plan.refusals import clock_behind, files_missing
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
-from etc_policy.plan.watermark import complete_until_ms, watermark
+from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.publish.results import TableFreshness
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data, with_times_of
@@ -27,12 +27,12 @@ def table_freshness(
     zone = ZoneInfo(state.timezone)
     writes = [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
     if not writes and not state.slices:
-        return _empty(policy, state)
+        return _unknown(policy, state.base_path, "no commit yet", remaining=0)
     refusal = clock_behind(state, instant_from_ms(clock_ms, zone)) or files_missing(policy, state)
     if refusal is not None:
         return unreadable(policy, refusal.reason)
     files = [log_file for _, log_file in state.log_files]
-    mark = watermark(files, policy.data_latency_ms, zone)
+    mark = watermark_of(state, policy.data_latency_ms)
     until = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
     lag_ms = completeness_lag_ms(now_ms, until)
     late = late_data(with_times_of(history, state)) if history else ()
@@ -58,29 +58,22 @@ def table_freshness(
     )
 
 
-def _empty(policy: Policy, state: TableState) -> TableFreshness:
-    """The entry of a table before its first commit: it can be read, and there is nothing to know."""
-    return TableFreshness(
-        policy=policy.name,
-        policy_fingerprint=policy.fingerprint,
-        base_path=state.base_path,
-        status="unknown",
-        reason="no commit yet",
-        limits=policy.freshness,
-        remaining_log_files=0,
-        remaining_log_bytes=0,
-        remaining_file_slices=0,
-        unknown_log_files=0,
-    )
-
-
 def unreadable(policy: Policy, reason: str) -> TableFreshness:
     """The entry of a table that could not be read: unknown, never fresh."""
+    return _unknown(policy, policy.table, reason)
+
+
+def _unknown(policy: Policy, base_path: str, reason: str, remaining: int | None = None) -> TableFreshness:
+    """The entry of a table of which it is not known how fresh it is; `remaining` is as many of each as there are left."""
     return TableFreshness(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
-        base_path=policy.table,
+        base_path=base_path,
         status="unknown",
         reason=reason,
         limits=policy.freshness,
+        remaining_log_files=remaining,
+        remaining_log_bytes=remaining,
+        remaining_file_slices=remaining,
+        unknown_log_files=remaining,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,7 +14,7 @@ from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, FileSlice, LogFile, TableState
-from etc_policy.plan.watermark import complete_until_ms, event_time_bound_ms, watermark
+from etc_policy.plan.watermark import complete_until_ms, event_time_bound_ms, watermark_of
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
 from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
@@ -57,8 +56,7 @@ class Evidence:
     @cached_property
     def watermark_ms(self) -> int | None:
         """The completeness watermark now."""
-        files = chain.from_iterable(file_slice.log_files for file_slice in self.state.slices)
-        return watermark(files, self.policy.data_latency_ms, self.zone).value_ms
+        return watermark_of(self.state, self.policy.data_latency_ms).value_ms
 
     @cached_property
     def completions(self) -> Mapping[tuple[str, str], list[str]]:

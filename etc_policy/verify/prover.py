@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
-from etc_policy.plan.watermark import complete_until_ms, watermark
+from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.metadata_checks import Claim, Evidence, always_checked, check_metadata, is_wanted
 from etc_policy.verify.pinning import pin_of
@@ -31,7 +30,7 @@ def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     record = state.last_compaction
     if record is not None:
         return Claim(record.threshold_ms, record.seen_until or record.instant)
-    mark = watermark((f for _, f in state.log_files), policy.data_latency_ms, ZoneInfo(state.timezone))
+    mark = watermark_of(state, policy.data_latency_ms)
     return Claim(complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), state.last_completed or "")
 
 
