@@ -24,7 +24,7 @@ from typing import Any
 
 import fastavro
 
-from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.declare.suites import read_suite
 from etc_policy.verify.metadata_checks import Claim, Evidence

@@ -19,7 +19,7 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 
 if TYPE_CHECKING:
-    from etc_policy.adapters.demo import Demo as Demo
+    from etc_policy.adapters.demo.demo import Demo as Demo
     from etc_policy.execute.ports import TableMemory
     from etc_policy.execute.runner import Runner
     from etc_policy.publish.checks import Check
@@ -75,8 +75,8 @@ class Environment:
         return self.spark
 
     def _start_spark(self, step: str, confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - as above
-        from etc_policy.adapters.interrupts import end_java_on_interrupt
-        from etc_policy.adapters.spark_session import start_spark
+        from etc_policy.adapters.spark.interrupts import end_java_on_interrupt
+        from etc_policy.adapters.spark.session import start_spark
 
         self._announce(step)
         session = start_spark(confs, self.spark_log, self.target.bundle)
@@ -105,7 +105,7 @@ class Environment:
             return confs
         if not catalog:
             return {**confs, _CATALOG: "in-memory"}
-        from etc_policy.adapters.local_catalog import CLIENT_CONFS, local_catalog_confs
+        from etc_policy.adapters.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
 
         return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
 
@@ -118,7 +118,7 @@ class Environment:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
         if not is_catalog_name(policy.table):
             return policy.table
-        from etc_policy.adapters.spark_catalog import table_location
+        from etc_policy.adapters.spark.catalog import table_location
 
         return table_location(self.catalog_spark, policy.table)
 
@@ -128,7 +128,7 @@ class Environment:
         Event times that its commits do not tell come from the log files themselves unless `metadata_only` is set, and,
         with `read_stats`, those that are unknown then from column statistics.
         """
-        from etc_policy.adapters.hudi_table import FileTableReader
+        from etc_policy.adapters.hudi.table import FileTableReader
 
         state = self._with_log_times(policy, FileTableReader().read(self.locate(policy), policy.event_time))
         return self.with_statistics(policy, state) if read_stats else state
@@ -140,7 +140,7 @@ class Environment:
 
         With `archived` the past goes back to commits that were archived.
         """
-        from etc_policy.adapters.hudi_table import FileTableReader
+        from etc_policy.adapters.hudi.table import FileTableReader
 
         reader = FileTableReader()
         state, history = reader.read_with_history(self.locate(policy), policy.event_time, archived=archived)
@@ -150,27 +150,27 @@ class Environment:
     def _with_log_times(self, policy: Policy, state: TableState) -> TableState:
         if self.metadata_only:
             return state
-        from etc_policy.adapters.log_times import fill_from_logs
+        from etc_policy.adapters.logs.log_times import fill_from_logs
 
         return fill_from_logs(state, policy, self.cache_dir, self.progress)
 
     def read_commit_log(self, policy: Policy, *, compactions_only: bool = False) -> CommitLog:
         """The writes to a policy's table as far back as its archive goes, or its compactions alone; without Spark."""
-        from etc_policy.adapters.hudi_commit_log import FileCommitLogReader
+        from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 
         location = self.locate(policy)
         return FileCommitLogReader().read_commit_log(location, policy.event_time, compactions_only=compactions_only)
 
     def table_properties(self, policy: Policy) -> Mapping[str, str]:
         """The pairs of a policy's table's `hoodie.properties`."""
-        from etc_policy.adapters.hudi_layout import local_path
-        from etc_policy.adapters.hudi_properties import read_properties
+        from etc_policy.adapters.hudi.layout import local_path
+        from etc_policy.adapters.hudi.properties import read_properties
 
         return read_properties(local_path(self.locate(policy)))
 
     def machine_findings(self, variables: Mapping[str, str]) -> tuple[Finding, ...]:
         """What this machine has for running Spark with Hudi; `variables` are those of the process."""
-        from etc_policy.adapters.machine import machine_findings
+        from etc_policy.adapters.spark.machine import machine_findings
 
         return machine_findings(self.target.bundle, variables)
 
@@ -178,17 +178,17 @@ class Environment:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""
         if "column_stats" not in state.metadata_partitions:
             return state
-        from etc_policy.adapters.column_stats import fill_event_times
+        from etc_policy.adapters.spark.column_stats import fill_event_times
 
         unknown = any(f.min_event_time_ms is None and not f.has_deletes for _, f in state.log_files)
         return fill_event_times(self.spark, policy, state) if unknown else state
 
     def runner(self) -> Runner:
         """The runner of `etc apply` over stock Hudi."""
-        from etc_policy.adapters.file_lease import FileLease
-        from etc_policy.adapters.hudi_compactor import HudiCompactor
-        from etc_policy.adapters.hudi_files import HudiFiles
-        from etc_policy.adapters.hudi_table import FileTableReader
+        from etc_policy.adapters.hudi.files import HudiFiles
+        from etc_policy.adapters.hudi.table import FileTableReader
+        from etc_policy.adapters.lease.file_lease import FileLease
+        from etc_policy.adapters.spark.compactor import HudiCompactor
         from etc_policy.execute.runner import Runner
 
         master = {"spark.master": "local", **self.target.spark_confs, **self.spark_options}["spark.master"]
@@ -204,25 +204,25 @@ class Environment:
     @property
     def memory(self) -> TableMemory:
         """What `etc apply` keeps beside each table from run to run."""
-        from etc_policy.adapters.table_memory import FileMemory
+        from etc_policy.adapters.hudi.apply_state import FileMemory
 
         return FileMemory()
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""
-        from etc_policy.adapters.spark_properties import SparkPropertyStore
+        from etc_policy.adapters.spark.catalog_properties import SparkPropertyStore
 
         return SparkPropertyStore(self.catalog_spark)
 
     def data_verifier(self) -> DataVerifier:
         """The verifier of rows on Great Expectations."""
-        from etc_policy.adapters.gx_verifier import GxVerifier
+        from etc_policy.adapters.gx.verifier import GxVerifier
 
         return GxVerifier(self.spark)
 
     def demo(self, policy: Policy) -> Demo:
         """The demo's table."""
-        from etc_policy.adapters.demo import Demo
+        from etc_policy.adapters.demo.demo import Demo
 
         return Demo(self, policy)
 
@@ -253,20 +253,20 @@ def serve_metrics(
     observe: Callable[[], Iterable[TableObservation]], address: str, port: int, max_age_seconds: float
 ) -> tuple[Any, Any]:
     """Begin to answer `/metrics` for Prometheus; returns the HTTP server and its thread."""
-    from etc_policy.adapters.prometheus import serve
+    from etc_policy.adapters.outputs.prometheus import serve
 
     return serve(observe, address, port, max_age_seconds)
 
 
 def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
     """Write the checks as JUnit XML."""
-    from etc_policy.adapters.junit import write_junit as write
+    from etc_policy.adapters.outputs.junit import write_junit as write
 
     write(title, checks, path)
 
 
 def write_metrics(observe: Callable[[], Iterable[TableObservation]], path: Path) -> None:
     """Write the metrics as a textfile."""
-    from etc_policy.adapters.prometheus import write_textfile
+    from etc_policy.adapters.outputs.prometheus import write_textfile
 
     write_textfile(observe, path)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from etc_policy.adapters.column_stats import fill_event_times
-from etc_policy.adapters.file_lease import FileLease
-from etc_policy.adapters.hudi_compactor import HudiCompactor
-from etc_policy.adapters.hudi_files import HudiFiles
-from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.adapters.hudi.files import HudiFiles
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.lease.file_lease import FileLease
+from etc_policy.adapters.spark.column_stats import fill_event_times
+from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.execute.ports import Job
 from etc_policy.execute.runner import Runner

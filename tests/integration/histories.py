@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from etc_policy.adapters.hudi_commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.watermark import watermark
 from tests.integration.bench import Bench
@@ -172,7 +172,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    from etc_policy.adapters.spark_session import start_spark
+    from etc_policy.adapters.spark.session import start_spark
 
     folder, began, failed = Path(tempfile.mkdtemp()), time.monotonic(), 0
     spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")

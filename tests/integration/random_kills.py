@@ -104,7 +104,7 @@ def check(spark, killed: Killed, result: dict) -> None:
 
 def write_sources(folder: Path) -> None:
     """One table of each kind."""
-    from etc_policy.adapters.spark_session import start_spark
+    from etc_policy.adapters.spark.session import start_spark
 
     spark = start_spark(SPARK, folder / "spark.log")
     for variant, options in VARIANTS.items():
@@ -114,7 +114,7 @@ def write_sources(folder: Path) -> None:
 
 def play(folder: Path, sources: Path, seeds: range) -> tuple[list[Killed], int, list[str]]:
     """Kill a batch, mend it with one run, and check each table; how many failed, and why."""
-    from etc_policy.adapters.spark_session import start_spark
+    from etc_policy.adapters.spark.session import start_spark
 
     project, failures = Project(folder), []
     killed = [kill_one(project, sources, seed) for seed in seeds]

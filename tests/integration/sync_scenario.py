@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from etc_policy.adapters.local_catalog import local_catalog_confs
-from etc_policy.adapters.spark_session import start_spark
+from etc_policy.adapters.spark.local_catalog import local_catalog_confs
+from etc_policy.adapters.spark.session import start_spark
 from etc_policy.cli import apply as apply_command
 from etc_policy.cli.main import main
 from tests.integration.hudi_tables import EPOCH_MS, StockTable

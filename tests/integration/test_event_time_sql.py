@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from etc_policy.adapters.event_time_sql import event_time_ms
+from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 

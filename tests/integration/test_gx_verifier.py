@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.gx_verifier import GxVerifier
+from etc_policy.adapters.gx.verifier import GxVerifier
 from etc_policy.compile.manifest import EventTime, Policy, Verify
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, PolicyError, TableError, Where
@@ -318,7 +318,7 @@ def test_a_condition_on_partitions_prunes_them_and_takes_no_other_column(spread)
 
 
 def test_both_views_are_read_once_and_nothing_stays_cached(logged, monkeypatch):
-    from etc_policy.adapters import gx_expectations
+    from etc_policy.adapters.gx import expectations as gx_expectations
 
     passes = []
     count_differences = gx_expectations.count_differences

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from etc_policy.adapters.spark_session import start_spark
+from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import HISTORY, Oracle
 from tests.integration.kills import STEPS, Project, check_files, check_views, kill_at
 from tests.integration.session import stop_spark

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import fastavro
 import pytest
 
-from etc_policy.adapters.gx_verifier import GxVerifier
-from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.adapters.gx.verifier import GxVerifier
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.declare.suites import read_suite
 from etc_policy.plan.commit_metadata import SEEN_UNTIL, THRESHOLD
 from etc_policy.plan.instants import add_ms, instant_to_ms

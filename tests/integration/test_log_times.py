@@ -4,10 +4,10 @@ import datetime as dt
 
 import pytest
 
-from etc_policy.adapters import event_time_values
-from etc_policy.adapters.event_time_sql import event_time_ms
-from etc_policy.adapters.hudi_table import FileTableReader
-from etc_policy.adapters.log_times import fill_from_logs
+from etc_policy.adapters.gx.event_time_sql import event_time_ms
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.logs import event_time_values
+from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.compile.manifest import EventTime, Policy
 from tests.integration.hudi_tables import StockTable
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from etc_policy.adapters import hudi_commits, hudi_table
-from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.adapters.hudi import commits as hudi_commits
+from etc_policy.adapters.hudi import table as hudi_table
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.api.applying import Applier
 from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS

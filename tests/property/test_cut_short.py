@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etc_policy.adapters import hudi_properties
-from etc_policy.adapters.hudi_table import FileTableReader
-from etc_policy.adapters.log_times import fill_from_logs
+from etc_policy.adapters.hudi import properties as hudi_properties
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EtcError
 from etc_policy.plan.builder import build_table_plan

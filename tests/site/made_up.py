@@ -11,7 +11,7 @@ import sys
 from datetime import UTC
 from pathlib import Path
 
-from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.resolve import compile_project
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.suites import suite_names

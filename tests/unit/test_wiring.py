@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.adapters import gx_verifier, interrupts, spark_session
-from etc_policy.adapters.gx_verifier import GxVerifier
-from etc_policy.adapters.hudi_client import hudi_client
+from etc_policy.adapters.gx import verifier as gx_verifier
+from etc_policy.adapters.gx.verifier import GxVerifier
+from etc_policy.adapters.spark import interrupts
+from etc_policy.adapters.spark import session as spark_session
+from etc_policy.adapters.spark.hudi_client import hudi_client
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Job
 from etc_policy.verify.ports import DataCheck

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etc_policy.adapters.java_runtime import use_java
+from etc_policy.adapters.spark.java_runtime import use_java
 
 PORT = 9083
 POM = Path(__file__).with_name("pom.xml")

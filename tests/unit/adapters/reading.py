@@ -1,6 +1,6 @@
 """What a table's reading says, in a few words."""
 
-from etc_policy.adapters.hudi_table import FileTableReader
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_metadata import PLAN_ID, POLICY, SEEN_UNTIL, THRESHOLD
 from tests.unit.adapters.table_folder import at

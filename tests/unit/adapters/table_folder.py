@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 
-from etc_policy.adapters.hudi_plan_file import encode_plan
+from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.plan.stages import Operation
 
 COLUMNS = ("id", "p", "ts")

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from etc_policy.adapters.hudi_commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import TableError
 from etc_policy.plan.builder import build_table_plan

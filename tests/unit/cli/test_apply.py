@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.adapters.table_memory import FileMemory
+from etc_policy.adapters.hudi.apply_state import FileMemory
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
 from etc_policy.cli import apply

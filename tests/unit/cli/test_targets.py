@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from etc_policy.adapters.hudi_options import client_options
+from etc_policy.adapters.spark.client_options import client_options
 from etc_policy.cli import plan
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.settings import read_target
@@ -99,7 +99,7 @@ def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, g
     """Else a killed run would be taken for dead at once, though its executors go on writing."""
     opened, real, leases = [], plan.open_environment, []
     monkeypatch.setattr(plan, "open_environment", lambda *a, **o: opened.append(real(*a, **o)) or opened[-1])
-    monkeypatch.setattr("etc_policy.adapters.file_lease.FileLease", lambda base, local: leases.append(local))
+    monkeypatch.setattr("etc_policy.adapters.lease.file_lease.FileLease", lambda base, local: leases.append(local))
     etc("plan", *given)
     opened[0].runner().lease("/t")
     assert leases == [local]
@@ -109,7 +109,7 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     opened, real = [], plan.open_environment
     monkeypatch.setattr(plan, "open_environment", lambda *a, **o: opened.append(real(*a, **o)) or opened[-1])
     started = []
-    monkeypatch.setattr("etc_policy.adapters.spark_session.start_spark", lambda *told: started.append(told))
+    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told: started.append(told))
     etc("plan", "--target", "prod", "--conf", "spark.executor.memory=8g")
     opened[0].spark  # noqa: B018 - starts it
     given = {

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from etc_policy.adapters.junit import write_junit
+from etc_policy.adapters.outputs.junit import write_junit
 from etc_policy.errors import EngineError, Where
 from etc_policy.publish.checks import Check
 from etc_policy.publish.ci_forms import github_annotations, markdown_summary

@@ -1,0 +1,1 @@
+"""The demo: flights of 2013 as a real table."""

@@ -1,0 +1,1 @@
+"""Verification of rows on Great Expectations."""

@@ -1,0 +1,170 @@
+"""Data verification with Great Expectations on Spark: both views read at one pinned state, judged by a suite."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from etc_policy.adapters.gx.results import read_result
+from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named_views, prepare_views, require_readable
+from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
+from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, first_line
+from etc_policy.verify.catalog import source_of
+from etc_policy.verify.ports import DataCheck, ExpectationResult
+from etc_policy.verify.suites import SuiteExpectation, View, bind_suite, suite_parameters
+
+_CONTAINMENT = "expect_ro_to_contain_rt_up_to"
+
+
+@dataclass(frozen=True, slots=True)
+class GxVerifier:
+    """The DataVerifier on Great Expectations; `spark` is a session with the Hudi bundle."""
+
+    spark: Any
+
+    def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
+        """Late rows counted, and one result per expectation in the suite's order.
+
+        Raises:
+            PolicyError: the suite names an unknown expectation, argument, parameter or column, or the policy's condition
+                on partitions is none.
+            TableError: no times can be read from the event-time column.
+            EngineError: the table could not be read, or no expectation could run.
+
+        """
+        comparison = f"etc_{uuid.uuid4().hex}"
+        suite = _completed(bind_suite(request.suite, suite_parameters(request)), comparison, request.threshold_ms)
+        configured = _configurations(suite)
+        compares = any(source_of(e.type) == "rows" for e in suite)
+        with _engine_errors(request.base_path), ExitStack() as stack:
+            stack.enter_context(_setting(self.spark, "spark.sql.legacy.timeParserPolicy", "CORRECTED"))
+            sides: set[View] = {"ro", "rt"} if compares else {"ro", *(e.view for e in suite)}
+            views = {side: read_view(self.spark, request, side) for side in sorted(sides)}
+            require_columns(suite, views)
+            if compares:
+                prepared = prepare_views(self.spark, views["rt"], views["ro"], request)
+                stack.enter_context(named_views(self.spark, comparison, prepared))
+            results = _run(suite, configured, {side: narrowed(self.spark, v, request) for side, v in views.items()})
+            _require_times(results, views, request)
+        if results and all(result.status == "error" for result in results):
+            raise EngineError("ETC332", "no expectation could be checked", cause=results[0].message)
+        late = max((int(r.observed.get("late_rows", 0)) for r in results if r.expectation == _CONTAINMENT), default=0)
+        return late, results
+
+
+def _completed(suite: tuple[SuiteExpectation, ...], comparison: str, threshold_ms: int) -> tuple[SuiteExpectation, ...]:
+    """The suite with the arguments that our own expectations take from the check; those run once, on RO."""
+    ours = {"comparison": comparison, "threshold_ms": threshold_ms, "sample_size": SAMPLE_SIZE}
+    return tuple(
+        item.model_copy(update={"kwargs": {**ours, **item.kwargs}, "on": "ro"})
+        if source_of(item.type) == "rows"
+        else item
+        for item in suite
+    )
+
+
+def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
+    """The expectations as Great Expectations' own objects.
+
+    Built one by one: a suite drops an expectation that it does not know with only a log line.
+    """
+    if importlib.util.find_spec("great_expectations") is None:
+        hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
+        raise EngineError("ETC333", "Great Expectations is not installed", hint=hint)
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    import etc_policy.adapters.gx.expectations  # noqa: F401 - registers ours
+
+    built, issues = [], []
+    for place, expectation in enumerate(suite):
+        try:
+            configuration = ExpectationConfiguration(
+                type=expectation.type, kwargs=dict(expectation.kwargs), meta={"etc": place}
+            )
+            built.append(configuration.to_domain_obj())
+        except Exception as error:
+            issues.append(_configuration_issue(expectation, error))
+    if issues:
+        raise PolicyError(issues)
+    return built
+
+
+def _configuration_issue(expectation: SuiteExpectation, error: Exception) -> Issue:
+    from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+    where = expectation.place
+    known = list_registered_expectation_implementations()
+    if expectation.type not in known:
+        message = f"unknown expectation `{expectation.type}`"
+        return Issue("ETC225", message, where, did_you_mean(expectation.type, known))
+    reason = "; ".join(
+        f"`{'.'.join(str(part) for part in fault['loc'])}`: {fault['msg']}"
+        for fault in (error.errors() if hasattr(error, "errors") else ())
+    )
+    return Issue("ETC226", f"expectation `{expectation.type}` has wrong arguments: {reason or error}", where)
+
+
+@contextmanager
+def _engine_errors(base_path: str) -> Iterator[None]:
+    """Whatever else Spark and Great Expectations raise, say where Java has died, as an error of this table alone."""
+    try:
+        yield
+    except EtcError:
+        raise
+    except Exception as error:
+        raise_if_interrupted()
+        message = f"the rows of `{base_path}` could not be compared"
+        raise EngineError("ETC332", message, cause=first_line(error) or type(error).__name__) from error
+
+
+@contextmanager
+def _setting(spark: Any, name: str, value: str) -> Iterator[None]:  # noqa: ANN401
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, before)
+
+
+def _run(
+    suite: tuple[SuiteExpectation, ...], configured: list[Any], views: Mapping[str, Any]
+) -> tuple[ExpectationResult, ...]:
+    """Every expectation evaluated on its view; Great Expectations returns them in an order of its own."""
+    import great_expectations
+    from great_expectations.core import ExpectationSuite
+
+    context = great_expectations.get_context(mode="ephemeral")
+    context.enable_analytics(False)
+    context.variables.progress_bars = {"globally": False}
+    # Never persist: caching a join of Hudi relations can deadlock (FACTS 9).
+    source = context.data_sources.add_spark("etc", persist=False)
+    results: dict[int, ExpectationResult] = {}
+    for side in sorted({expectation.view for expectation in suite}):
+        chosen = [built for expectation, built in zip(suite, configured, strict=True) if expectation.view == side]
+        definition = source.add_dataframe_asset(side).add_batch_definition_whole_dataframe("whole")
+        batch = definition.get_batch(batch_parameters={"dataframe": views[side]})
+        outcome = batch.validate(ExpectationSuite(name=side, expectations=chosen), result_format="SUMMARY")
+        for result in outcome.results:
+            place = result.expectation_config.meta["etc"]
+            results[place] = read_result(suite[place], result.to_json_dict())
+    return tuple(results[place] for place in range(len(suite)))
+
+
+def _require_times(results: tuple[ExpectationResult, ...], views: Mapping[View, Any], request: DataCheck) -> None:
+    column = request.policy.event_time.column
+    for result in results:
+        if result.expectation == _CONTAINMENT and "rt" in views:
+            types = dict(views["rt"].dtypes)
+            require_readable(result.observed, column, types.get(column, "field of a struct"))

@@ -1,0 +1,97 @@
+"""The two views of a table as expectations see them: pinned at one state, narrowed to what the policy wants checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from etc_policy.adapters.gx.event_time_sql import event_time_ms
+from etc_policy.adapters.gx.view_comparison import sampled
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.errors import EngineError, Issue, PolicyError, Where
+from etc_policy.verify.catalog import source_of
+from etc_policy.verify.ports import DataCheck
+from etc_policy.verify.suites import SuiteExpectation, View
+
+#: Arguments of Great Expectations that name columns.
+_COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list")
+
+
+def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN401 - a DataFrame
+    """A view of the table at the pinned instant, which both kinds of query honour, in the partitions that are wanted.
+
+    Raises:
+        EngineError: the table cannot be read.
+        PolicyError: the policy's condition on partitions is none.
+
+    """
+    reader = spark.read.format("hudi")
+    if request.pinned_instant is not None:
+        reader = reader.option("as.of.instant", request.pinned_instant)
+    try:
+        frame = reader.option("hoodie.query.as.ro.table", str(view == "ro").lower()).load(request.base_path)
+    except Exception as error:
+        name = "read-optimized" if view == "ro" else "real-time"
+        message = f"cannot read the {name} view of `{request.base_path}`"
+        raise EngineError("ETC331", message, cause=str(error)) from error
+    condition = request.policy.verify.where
+    return frame if condition is None else _where(spark, frame, condition, request)
+
+
+def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  # noqa: ANN401
+    """The rows for which a condition on partition columns holds; on others a row's change could take it out of one view."""
+    fields = list(request.partition_fields)
+    try:
+        # A `select` would not do: Spark finds the columns of a condition behind it too.
+        spark.createDataFrame([], frame.select(*[f"`{field}`" for field in fields]).schema).where(condition)
+        return frame.where(condition)
+    except Exception as error:
+        reason = str(error).split("\n", 1)[0][:200]
+        hint = f"the partition columns are {', '.join(f'`{f}`' for f in fields)}" if fields else "the table has none"
+        message = f"`verify.where` is no condition on the partition columns: {reason}"
+        raise PolicyError([Issue("ETC228", message, _policy_place(request), hint)]) from error
+
+
+def _policy_place(request: DataCheck) -> Where | None:
+    source, name = request.policy.source, request.policy.name
+    if source is None:
+        return None
+    path, line, column = source.rsplit(":", 2)
+    return Where(path, int(line), int(column), name)
+
+
+def narrowed(spark: Any, frame: Any, request: DataCheck) -> Any:  # noqa: ANN401
+    """What expectations on one view run on: the chosen file groups, and rows within the window."""
+    frame = sampled(spark, frame, request)
+    if request.since_ms is None:
+        return frame
+    _, event_ms = event_time_ms(frame.schema, request.policy.event_time)
+    return frame.where(event_ms > request.since_ms)
+
+
+def require_columns(suite: Sequence[SuiteExpectation], views: Mapping[View, Any]) -> None:
+    """Return if every column that an expectation names is there; whether one exists may be what is asked.
+
+    Raises:
+        PolicyError: some are not; carries all of them, with their places.
+
+    """
+    issues = [
+        issue
+        for item in suite
+        if source_of(item.type) == "great_expectations" and item.type != "expect_column_to_exist"
+        for issue in _missing_columns(item, views[item.view].columns)
+    ]
+    if issues:
+        raise PolicyError(issues)
+
+
+def _missing_columns(item: SuiteExpectation, columns: Sequence[str]) -> Iterator[Issue]:
+    for argument in _COLUMN_ARGUMENTS:
+        value = item.kwargs.get(argument)
+        for name in value if isinstance(value, list) else [value]:
+            if isinstance(name, str) and name not in columns and name.split(".")[0] not in columns:
+                message = f"expectation `{item.type}` names the column `{name[:80]}`, which the table does not have"
+                own = [column for column in columns if not column.startswith("_hoodie_")]
+                hint = did_you_mean(name, own) or f"its columns are {', '.join(own)}"
+                yield Issue("ETC227", message, item.place, hint)

@@ -1,0 +1,169 @@
+"""The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, our thresholds.
+
+Opened only when something is not on the active timeline any more. Table versions before 8 keep no completion times and
+are not read.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.adapters.hudi.history import Commit
+from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.errors import TableError
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.table_state import CompactionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivedWrite:
+    """An archived instant with its metadata and, for a compaction, its plan; both empty where not kept."""
+
+    requested: str
+    completed: str | None
+    action: str
+    metadata: CommitMetadata
+    plan: Mapping[str, Any]
+
+
+class Archive:
+    """The archived timeline of one table; nothing is read before it is asked for."""
+
+    def __init__(self, base: Path, properties: Mapping[str, str]) -> None:
+        timeline = base / ".hoodie" / properties.get("hoodie.timeline.path", "timeline")
+        self._folder = timeline / properties.get("hoodie.timeline.history.path", "history")
+        self._completions: dict[str, str] | None = None
+
+    @property
+    def completions(self) -> Mapping[str, str]:
+        """Completion time by requested instant of everything archived."""
+        if self._completions is None:
+            rows = self._rows(("instantTime", "completionTime"))
+            self._completions = {row["instantTime"]: row["completionTime"] for row in rows if row["completionTime"]}
+        return self._completions
+
+    def commit_metadata(self, instants: frozenset[str]) -> dict[str, CommitMetadata]:
+        """Commit metadata of those of the given instants that are archived."""
+        if not instants:
+            return {}
+        rows = self._rows(("instantTime", "metadata"), ("instantTime", "in", sorted(instants)))
+        return {row["instantTime"]: self._commit(row, len(instants)) for row in rows}
+
+    def commits(self) -> Iterator[Commit]:
+        """Every archived write and compaction that completed."""
+        columns = ("instantTime", "completionTime", "action", "metadata", "plan")
+        rows = list(self._rows(columns, ("action", "in", ["commit", "deltacommit", "replacecommit"])))
+        for row in rows:
+            if row["metadata"] and row["completionTime"]:
+                plan_extra = self._plan_extra(row) if row["action"] == "commit" else None
+                commit = self._commit(row, len(rows))
+                yield Commit(row["instantTime"], row["completionTime"], commit, plan_extra)
+
+    def writes(self, actions: Sequence[str], limit: int) -> tuple[list[ArchivedWrite], bool]:
+        """The newest `limit` archived instants of the given actions, and whether there are older ones."""
+        found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", "in", list(actions)))})
+        newest = found[max(0, len(found) - limit) :]
+        if not newest:
+            return [], bool(found)
+        columns = ("instantTime", "completionTime", "action", "metadata", "plan")
+        rows = self._rows(columns, ("instantTime", "in", newest))
+        writes = {row["instantTime"]: self._write(row, len(newest)) for row in rows if row["action"] in actions}
+        return [writes[instant] for instant in newest], len(found) > len(newest)
+
+    def last_compaction(self) -> CompactionRecord | None:
+        """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
+        rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", "==", "commit"))
+        for row in sorted(rows, key=lambda r: str(r["completionTime"]), reverse=True):
+            extra = {**self._plan_extra(row), **self._commit(row).extra}
+            record = compaction_record(row["instantTime"], row["completionTime"], extra)
+            if record is not None:
+                return record
+        return None
+
+    def _plan_extra(self, row: Mapping[str, Any]) -> dict[str, str]:
+        """The pairs that the plan of an archived compaction carries."""
+        return self._plan(row).get("extraMetadata") or {}
+
+    def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return decode_metadata(row["plan"] or b"", str(self._folder))
+
+    def _commit(self, row: Mapping[str, Any], among: int = 1) -> CommitMetadata:
+        return decode_commit(row["metadata"] or b"", str(self._folder), among=among)
+
+    def _write(self, row: Mapping[str, Any], among: int) -> ArchivedWrite:
+        commit, plan = self._commit(row, among), self._plan(row)
+        return ArchivedWrite(row["instantTime"], row["completionTime"], row["action"], commit, plan)
+
+    def _rows(self, columns: Sequence[str], condition: tuple[str, str, Any] | None = None) -> Iterator[dict[str, Any]]:
+        for name in self._files():
+            path = self._folder / name
+            try:
+                rows = _read_parquet(path, columns, condition)
+            except FileNotFoundError as error:
+                if name in self._files():
+                    raise _corrupt(path, error) from error
+                raise
+            yield from rows
+
+    def _files(self) -> list[str]:
+        version = self._version()
+        if version is None:
+            return []
+        manifest = self._folder / f"manifest_{version}"
+        try:
+            return [str(entry["fileName"]) for entry in json.loads(manifest.read_bytes())["files"]]
+        except FileNotFoundError as error:
+            if self._version() == version:
+                raise _corrupt(manifest, error) from error
+            raise
+        except (ValueError, RecursionError, KeyError, TypeError) as error:
+            raise _corrupt(manifest, error) from error
+
+    def _version(self) -> str | None:
+        """The version of the manifest in use; None where nothing has been archived."""
+        path = self._folder / "_version_"
+        return path.read_text("utf-8", errors="replace").strip() if path.is_file() else None
+
+
+def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:
+    """Completion time of an instant; None where it has not completed or was rolled back."""
+
+    def completion(instant: str) -> str | None:
+        if instant in timeline.completions:
+            return timeline.completions[instant]
+        if timeline.layout < 2:
+            return instant if instant < (timeline.first_active or "") and instant not in timeline.files else None
+        surely, perhaps = timeline.archive_reach
+        if instant in timeline.files or instant >= perhaps:
+            return None
+        return archive.completions.get(instant, instant if instant < surely else None)
+
+    return completion
+
+
+def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str, Any] | None) -> list[dict[str, Any]]:
+    if importlib.util.find_spec("pyarrow") is None:
+        hint = "run `pip install pyarrow`"
+        raise TableError(
+            "ETC210", f"commits of this table are archived, and pyarrow is needed to read `{path}`", hint=hint
+        )
+    import pyarrow.parquet
+
+    try:
+        table = pyarrow.parquet.read_table(path, columns=list(columns), filters=[condition] if condition else None)
+    except FileNotFoundError:
+        raise
+    except (pyarrow.ArrowException, OSError) as error:
+        raise _corrupt(path, error) from error
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _corrupt(path: Path, error: Exception) -> TableError:
+    return TableError("ETC208", f"cannot read archived timeline file `{path}`", cause=str(error))

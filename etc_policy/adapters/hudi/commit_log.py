@@ -1,0 +1,133 @@
+"""CommitLogReader over the active and the archived timeline: what was written when, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from etc_policy.adapters.hudi.archive import Archive, ArchivedWrite
+from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat
+from etc_policy.adapters.hudi.layout import local_path, timeline_folder
+from etc_policy.adapters.hudi.log_facts import Trust, group_writes
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.stable_reading import attempt
+from etc_policy.adapters.hudi.table import column_type_of, trust_of
+from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_times, table_zone
+from etc_policy.compile.manifest import EventTime
+from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange, WriteAction
+from etc_policy.plan.table_history import GroupWrite
+
+#: Archived writes that are read at most: the newest.
+MAX_ARCHIVED = 5_000
+
+_ACTIONS: tuple[WriteAction, ...] = get_args(WriteAction)
+_OURS = "etc."
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """A completed write as it stands on either timeline."""
+
+    requested: str
+    completed: str
+    action: WriteAction
+    metadata: CommitMetadata
+    plan: Mapping[str, Any]
+    archived: bool
+
+
+class FileCommitLogReader:
+    """Reads the history of tables on a file system."""
+
+    def __init__(self, max_archived: int = MAX_ARCHIVED) -> None:
+        self._max_archived = max_archived
+
+    def read_commit_log(self, base_path: str, event_time: EventTime, *, compactions_only: bool = False) -> CommitLog:
+        """The table's history now.
+
+        Raises:
+            TableError: no table there, or one that cannot be handled.
+            RetryableError: the timeline kept changing while it was read.
+
+        """
+        base = local_path(base_path)
+        properties = read_properties(base)
+        return attempt(base, lambda: self._read(base, properties, event_time, compactions_only))
+
+    def _read(
+        self, base: Path, properties: Mapping[str, str], event_time: EventTime, compactions_only: bool
+    ) -> CommitLog:
+        folder, layout = timeline_folder(base, dict(properties))
+        timeline = require_times(read_timeline(folder, layout))
+        actions = ("commit",) if compactions_only else _ACTIONS
+        active = list(_active(timeline, actions))
+        known = {write.requested for write in active}
+        rows, cut_short = Archive(base, properties).writes(actions, self._max_archived) if layout > 1 else ((), False)
+        writes = [*active, *(_archived(row) for row in rows if row.requested not in known)]
+        writes.sort(key=lambda write: (write.completed, write.requested))
+        metadata = {write.requested: write.metadata for write in writes}
+        kind = column_type_of(event_time.column, metadata, base)
+        trust = trust_of(layout, properties, event_time, kind)
+        older_archive = layout == 1 and any((folder / "archived").glob(".commits_*"))
+        return CommitLog(
+            base_path=str(base),
+            table_version=int(properties["hoodie.table.version"]),
+            timezone=table_zone(properties),
+            commits=tuple(_commit(write, trust) for write in writes),
+            complete=not (compactions_only or cut_short or older_archive),
+        )
+
+
+def _active(timeline: Timeline, actions: tuple[str, ...]) -> Iterator[_Write]:
+    for requested in timeline.files:
+        end = timeline.latest(requested)
+        if end.state == "completed" and end.action in actions:
+            plan = timeline.plan_of(requested) or {}
+            completed = timeline.completions[requested]
+            yield _Write(requested, completed, _action(end.action), timeline.commit(requested), plan, archived=False)
+
+
+def _archived(row: ArchivedWrite) -> _Write:
+    return _Write(
+        row.requested, row.completed or row.requested, _action(row.action), row.metadata, row.plan, archived=True
+    )
+
+
+def _action(name: str) -> WriteAction:
+    return next(action for action in _ACTIONS if action == name)
+
+
+def _commit(write: _Write, trust: Trust) -> Commit:
+    stats: dict[tuple[str, str], list[WriteStat]] = {}
+    for stat in write.metadata.stats:
+        stats.setdefault((stat.partition, stat.file_id), []).append(stat)
+    logged = group_writes(write.requested, write.completed, write.metadata, trust)
+    groups = (_group(key, found, logged.get(key)) for key, found in stats.items())
+    extra = {**(write.plan.get("extraMetadata") or {}), **write.metadata.extra}
+    return Commit(
+        requested=write.requested,
+        completed=write.completed,
+        action=write.action,
+        operation=write.metadata.operation,
+        groups=tuple(groups),
+        replaced=write.metadata.replaced,
+        extra={key: str(value) for key, value in extra.items() if key.startswith(_OURS)},
+        archived=write.archived,
+    )
+
+
+def _group(key: tuple[str, str], stats: list[WriteStat], logged: GroupWrite | None) -> GroupChange:
+    logs = sum(".log." in stat.file_name for stat in stats)
+    previous = next((stat.previous for stat in stats if stat.previous), None)
+    return GroupChange(
+        partition=key[0],
+        file_id=key[1],
+        log_files=logs,
+        bytes_written=sum(stat.size_bytes for stat in stats),
+        min_event_time_ms=logged.certain_min_ms if logged else None,
+        previous=previous if previous != "null" else None,
+        merged_log_files=sum(stat.merged_log_files for stat in stats),
+        merged_log_bytes=sum(stat.merged_log_bytes for stat in stats),
+    )

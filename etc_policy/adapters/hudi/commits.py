@@ -1,0 +1,255 @@
+"""What a commit says that it did, from its file on the timeline: the files that it wrote, and the pairs that it carries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import fastavro
+
+from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
+from etc_policy.errors import TableError
+
+CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
+
+#: From so many commits, or such a size, on a pattern is worth the 40 ms that its making takes.
+_MANY = 100
+_LARGE_BYTES = 1 << 20
+_STATS = "partitionToWriteStats"
+_SYNC_BYTES = 16
+#: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
+_WANTED = {
+    **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
+    **dict.fromkeys(("numWrites", "numDeletes", "fileSizeInBytes", "minEventTime"), "long"),
+    **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted"), "long"),
+}
+
+#: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
+GroupKey = tuple[str, str]
+
+
+class WriteStat(NamedTuple):
+    """What a commit tells of a file that it wrote; a text that it does not tell is empty, a count is 0."""
+
+    partition: str
+    file_id: str
+    file_name: str
+    previous: str
+    rows: int
+    deletes: int
+    size_bytes: int
+    min_event_time_ms: int | None
+    merged_log_files: int
+    merged_log_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStats:
+    """The write stats of a commit by columns, as `WriteStat` has them: who needs a few of many stats goes by these."""
+
+    groups: Sequence[GroupKey] = ()
+    file_names: Sequence[str] = ()
+    previous: Sequence[str] = ()
+    rows: Sequence[int] = ()
+    deletes: Sequence[int] = ()
+    sizes_bytes: Sequence[int] = ()
+    min_event_times_ms: Sequence[int | None] = ()
+    merged_log_files: Sequence[int] = ()
+    merged_log_bytes: Sequence[int] = ()
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __iter__(self) -> Iterator[WriteStat]:
+        partitions, file_ids = ([group[part] for group in self.groups] for part in (0, 1))
+        others = (getattr(self, column.name) for column in fields(self)[1:])
+        return map(WriteStat, partitions, file_ids, *others)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    """A completed write; `replaced` are the (partition, file id) of the file groups that a replace commit took away."""
+
+    stats: WriteStats
+    extra: Mapping[str, str]
+    operation: str | None
+    replaced: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def file_ids(self) -> frozenset[str]:
+        """The file groups that it wrote to or took away."""
+        return frozenset(file_id for _, file_id in (*self.stats.groups, *self.replaced) if file_id)
+
+
+def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetadata:
+    """A commit's metadata from Avro or JSON bytes; `place` is named in the error.
+
+    Of one among many commits, and of a large one, the stats are read by a pattern if it fits: faster, and without a look
+    at the fields that are not asked for. What does not fit, and what is damaged, is fastavro's to judge.
+
+    Raises:
+        TableError: the content cannot be parsed.
+
+    """
+    found = _by_pattern(content) if among >= _MANY or len(content) >= _LARGE_BYTES else None
+    if found is None:
+        record = decode_metadata(content, place)
+        found = _by_columns(list(_stats(record))), record
+    return _commit(*found)
+
+
+def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
+    """One metadata record from Avro or JSON bytes; `place` is named in the error.
+
+    Raises:
+        TableError: the content cannot be parsed.
+
+    """
+    if not content:
+        return {}
+    try:
+        is_avro = content[:4] == b"Obj\x01"
+        record = next(iter(fastavro.reader(BytesIO(content)))) if is_avro else json.loads(content)
+    except Exception as error:  # corrupt bytes make fastavro raise almost anything
+        message = f"cannot read timeline file `{place}`"
+        raise TableError("ETC208", message, hint=CORRUPT_HINT, cause=str(error)) from error
+    if not isinstance(record, dict):
+        raise TableError("ETC208", f"timeline file `{place}` holds no record")
+    return record
+
+
+def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
+    taken = record.get("partitionToReplaceFileIds") or {}
+    replaced = frozenset((partition, file_id) for partition, file_ids in taken.items() for file_id in file_ids)
+    return CommitMetadata(stats, record.get("extraMetadata") or {}, record.get("operationType"), replaced)
+
+
+def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
+    for partition, stats in (record.get(_STATS) or {}).items():
+        for stat in stats:
+            file_id, path, previous, rows, deletes, size, time, *merged = map(stat.get, _WANTED)
+            yield WriteStat(
+                partition,
+                file_id or "",
+                str(path or "").rpartition("/")[2],
+                str(previous or ""),
+                rows or 0,
+                deletes or 0,
+                size or 0,
+                time if type(time) is int else None,
+                *(count or 0 for count in merged),
+            )
+
+
+def _by_columns(stats: Sequence[WriteStat]) -> WriteStats:
+    if not stats:
+        return WriteStats()
+    partitions, file_ids, *others = map(list, zip(*stats, strict=True))
+    return WriteStats(list(zip(partitions, file_ids, strict=True)), *others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How the commits of one writer version are laid out: stats in a map, perhaps null, and then the rest."""
+
+    pattern: RecordPattern
+    is_nullable: bool
+    rest: Any
+
+
+@lru_cache(maxsize=16)
+def _form(header: bytes) -> _Form | None:
+    """The form that an Avro file's header, up to its sync marker, tells of; None where no pattern is made for it."""
+    try:
+        file = fastavro.reader(BytesIO(header + bytes(_SYNC_BYTES)))
+        schema: Any = file.writer_schema
+        first, *rest = schema["fields"]
+        kinds = first["type"] if isinstance(first["type"], list) else [first["type"]]
+        if first["name"] != _STATS or kinds[:-1] not in ([], ["null"]) or file.codec != "null":
+            return None
+        pattern = RecordPattern(kinds[-1]["values"]["items"], _WANTED)
+        return _Form(pattern, len(kinds) > 1, fastavro.parse_schema({**schema, "fields": rest}))
+    except Exception:  # corrupt bytes make fastavro raise almost anything; reading one by one says what is wrong
+        return None
+
+
+def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
+    """The stats of an Avro file of one block and one record, and the record's other fields; None for any other file."""
+    try:
+        end = len(content) - _SYNC_BYTES
+        begin = content.index(content[end:])
+        form = _form(content[:begin])
+        records, start = next_size(content, begin + _SYNC_BYTES)
+        length, start = next_size(content, start)
+        if form is None or records != 1 or start + length != end:
+            return None
+        stats, start = _read_stats(content, start, form)
+        if start > end:
+            return None
+        rest = BytesIO(content[start:end])
+        record: Any = fastavro.schemaless_reader(rest, form.rest, None)
+    except Exception:  # as above
+        return None
+    return None if rest.read(1) else (stats, record)
+
+
+def _read_stats(content: bytes, start: int, form: _Form) -> tuple[WriteStats, int]:
+    counts: dict[str, int] = {}
+    records: list[tuple[bytes | None, ...]] = []
+    is_there, start = next_size(content, start) if form.is_nullable else (1, start)
+    if is_there > 1:
+        raise IrregularError
+    partitions, start = next_size(content, start) if is_there else (0, start)
+    while partitions:
+        for _ in range(partitions):
+            length, start = next_size(content, start)
+            partition, start = content[start : start + length].decode(), start + length
+            if partition in counts:
+                raise IrregularError
+            before = len(records)
+            count, start = next_size(content, start)
+            while count:
+                found, start = form.pattern.read(content, start, count)
+                records += found
+                count, start = next_size(content, start)
+            counts[partition] = len(records) - before
+        partitions, start = next_size(content, start)
+    return _columns([partition for partition, count in counts.items() for _ in range(count)], records), start
+
+
+def _columns(partitions: Sequence[str], records: Sequence[tuple[bytes | None, ...]]) -> WriteStats:
+    if not records:
+        return WriteStats()
+    file_ids, paths, previous, rows, deletes, sizes, times, merged_files, merged_bytes = zip(*records, strict=True)
+    return WriteStats(
+        list(map(_group, partitions, file_ids)),
+        [read_text(path).rpartition("/")[2] if path else "" for path in paths],
+        list(map(_text, previous)),
+        list(map(_count, rows)),
+        list(map(_count, deletes)),
+        [read_long(size) if size else 0 for size in sizes],
+        [read_long(time) if time else None for time in times],
+        list(map(_count, merged_files)),
+        list(map(_count, merged_bytes)),
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _group(partition: str, file_id: bytes | None) -> GroupKey:
+    """The same object for the same file group, of which there are few beside its log files."""
+    return partition, _text(file_id)
+
+
+@lru_cache(maxsize=65_536)
+def _text(raw: bytes | None) -> str:
+    """A text that comes again and again."""
+    return read_text(raw) if raw else ""
+
+
+@lru_cache(maxsize=65_536)
+def _count(raw: bytes | None) -> int:
+    return read_long(raw) if raw else 0

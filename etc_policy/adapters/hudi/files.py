@@ -1,0 +1,57 @@
+"""TableFiles over a table's folder: pending plans, planned files, commits."""
+
+from __future__ import annotations
+
+from etc_policy.adapters.hudi.layout import local_path, timeline_folder
+from etc_policy.adapters.hudi.plan_file import decode_operations
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.timeline import Timeline, read_timeline
+from etc_policy.compile.manifest import Policy
+from etc_policy.execute.ports import CommitSummary, Job
+from etc_policy.plan.commit_metadata import PLAN_ID
+from etc_policy.plan.table_state import TableState
+
+
+class HudiFiles:
+    """Reads plans and commits from the timeline."""
+
+    def pending_job(self, policy: Policy, state: TableState) -> Job:
+        """Our pending plan as a job, with the metadata that its plan file carries."""
+        instant = state.own_pending or ""
+        plan = timeline_of(state.base_path).plan_of(instant) or {}
+        return Job(
+            policy=policy,
+            base_path=state.base_path,
+            table_version=state.table_version,
+            metadata_partitions=state.metadata_partitions,
+            instant=instant,
+            operations=decode_operations(plan),
+            extra_metadata=plan.get("extraMetadata") or {},
+        )
+
+    def missing_files(self, job: Job) -> tuple[str, ...]:
+        """Planned base and log files that are gone, as paths below the table."""
+        planned = (
+            f"{operation.partition}/{name}".lstrip("/")
+            for operation in job.operations
+            for name in (operation.base_file, *operation.log_files_compacted)
+            if name
+        )
+        base = local_path(job.base_path)
+        return tuple(path for path in planned if not (base / path).is_file())
+
+    def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
+        """Completion time and bytes written of the compaction at an instant; None when it has not completed."""
+        timeline = timeline_of(base_path)
+        if instant not in timeline.completions:
+            return None
+        commit = timeline.commit(instant)
+        written = sum(commit.stats.sizes_bytes)
+        extra = {**((timeline.plan_of(instant) or {}).get("extraMetadata") or {}), **commit.extra}
+        return CommitSummary(timeline.completions[instant], written, extra.get(PLAN_ID))
+
+
+def timeline_of(base_path: str) -> Timeline:
+    """The active timeline of the table at a base path, as listed now."""
+    base = local_path(base_path)
+    return read_timeline(*timeline_folder(base, read_properties(base)))

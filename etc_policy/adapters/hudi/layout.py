@@ -1,0 +1,112 @@
+"""Names and properties of a Hudi table on disk: `hoodie.properties`, instants and data files, parsed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from etc_policy.errors import TableError
+
+_BASE_FILE = re.compile(r"(?P<file_id>[^_./]+)_(?P<token>[^_/]+)_(?P<instant>\d+)\.(?P<format>parquet|orc|hfile|lance)")
+_LOG_FILE = re.compile(
+    r"\.(?P<file_id>[^/]+?)_(?P<instant>\d+)\.log\.(?P<version>\d+)(?:_(?P<token>\d+-\d+-\d+))?(?P<cdc>\.cdc|-cdc)?"
+)
+_INSTANT_V2 = re.compile(
+    r"(?P<requested>\d+)(?:_(?P<completed>\d+))?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
+)
+_INSTANT_V1 = re.compile(r"(?P<requested>\d+)(?:\.(?P<action>[a-z]+?))??(?:\.(?P<state>requested|inflight))?")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+
+
+class DataFileName(NamedTuple):
+    """A base or log file's name, taken apart."""
+
+    name: str
+    file_id: str
+    instant: str
+    is_log: bool
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InstantFile:
+    """A file on the timeline, taken apart; `state` is `completed` where the name carries none."""
+
+    name: str
+    requested: str
+    completed: str | None
+    action: str
+    state: str
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The pairs of a Java properties file, with its escapes undone."""
+    pairs: dict[str, str] = {}
+    for raw in text.splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#!":
+            continue
+        key, _, value = line.partition("=")
+        pairs[_unescape(key.strip())] = _unescape(value.strip())
+    return pairs
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(
+        lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else {"n": "\n", "t": "\t"}.get(m[1], m[1]), text
+    )
+
+
+def parse_data_file(name: str) -> DataFileName | None:
+    """The parts of a data file's name; None for anything else, change-data-capture logs included."""
+    if match := _LOG_FILE.fullmatch(name):
+        if match["cdc"]:
+            return None
+        return DataFileName(name, match["file_id"], match["instant"], is_log=True, version=int(match["version"]))
+    if match := _BASE_FILE.fullmatch(name):
+        return DataFileName(name, match["file_id"], match["instant"], is_log=False)
+    return None
+
+
+def parse_instant_file(name: str, layout: int) -> InstantFile | None:
+    """The parts of a timeline file's name under timeline layout 1 or 2; None for anything else."""
+    match = (_INSTANT_V2 if layout >= 2 else _INSTANT_V1).fullmatch(name)
+    if match is None:
+        return None
+    parts = match.groupdict()
+    if layout >= 2 and parts["action"] == "inflight":  # a bare `<instant>.inflight` is a commit's
+        parts |= {"action": "commit", "state": "inflight"}
+    completed, state = parts.get("completed"), parts["state"] or "completed"
+    if layout >= 2 and (completed is None) == (state == "completed"):
+        return None
+    return InstantFile(name, parts["requested"], completed, parts["action"] or "commit", state)
+
+
+def timeline_folder(base: Path, properties: dict[str, str]) -> tuple[Path, int]:
+    """The active timeline's folder and its layout version."""
+    layout = properties.get("hoodie.timeline.layout.version", "1")
+    if layout not in ("1", "2"):
+        hint = "this version of etc knows layouts 1 and 2"
+        raise TableError("ETC206", f"timeline layout `{layout}` of {base} is not known", hint=hint)
+    folder = base / ".hoodie"
+    return (folder / properties.get("hoodie.timeline.path", "timeline"), 2) if layout == "2" else (folder, 1)
+
+
+def local_path(location: str) -> Path:
+    """The local folder of a table's location.
+
+    Raises:
+        TableError: the location lies on an object store.
+
+    """
+    if "://" in location and not location.startswith("file://"):
+        hint = "tables on local disk or a mounted folder can be planned; object stores are not supported yet"
+        raise TableError("ETC207", f"cannot read `{location}` without a JVM", hint=hint)
+    return Path(re.sub(r"^file:(//)?", "", location))
+
+
+def etc_folder(base: Path) -> Path:
+    """What etc itself keeps in a table: its lease, its own lock where the writers declare none, the state of `etc apply`."""
+    return base / ".hoodie" / ".etc"

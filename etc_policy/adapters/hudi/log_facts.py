@@ -1,0 +1,92 @@
+"""What commit metadata tells of log files: their smallest event times, and whether they may hold deletes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
+from etc_policy.plan.table_history import GroupWrite
+
+#: What was written to the log of each file group, by the instant that the log files bear in their names.
+LogFacts = Mapping[str, Mapping[GroupKey, GroupWrite]]
+
+#: The table property that names a column by which rows are marked as deleted.
+_DELETE_MARKER = "hoodie.record.merge.property.hoodie.payload.delete.field"
+#: Operations whose write stats do not count deletes.
+_OPAQUE = (None, "UNKNOWN", "LOG_COMPACT")
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """`times` is false where the recorded event times cannot be the policy's, `deletes` where stats do not count deletes."""
+
+    times: bool
+    deletes: bool
+
+
+def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
+    """What a commit wrote to the log of each file group, over all write stats of the group (FACTS 4.1).
+
+    A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not tell them apart. So
+    does a stat of the same group that names no log file, if it has deletes or no event time; its time counts with theirs.
+    """
+    is_opaque = not trust.deletes or commit.operation in _OPAQUE
+    writes: dict[GroupKey, GroupWrite] = {}
+    others: list[GroupWrite] = []
+    stats = commit.stats
+    columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
+    for key, name, rows, deletes, time in zip(*columns, strict=True):
+        time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
+        certain = time_ms is not None and not has_deletes
+        write = GroupWrite(requested, completed, *key, time_ms, certain, rows + deletes, has_deletes)
+        if not name.startswith("."):
+            others.append(write)
+        elif key in writes:
+            writes[key] = _joined(writes[key], write)
+        else:
+            writes[key] = write
+    for other in others:
+        key = other.partition, other.file_id
+        if key in writes:
+            time_ms = None if writes[key].min_event_time_ms is None else other.min_event_time_ms
+            writes[key] = _joined(writes[key], other._replace(min_event_time_ms=time_ms, rows=0))
+    return writes
+
+
+def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
+    """What two stats tell of a group: of log files that rolled over the event times are booked on one of them."""
+    times = [write.min_event_time_ms for write in (one, other) if write.min_event_time_ms is not None]
+    return one._replace(
+        min_event_time_ms=min(times, default=None),
+        certain=one.certain and other.certain,
+        rows=one.rows + other.rows,
+        has_deletes=one.has_deletes or other.has_deletes,
+    )
+
+
+def slice_facts(
+    commits: Iterable[CommitMetadata], named: Iterable[tuple[str, GroupKey]], first_active: str, trust: Trust
+) -> LogFacts:
+    """On layout 1: which slices' log files may hold deletes; never an event time.
+
+    There a log file is named by its base file's instant, so no commit's event times can be matched to it. Commits on a
+    slice that is older than the active timeline may be archived, and are not known. `named` are the instants in log files'
+    names and their file groups.
+    """
+    facts: dict[str, dict[GroupKey, GroupWrite]] = defaultdict(dict)
+    deleting = [(stat.previous, (stat.partition, stat.file_id)) for c in commits for stat in c.stats if stat.deletes]
+    unknown = [(base, group) for base, group in named if not trust.deletes or base < first_active]
+    for base, group in (*deleting, *unknown):
+        facts[base][group] = GroupWrite(base, base, *group, None, certain=False, rows=0, has_deletes=True)
+    return facts
+
+
+def hides_deletes_of(properties: Mapping[str, str]) -> bool:
+    """Custom mergers may delete at merge, and the operation field hides deletes from the write stats (FACTS 3).
+
+    Where a value of some column marks deleted rows, whether the stats count them was never run: they may not.
+    """
+    custom = properties.get("hoodie.record.merge.mode") == "CUSTOM" or _DELETE_MARKER in properties
+    return custom or properties.get("hoodie.allow.operation.metadata.field") == "true"

@@ -1,0 +1,117 @@
+"""`hoodie.properties` of a table: read whole, and believed only as far as the table bears it out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from etc_policy.adapters.hudi.layout import parse_instant_file, parse_properties, timeline_folder
+from etc_policy.errors import TableError
+
+#: Hudi deletes and rewrites the file to change it, beside a backup: read it again this often, so many seconds apart.
+ATTEMPTS, PAUSE_SECONDS = 5, 0.2
+
+_FIRST_OF_LAYOUT_2, _LAST_KNOWN = 8, 9
+#: Hudi writes these into every table; a file without one of them is not whole.
+_ALWAYS = ("hoodie.table.name", "hoodie.table.type")
+_ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.version")
+
+
+def read_properties(base: Path) -> dict[str, str]:
+    """The properties of a merge-on-read table that we can handle.
+
+    Raises:
+        TableError: there is no table, one of another kind, or its properties are cut short, missing or contradict it.
+
+    """
+    if not base.is_dir():
+        hint = "check `table` in the policy"
+        raise TableError("ETC201", f"there is no table at `{base}`: the folder does not exist", hint=hint)
+    try:
+        properties = parse_properties(_text(base))
+    except OSError as error:
+        raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
+    _require_merge_on_read(base, properties)
+    _require_whole(base, properties)
+    _require_version_as_laid_out(base, properties)
+    return properties
+
+
+def _text(base: Path) -> str:
+    """The file's text, once a writer that is changing it has finished."""
+    path = base / ".hoodie" / "hoodie.properties"
+    backup = path.with_name("hoodie.properties.backup")
+    for number in range(ATTEMPTS):
+        if number:
+            time.sleep(PAUSE_SECONDS)
+        try:
+            text = path.read_text("utf-8", errors="replace")
+        except FileNotFoundError:
+            if backup.is_file():
+                continue
+            message = f"`{base}` is not a Hudi table: it has no .hoodie/hoodie.properties"
+            raise TableError("ETC202", message) from None
+        if text.endswith("\n"):
+            return text
+    hint = "a writer died while it changed the file: any write by Hudi restores it from hoodie.properties.backup"
+    if not backup.is_file():
+        hint = "it ends in the middle of a line; restore it from a copy (or end its last line, if it was edited)"
+    raise TableError("ETC215", f"hoodie.properties of `{base}` is cut short or missing", hint=hint)
+
+
+def _require_merge_on_read(base: Path, properties: Mapping[str, str]) -> None:
+    kind = properties.get("hoodie.table.type", "COPY_ON_WRITE")
+    if kind != "MERGE_ON_READ":
+        hint = "its read-optimized and snapshot views are the same: there is nothing to compact"
+        raise TableError("ETC203", f"`{base}` is a {kind.lower().replace('_', '-')} table", hint=hint)
+    if properties.get("hoodie.bootstrap.base.path"):
+        raise TableError("ETC204", f"`{base}` is a bootstrap table, which is not supported")
+    version = properties.get("hoodie.table.version", "")
+    if not (version.isascii() and version.isdigit()):
+        raise TableError("ETC205", f"hoodie.properties of `{base}` names no table version")
+    if int(version) > _LAST_KNOWN:
+        hint = "a later version of Hudi wrote it, which may lay out file slices in another way: use a newer etc"
+        raise TableError(
+            "ETC205", f"table version {version} of `{base}` is not known to this version of etc", hint=hint
+        )
+
+
+def _require_whole(base: Path, properties: Mapping[str, str]) -> None:
+    """Lines may be missing from the end: what every table has must be there."""
+    always = _ALWAYS + (_ALWAYS_IN_LAYOUT_2 if int(properties["hoodie.table.version"]) >= _FIRST_OF_LAYOUT_2 else ())
+    missing = next((key for key in always if key not in properties), None)
+    if missing is not None:
+        hint = "Hudi writes it into every table of this version; restore the file from a copy"
+        raise TableError("ETC215", f"hoodie.properties of `{base}` is not whole: it lacks {missing}", hint=hint)
+
+
+def _require_version_as_laid_out(base: Path, properties: Mapping[str, str]) -> None:
+    """Table version 8 moved the timeline to a folder of its own (layout 2): version, layout and files must agree."""
+    version = int(properties["hoodie.table.version"])
+    folder, layout = timeline_folder(base, dict(properties))
+    if (version >= _FIRST_OF_LAYOUT_2) != (layout >= 2):
+        message = (
+            f"hoodie.properties of `{base}` contradicts itself: table version {version} with timeline layout {layout}"
+        )
+        hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
+        raise TableError("ETC215", message, hint=hint)
+    other, its_layout = (base / ".hoodie", 1) if layout >= 2 else (base / ".hoodie" / "timeline", 2)
+    stray = _an_instant(other, its_layout)
+    if stray is not None and _an_instant(folder, layout) is None:
+        message = (
+            f"hoodie.properties of `{base}` says table version {version}, but the table's commits are those of "
+            f"{'an older' if layout >= 2 else 'a later'} one: `{stray}`"
+        )
+        hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
+        raise TableError("ETC215", message, hint=hint)
+
+
+def _an_instant(folder: Path, layout: int) -> Path | None:
+    """The timeline file in a folder whose name sorts first, None where there is none."""
+    try:
+        names = (path.name for path in folder.iterdir() if parse_instant_file(path.name, layout) is not None)
+        first = min((name for name in names if name.count(".")), default=None)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return folder / first if first else None

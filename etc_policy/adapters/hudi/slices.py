@@ -1,0 +1,193 @@
+"""The latest file slices of a table, from a listing of its partitions and the timeline."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
+from etc_policy.adapters.hudi.layout import DataFileName, parse_data_file
+from etc_policy.adapters.hudi.log_facts import LogFacts
+from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.plan.table_state import FileSlice, LogFile
+
+#: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
+_LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
+
+#: Bytes by file name of each partition.
+Listing = Mapping[str, dict[str, int]]
+
+
+class DataFile(NamedTuple):
+    """A data file of a completed commit as its name tells of it."""
+
+    group: GroupKey
+    name: DataFileName
+    size_bytes: int
+    completed: str
+    booked_bytes: int | None = None
+
+
+class Booked(NamedTuple):
+    """A file that a completed commit says that it wrote."""
+
+    completed: str
+    partition: str
+    file_name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """The data files of a file group, in no order."""
+
+    bases: list[DataFile] = field(default_factory=list)
+    logs: list[LogFile] = field(default_factory=list)
+
+    @property
+    def base_instant(self) -> str:
+        """That of the newest base file; empty where there is none."""
+        return max((file.name.instant for file in self.bases), default="")
+
+
+class FileGroups(defaultdict[GroupKey, FileGroup]):
+    """The file groups of the table with this timeline; before table version 8 a log file bears its slice's instant."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        super().__init__(FileGroup)
+        self._timeline = timeline
+        self._by_name = timeline.layout < 2
+
+    def add_booked(self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: LogFacts) -> list[Booked]:
+        """Moves the log files that commits book out of the listing; gives what they book besides.
+
+        Their names need not be taken apart, as the commit tells all. Before table version 8 no log file bears the instant
+        of its commit, and all are left.
+        """
+        others: list[Booked] = []
+        bears_instant, completions = not self._by_name, self._timeline.completions
+        for completed, requested in sorted((completions[requested], requested) for requested in commits):
+            writes = facts[requested]
+            stats = commits[requested].stats
+            for group, name, booked in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
+                partition, file_id = group
+                start = f".{file_id}_{requested}.log."
+                is_known = bears_instant and file_id and name.startswith(start) and _LOG_END.fullmatch(name, len(start))
+                size = listed[partition].pop(name, None) if is_known and partition in listed else None
+                if size is None:
+                    others.append(Booked(completed, partition, name, booked))
+                    continue
+                write = writes[group]
+                log_file = LogFile(name, size, requested, completed, write.certain_min_ms, write.has_deletes, booked)
+                self[group].logs.append(log_file)
+        for replaced in self._timeline.replaced:
+            self.pop(replaced, None)
+        self._book_again(others)
+        return others
+
+    def _book_again(self, others: Iterable[Booked]) -> None:
+        """Of a log file that is booked more than once the largest size counts: log files may grow."""
+        logs = [one for one in others if one.file_name.startswith(".")]
+        again = {(one.partition, one.file_name): one.size_bytes for one in sorted(logs, key=attrgetter("size_bytes"))}
+        for (partition, _), group in self.items() if again else ():
+            for place, log_file in enumerate(group.logs):
+                size = again.get((partition, log_file.name))
+                if size is not None and size > (log_file.booked_bytes or 0):
+                    group.logs[place] = log_file._replace(booked_bytes=size)
+
+    def add(self, files: Iterable[DataFile], booked: Iterable[Booked], facts: LogFacts) -> None:
+        """Adds data files; a log file that `facts` do not speak of has no event time, and from version 8 on may delete."""
+        sizes = {(one.partition, one.file_name): one.size_bytes for one in booked}
+        for file in files:
+            (partition, _), name = file.group, file.name
+            told = sizes.get((partition, name.name))
+            if not name.is_log:
+                self[file.group].bases.append(file._replace(booked_bytes=told))
+                continue
+            write = facts.get(name.instant, {}).get(file.group)
+            time_ms = write.certain_min_ms if write else None
+            has_deletes = write.has_deletes if write else not self._by_name
+            log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, time_ms, has_deletes, told)
+            self[file.group].logs.append(log_file)
+
+    def slices(self) -> tuple[FileSlice, ...]:
+        """The latest slice of every file group.
+
+        A log file belongs to the newest base file at or below its completion time (FACTS 1); before table version 8 the
+        base instant in its name decides (FACTS 8).
+        """
+        return tuple(_latest_slice(group, self[group], by_name=self._by_name) for group in sorted(self))
+
+    def missing(self, booked: Iterable[Booked]) -> tuple[str, ...]:
+        """Paths of the files among those booked that belong to a latest slice and are not there; empty ones are not written.
+
+        What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned. Before
+        table version 8 it is not known.
+        """
+        if self._by_name:
+            return ()
+        lacking = (one for one in booked if one.size_bytes and self._lacks(one))
+        return tuple(sorted(f"{one.partition}/{one.file_name}".lstrip("/") for one in lacking))
+
+    def _lacks(self, booked: Booked) -> bool:
+        name = parse_data_file(booked.file_name)
+        if name is None or (booked.partition, name.file_id) in self._timeline.replaced:
+            return False
+        files = self.get((booked.partition, name.file_id)) or FileGroup()
+        if (booked.completed if name.is_log else name.instant) < files.base_instant:
+            return False
+        if name.is_log:
+            return all(file.name != name.name for file in files.logs)
+        return all(file.name.name != name.name for file in files.bases)
+
+
+def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[DataFile]:
+    """Every data file in a listing that is of a commit that completed, less the file groups that were replaced.
+
+    `completion` gives the completion time of an instant, archived ones included, and None where it never completed.
+    """
+    for partition, files in listed.items():
+        for file_name, size in files.items():
+            name = parse_data_file(file_name)
+            if name is not None and (partition, name.file_id) not in timeline.replaced:
+                completed = completion(name.instant) or _begun(name, timeline)
+                if completed is not None:
+                    yield DataFile((partition, name.file_id), name, size, completed)
+
+
+def _begun(name: DataFileName, timeline: Timeline) -> str | None:
+    """Before table version 8 a log file may be named by a compaction that is still pending, and holds committed blocks."""
+    return name.instant if timeline.layout < 2 and name.is_log and name.instant in timeline.files else None
+
+
+def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSlice:
+    base = max(files.bases, key=lambda file: (file.name.instant, file.name.name), default=None)
+    newest, own = base.name.instant if base else "", files.logs
+    if base is not None:
+        own = [file for file in own if (file.requested if by_name else file.completed) >= newest]
+    return FileSlice(
+        partition=group[0],
+        file_id=group[1],
+        base_instant=newest or min((file.requested for file in own), default=""),
+        base_file=base.name.name if base else None,
+        base_file_bytes=base.size_bytes if base else 0,
+        log_files=tuple(_in_order(own)),
+        base_file_booked_bytes=base.booked_bytes if base else None,
+    )
+
+
+def _in_order(logs: Sequence[LogFile]) -> Sequence[LogFile]:
+    """By completion, instant, version and name; mostly they are already, and names need not be taken apart."""
+    if all(one.completed < other.completed for one, other in pairwise(logs)):
+        return logs
+    return sorted(logs, key=_order)
+
+
+def _order(log_file: LogFile) -> tuple[str, str, int, str]:
+    name = parse_data_file(log_file.name)
+    return log_file.completed, log_file.requested, name.version if name else 0, log_file.name

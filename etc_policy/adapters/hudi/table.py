@@ -1,0 +1,288 @@
+"""TableStateReader over a table's own files: properties, timeline, commit metadata and a listing; no JVM."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from etc_policy.adapters.hudi.archive import Archive, completions_of
+from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
+from etc_policy.adapters.hudi.history import Commit, build_history
+from etc_policy.adapters.hudi.layout import InstantFile, local_path, parse_properties, timeline_folder
+from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes, hides_deletes_of, slice_facts
+from etc_policy.adapters.hudi.partitions import PartitionLister
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.slices import FileGroups, data_files
+from etc_policy.adapters.hudi.stable_reading import Result, attempt
+from etc_policy.adapters.hudi.timeline import (
+    Timeline,
+    all_times,
+    fingerprint,
+    read_timeline,
+    require_times,
+    table_zone,
+)
+from etc_policy.compile.manifest import EventTime
+from etc_policy.errors import TableError
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_state import CompactionRecord, FileSlice, TableState
+
+#: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
+WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
+
+_TIME_TYPES = frozenset(
+    {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
+    | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
+)
+#: From so many on the files are listed while their commits are read.
+_MANY_INSTANTS = 100
+_WRITES = ("commit", "deltacommit", "replacecommit")
+#: What a streamer writes while it knows of no schema.
+_NO_SCHEMA = '"null"'
+
+
+class FileTableReader:
+    """Reads the state of tables on a file system."""
+
+    def read(self, base_path: str, event_time: EventTime) -> TableState:
+        """The table's state now.
+
+        Raises:
+            TableError: no table there, or one that cannot be handled (each reason has its own code).
+            RetryableError: the timeline kept changing while it was read.
+
+        """
+        return _read(base_path, event_time, _state)
+
+    def read_with_history(
+        self, base_path: str, event_time: EventTime, *, archived: bool = False
+    ) -> tuple[TableState, TableHistory]:
+        """The table's state now and its past, from one reading; with `archived` also commits that were archived.
+
+        Raises:
+            TableError: as for `read`.
+            RetryableError: as for `read`.
+
+        """
+        return _read(base_path, event_time, lambda commits: (_state(commits), _history(commits, archived=archived)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Commits:
+    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote to logs."""
+
+    base: Path
+    properties: Mapping[str, str]
+    timeline: Timeline
+    archive: Archive
+    metadata: Mapping[str, CommitMetadata]
+    column_type: str | None
+    trust: Trust
+    writes: LogFacts
+    lister: PartitionLister
+
+
+def _read(base_path: str, event_time: EventTime, finish: Callable[[_Commits], Result]) -> Result:
+    """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
+    base = local_path(base_path)
+    properties = read_properties(base)
+
+    def read() -> Result:
+        with PartitionLister(str(base)) as lister:
+            return finish(_read_commits(base, properties, event_time, lister))
+
+    return attempt(base, read)
+
+
+def _read_commits(
+    base: Path, properties: Mapping[str, str], event_time: EventTime, lister: PartitionLister
+) -> _Commits:
+    timeline = require_times(read_timeline(*timeline_folder(base, dict(properties))))
+    if len(timeline.files) >= _MANY_INSTANTS:
+        lister.begin()
+    metadata = {f.requested: timeline.commit(f.requested) for f in map(timeline.latest, timeline.files) if _is_write(f)}
+    column_type = column_type_of(event_time.column, metadata, base)
+    trust = trust_of(timeline.layout, properties, event_time, column_type)
+    writes = {
+        requested: group_writes(requested, timeline.completions[requested], commit, trust)
+        for requested, commit in metadata.items()
+    }
+    return _Commits(base, properties, timeline, Archive(base, properties), metadata, column_type, trust, writes, lister)
+
+
+def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
+    """The latest slices, and paths of files that are missing in them."""
+    timeline, archive = commits.timeline, commits.archive
+    listed, groups = commits.lister.read(), FileGroups(timeline)
+    booked = groups.add_booked(listed, commits.metadata, commits.writes)
+    rest = list(data_files(listed, timeline, completions_of(timeline, archive)))
+    named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
+    if timeline.layout < 2:
+        facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
+    else:
+        archived = archive.commit_metadata(frozenset(instant for instant, _ in named) - timeline.files.keys())
+        facts = {**commits.writes, **{i: group_writes(i, i, commit, commits.trust) for i, commit in archived.items()}}
+    groups.add(rest, booked, facts)
+    return groups.slices(), groups.missing(booked)
+
+
+def _state(commits: _Commits) -> TableState:
+    base, properties, timeline = commits.base, commits.properties, commits.timeline
+    slices, missing_files = _slices(commits)
+    return TableState(
+        base_path=str(base),
+        table_name=properties.get("hoodie.table.name", base.name),
+        table_version=int(properties["hoodie.table.version"]),
+        timezone=table_zone(properties),
+        metadata_partitions=_names(properties.get("hoodie.table.metadata.partitions")),
+        properties_fingerprint=fingerprint(properties),
+        event_time_type=commits.column_type,
+        instants=timeline.instants(),
+        metadata_instants=_metadata_instants(base),
+        slices=slices,
+        earliest_commit_to_retain=_retained(timeline),
+        last_compaction=_last_compaction(timeline, commits.metadata, commits.archive),
+        own_pending=_own_pending(timeline),
+        living_writers=_living_writers(base, timeline),
+        partition_fields=_partition_fields(properties),
+        missing_files=missing_files,
+    )
+
+
+def _plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
+    """The pairs of a completed compaction's plan; None for what is no compaction."""
+    if timeline.latest(requested).action != "commit":
+        return None
+    return (timeline.plan_of(requested) or {}).get("extraMetadata") or {}
+
+
+def _history(commits: _Commits, *, archived: bool) -> TableHistory:
+    timeline = commits.timeline
+    known = [
+        Commit(requested, timeline.completions[requested], metadata, _plan_extra(timeline, requested))
+        for requested, metadata in commits.metadata.items()
+    ]
+    if archived and timeline.layout >= 2:
+        known += [c for c in commits.archive.commits() if c.requested not in timeline.files]
+    return build_history(known, table_zone(commits.properties), commits.trust, commits.writes)
+
+
+def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None) -> Trust:
+    """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
+    return Trust(times=layout >= 2 and _is_tracked(event_time, column_type), deletes=not hides_deletes_of(properties))
+
+
+def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
+    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1).
+
+    Of micro- or nanoseconds it drops those of today, and misreads some of 1970.
+    """
+    if not event_time.trust_commit_metadata or event_time.format is not None or event_time.unit == "us":
+        return False
+    if column_type is not None and column_type.endswith(("-micros", "-nanos")):
+        return False
+    return column_type != "string" or event_time.unit is not None
+
+
+def _is_write(file: InstantFile) -> bool:
+    return file.state == "completed" and file.action in _WRITES
+
+
+def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: Path) -> str | None:
+    """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
+    for requested in sorted(commits, reverse=True):
+        schema = commits[requested].extra.get("schema")
+        if not schema or schema == _NO_SCHEMA:
+            continue
+        fields = decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields", [])
+        for field in fields:
+            if field["name"] == column:
+                return _time_type(_type_name(field["type"]), column, base)
+        names = ", ".join(field["name"] for field in fields if not field["name"].startswith("_hoodie"))
+        hint = f"its columns are {names}"
+        raise TableError("ETC209", f"table `{base}` has no column `{column}` to take event times from", hint=hint)
+    return None
+
+
+def _time_type(column_type: str, column: str, base: Path) -> str:
+    """The column's type, if its values can be times."""
+    if column_type not in _TIME_TYPES:
+        hint = "name a column of timestamps, dates, integers or strings in `event_time_column`"
+        message = f"column `{column}` of table `{base}` is of type {column_type}, which cannot be read as a time"
+        raise TableError("ETC212", message, hint=hint)
+    return column_type
+
+
+def _type_name(avro_type: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+    if isinstance(avro_type, list):
+        return _type_name(next((t for t in avro_type if t != "null"), "null"))
+    if isinstance(avro_type, dict):
+        return str(avro_type.get("logicalType") or avro_type["type"])
+    return str(avro_type)
+
+
+def _names(value: str | None) -> tuple[str, ...]:
+    return tuple(name.strip() for name in (value or "").split(",") if name.strip())
+
+
+def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The partition columns; a custom key generator has the kind of each behind a colon."""
+    return tuple(name.split(":", 1)[0] for name in _names(properties.get("hoodie.table.partition.fields")))
+
+
+def _metadata_instants(base: Path) -> frozenset[str]:
+    table = base / ".hoodie" / "metadata"
+    path = table / ".hoodie" / "hoodie.properties"
+    if not path.is_file():
+        return frozenset()
+    return frozenset(all_times(read_timeline(*timeline_folder(table, parse_properties(path.read_text("utf-8"))))))
+
+
+def _retained(timeline: Timeline) -> str | None:
+    cleans = (f for f in map(timeline.latest, sorted(timeline.files, reverse=True)) if f.action == "clean")
+    last = next((f for f in cleans if f.state == "completed"), None)
+    return (timeline.metadata(last).get("earliestCommitToRetain") or None) if last else None
+
+
+def _last_compaction(
+    timeline: Timeline, metadata: Mapping[str, CommitMetadata], archive: Archive
+) -> CompactionRecord | None:
+    """The compaction with a threshold that completed last, told by its commit or, if stock Hudi ran it, by its plan.
+
+    Cuts may complete in another order than their instants. The archive is asked only when the active timeline has none.
+    """
+    records = []
+    for requested, commit in metadata.items():
+        if timeline.latest(requested).action == "commit":
+            extra = {**(_plan_extra(timeline, requested) or {}), **commit.extra}
+            records.append(compaction_record(requested, timeline.completions[requested], extra))
+    found = [record for record in records if record is not None]
+    return max(found, key=lambda record: record.completed) if found else archive.last_compaction()
+
+
+def _living_writers(base: Path, timeline: Timeline) -> frozenset[str]:
+    """Pending writes with a heartbeat no older than Hudi's default tolerance."""
+    pending = (
+        f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in _WRITES
+    )
+    return frozenset(requested for requested in pending if _beats(base / ".hoodie" / ".heartbeat" / requested))
+
+
+def _beats(heartbeat: Path) -> bool:
+    try:
+        return time.time() - heartbeat.stat().st_mtime <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _own_pending(timeline: Timeline) -> str | None:
+    pending: Iterable[str] = (r for r in sorted(timeline.files) if timeline.latest(r).action == "compaction")
+    for requested in pending:
+        plan = timeline.plan_of(requested) or {}
+        if compaction_record(requested, requested, plan.get("extraMetadata") or {}) is not None:
+            return requested
+    return None

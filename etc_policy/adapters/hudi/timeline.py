@@ -1,0 +1,229 @@
+"""The active timeline of a table and the commit metadata on it, read from files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from etc_policy.adapters.hudi.commits import CORRUPT_HINT, CommitMetadata, decode_commit, decode_metadata
+from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file
+from etc_policy.errors import TableError
+from etc_policy.plan.cut import WRITE_ACTIONS
+from etc_policy.plan.table_state import Instant, InstantState
+
+_STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
+_WRITES = ("commit", "deltacommit", "replacecommit", "rollback")
+_NEVER_EMPTY = frozenset(("completed", action) for action in _WRITES)
+_TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d(\d{3})?")
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The active timeline as listed once; metadata is read when asked for.
+
+    `savepointed` are instants with a savepoint. It bears the time of its commit, and its own files are not in `files`.
+    """
+
+    folder: Path
+    layout: int
+    files: Mapping[str, tuple[InstantFile, ...]]
+    savepointed: frozenset[str] = frozenset()
+    _commits: dict[str, CommitMetadata] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def first_active(self) -> str | None:
+        """The first instant that wrote data; what lies before it is archived.
+
+        Archiving may go beyond savepoints, and leaves their commits behind: these do not say how far it went.
+        """
+        return min(self._writes - self.savepointed or self._writes, default=None)
+
+    @cached_property
+    def archive_reach(self) -> tuple[str, str]:
+        """All before the first instant is archived; up to the second, archiving may have passed what it leaves behind.
+
+        It leaves commits with a savepoint, and may pass a pending plan of ours in the past.
+        """
+        done = (self._writes & self.completions.keys()) - self.savepointed
+        first = min(self._writes, default="")
+        return first, min(done, default=first)
+
+    @cached_property
+    def _writes(self) -> frozenset[str]:
+        return frozenset(r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files))
+
+    def latest(self, requested: str) -> InstantFile:
+        """The file of the furthest state that an instant has reached."""
+        return max(self.files[requested], key=lambda f: _STATES.index(f.state))
+
+    @cached_property
+    def completions(self) -> dict[str, str]:
+        """Completion time by requested instant; on layout 1, which records none, the instant itself."""
+        ends = (self.latest(requested) for requested in self.files)
+        return {end.requested: end.completed or end.requested for end in ends if end.state == "completed"}
+
+    def metadata(self, file: InstantFile) -> dict[str, Any]:
+        """The content of a timeline file: Avro, or JSON on layout 1; an empty file of an unfinished write holds nothing.
+
+        Raises:
+            TableError: the file cannot be parsed, or is empty though what it tells decides what readers see.
+            FileNotFoundError: it was archived since the listing.
+
+        """
+        return decode_metadata(*self._content(file))
+
+    def commit(self, requested: str) -> CommitMetadata:
+        """What the completed write at an instant says that it did; its file is read once.
+
+        Raises:
+            TableError: as for `metadata`.
+            FileNotFoundError: as for `metadata`.
+
+        """
+        if requested not in self._commits:
+            content = self._content(self.latest(requested))
+            self._commits[requested] = decode_commit(*content, among=len(self.files))
+        return self._commits[requested]
+
+    def _content(self, file: InstantFile) -> tuple[bytes, str]:
+        path = os.path.join(self.folder, file.name)  # noqa: PTH118 - a Path takes longer than the file's reading
+        with open(path, "rb") as opened:  # noqa: PTH123
+            content = opened.read()
+        if not content and (file.state, file.action) in _NEVER_EMPTY:
+            raise TableError("ETC208", f"timeline file `{path}` is empty", hint=CORRUPT_HINT)
+        return content, path
+
+    def plan_of(self, requested: str) -> dict[str, Any] | None:
+        """The compaction plan of an instant, pending or completed; None where there is none."""
+        plans = (f for f in self.files.get(requested, ()) if f.action == "compaction" and f.state == "requested")
+        plan = next(plans, None)
+        return self.metadata(plan) if plan else None
+
+    @cached_property
+    def replaced(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of the file groups that completed replace commits took away."""
+        ends = map(self.latest, self.files)
+        done = (end for end in ends if end.state == "completed" and end.action == "replacecommit")
+        return frozenset(group for end in done for group in self.commit(end.requested).replaced)
+
+    def instants(self) -> tuple[Instant, ...]:
+        """All instants in requested order, with the file groups that services touched."""
+        return tuple(self._instant(self.latest(requested)) for requested in sorted(self.files))
+
+    def _instant(self, file: InstantFile) -> Instant:
+        touched = self._touched(file) if file.state == "completed" else None
+        return Instant(
+            file.requested,
+            "logcompaction" if self._is_log_compaction(file) else file.action,
+            _STATES[_STATES.index(file.state)],
+            self.completions.get(file.requested),
+            touched,
+        )
+
+    def _is_log_compaction(self, file: InstantFile) -> bool:
+        """A log compaction completes as a delta commit; what it was requested as tells them apart."""
+        return any(one.action == "logcompaction" for one in self.files[file.requested])
+
+    def _touched(self, file: InstantFile) -> frozenset[str] | None:
+        if file.action in ("commit", "replacecommit") or self._is_log_compaction(file):
+            return self.commit(file.requested).file_ids
+        if file.action == "rollback":
+            return frozenset(_names_in(self.metadata(file)))
+        return None
+
+
+def read_timeline(folder: Path, layout: int) -> Timeline:
+    """The timeline in a folder, as listed now."""
+    if not folder.is_dir():
+        raise TableError(
+            "ETC208",
+            f"there is no timeline at `{folder}`",
+            hint="the table is not complete, or its version is not known",
+        )
+    files: dict[str, list[InstantFile]] = defaultdict(list)
+    savepointed = set()
+    for name in os.listdir(folder):  # noqa: PTH208 - names are enough
+        parsed = parse_instant_file(name, layout)
+        if parsed is not None and parsed.action == "savepoint":
+            savepointed.add(parsed.requested)
+        elif parsed is not None:
+            files[parsed.requested].append(parsed)
+    return Timeline(
+        folder, layout, {requested: tuple(found) for requested, found in files.items()}, frozenset(savepointed)
+    )
+
+
+def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+    """The file ids of every data file named anywhere in rollback metadata."""
+    if isinstance(value, str):
+        parsed = parse_data_file(value.rsplit("/", 1)[-1])
+        if parsed is not None:
+            yield parsed.file_id
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _names_in(key)
+            yield from _names_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _names_in(item)
+
+
+def all_times(timeline: Timeline) -> Iterable[str]:
+    """Every requested and completion time on a timeline."""
+    return {*timeline.files, *timeline.completions.values()}
+
+
+def require_times(timeline: Timeline) -> Timeline:
+    """The timeline, every instant of which is a time.
+
+    Raises:
+        ValueError: one is none, so that nothing can be reckoned with it.
+
+    """
+    odd = next((time for time in sorted(all_times(timeline)) if not _TIME.fullmatch(time)), None)
+    if odd is not None:
+        raise ValueError(f"`{odd}` on the timeline is no time")
+    return timeline
+
+
+def table_zone(properties: Mapping[str, str]) -> str:
+    """The IANA zone of the table's instants; LOCAL is taken to be this machine's (FACTS 1)."""
+    if properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() != "LOCAL":
+        return "UTC"
+    named = os.environ.get("TZ", "").lstrip(":") or _linked_zone()
+    try:
+        return ZoneInfo(named).key if named else _fixed_zone()
+    except (ZoneInfoNotFoundError, ValueError):
+        return _fixed_zone()
+
+
+def _linked_zone() -> str:
+    target = os.path.realpath("/etc/localtime")
+    return target.split("zoneinfo/", 1)[1] if "zoneinfo/" in target else ""
+
+
+def _fixed_zone() -> str:
+    """UTC where this machine keeps it all the year without naming a zone; an offset alone would not tell summer time."""
+    year = datetime.now().astimezone().year
+    if any(datetime(year, month, 1).astimezone().utcoffset() for month in (1, 7)):
+        hint = "set TZ to the zone of the table's writers, such as TZ=Europe/Berlin"
+        raise TableError(
+            "ETC214", "the table's instants are in local time, and this machine does not name its zone", hint=hint
+        )
+    return "UTC"
+
+
+def fingerprint(properties: Mapping[str, str]) -> str:
+    """Hash of a table's properties; the file's comments and order do not count."""
+    text = json.dumps(dict(sorted(properties.items())))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,243 @@
+"""Lease over files of the table: one `etc apply` at a time, and no run beside another that may still be alive."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from etc_policy.adapters.hudi.layout import etc_folder, local_path, timeline_folder
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.table import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.errors import EngineError, RetryableError
+
+#: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
+JAVA_LEASE = "java.lease"
+
+_POLL_SECONDS = 0.5
+#: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
+_BEGINNING_SECONDS = 15.0
+_MARK_BYTES = 128
+_ENDED = "ended"
+#: Hudi announces a base file by a marker: an empty file, or a line of a file of many where a timeline server keeps them.
+_MARKER, _LISTING = ".marker.", "MARKERS"
+_HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
+
+
+class FileLease:
+    """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
+
+    The file's content says who ran what: `<instant> <token> <boot>`, behind it the time of the inflight file that it made,
+    and `ended` where the run did not die.
+    `local` says that all work is done by this machine, so that nothing of it can outlive the two processes.
+    """
+
+    def __init__(self, base_path: str, *, local: bool = False) -> None:
+        self._boot = _boot() if local else "-"
+        self._base = local_path(base_path)
+        self._path = etc_folder(self._base) / "apply.lease"
+        self._handle = -1
+        self._token = uuid.uuid4().hex
+        self._last_mark, self._mark, self._inflight_made = "", "", ""
+
+    def __enter__(self) -> FileLease:
+        """Take the lease, and clear the table lock that a killed run of ours may have left in our own folder.
+
+        Raises:
+            RetryableError: another `etc apply` works on this table, or the Java process that one has left.
+            EngineError: the file system keeps no locks, or a file of ours cannot be written.
+
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o644)
+        except OSError as error:
+            raise EngineError("ETC309", f"cannot write to `{self._path.parent}`", cause=str(error)) from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._require_no_java()
+            self._last_mark = self._read_mark()
+            (self._path.parent / "lock").unlink(missing_ok=True)
+        except BlockingIOError as error:
+            os.close(self._handle)
+            message = f"another `etc apply` is working on `{self._base}`"
+            raise RetryableError("ETC403", message, hint="wait for it to end, then run this again") from error
+        except OSError as error:
+            os.close(self._handle)
+            hint = "its file system must keep locks (flock and POSIX), and its files must be writable"
+            raise EngineError("ETC309", f"cannot lock `{self._path}`", hint=hint, cause=str(error)) from error
+        return self
+
+    def _require_no_java(self) -> None:
+        """No Java process of an earlier run lives; raises BlockingIOError where one does."""
+        handle = os.open(self._path.with_name(JAVA_LEASE), os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except PermissionError as error:  # POSIX allows either
+            raise BlockingIOError(str(error)) from error
+        finally:
+            os.close(handle)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
+        if self._mark and self._read_mark() == self._mark:
+            os.pwrite(self._handle, f"{self._mark} {_ENDED}".encode(), 0)
+        os.close(self._handle)
+
+    def mark(self, instant: str) -> None:
+        """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
+        self._mark, self._inflight_made = f"{instant} {self._token} {self._boot}", ""
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, self._mark.encode(), 0)
+
+    def begun(self, instant: str) -> None:
+        """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
+        self._inflight_made = _made(self._inflight(instant))
+        self._mark = f"{self._mark} {self._inflight_made}"
+        os.pwrite(self._handle, self._mark.encode(), 0)
+
+    def wait_for_dead_run(self, instant: str) -> None:
+        """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
+
+        Signs are the heartbeat and, because a stock writer alone on its table keeps none, the files that a run makes.
+        A run of ours beats often, and its lease is free, so it is dead: a short wait will do, and none if it ran on
+        this machine. A stock writer that has taken the plan, perhaps over from a dead run of ours, beats once a minute.
+
+        Raises:
+            RetryableError: the run is alive.
+
+        """
+        if self._ended(instant) or self._died_here(instant):
+            self._heartbeat(instant).unlink(missing_ok=True)
+            return
+        first = self._sign_of_life(instant)
+        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if self._was_ours(instant) else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        while (sign := self._sign_of_life(instant)) is not None and time.time() - sign <= tolerance:
+            if sign != first:
+                message = f"a run of the compaction at {instant} is alive: it goes on writing"
+                raise RetryableError("ETC404", message, hint="wait for it to end, then run this again")
+            time.sleep(_POLL_SECONDS)
+
+    def require_alive(self, instant: str) -> None:
+        """Return while the lease is ours, the inflight file the one that we made, and our heartbeat fresh.
+
+        Bundles before 1.2 keep no heartbeat; and one that is fresh may be that of a writer who has taken our run over.
+
+        Raises:
+            EngineError: one of them is lost, so another run may have taken over.
+
+        """
+        if not self._holds():
+            hint = "another `etc apply` has taken over; run `etc apply` again"
+            raise EngineError("ETC307", f"our lease of `{self._base}` was lost; nothing was committed", hint=hint)
+        if self._inflight_made and _made(self._inflight(instant)) != self._inflight_made:
+            hint = "run `etc apply` again: it finishes what that run leaves"
+            message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
+            raise EngineError("ETC307", message, hint=hint)
+        beat = _modified(self._heartbeat(instant))
+        if beat is not None and time.time() - beat > _HEARTBEAT_TOLERANCE_SECONDS:
+            hint = "the machine stalled for too long; run `etc apply` again"
+            raise EngineError("ETC307", f"our heartbeat at {instant} has expired; nothing was committed", hint=hint)
+
+    def _holds(self) -> bool:
+        """Whether the lease's file is still the one that we have locked, with our mark in it."""
+        try:
+            same = os.path.samestat(self._path.stat(), os.fstat(self._handle))
+        except FileNotFoundError:
+            return False
+        return same and self._read_mark() == self._mark
+
+    def _read_mark(self) -> str:
+        return os.pread(self._handle, _MARK_BYTES, 0).decode(errors="replace")
+
+    def _ended(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours and came to an end, and nobody has begun another since."""
+        if not (self._last_mark.startswith(f"{instant} ") and self._last_mark.endswith(f" {_ENDED}")):
+            return False
+        inflight = _modified(self._inflight(instant))
+        return inflight is None or inflight <= os.fstat(self._handle).st_mtime
+
+    def _died_here(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours, on this machine since it booted.
+
+        Its lease and its Java process's are free: both are dead.
+        """
+        return self._boot != "-" and self._marked(2) == self._boot and self._was_ours(instant)
+
+    def _was_ours(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours, and nobody has begun another since.
+
+        One that died before it noted its inflight file has made it right after its mark.
+        """
+        made = _made(self._inflight(instant))
+        if self._marked(0) != instant or made in ("", self._marked(3)):
+            return self._marked(0) == instant
+        after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
+        return not self._marked(3) and 0 <= after_mark <= _BEGINNING_SECONDS
+
+    def _marked(self, place: int) -> str:
+        """A word of the last mark; empty where it has fewer."""
+        words = self._last_mark.split(" ")
+        return words[place] if place < len(words) else ""
+
+    def _sign_of_life(self, instant: str) -> float | None:
+        """When a run of `instant` last wrote anything, as seconds since the epoch; None where it has left no trace."""
+        begun = _modified(self._inflight(instant))
+        signs = [_modified(self._heartbeat(instant)), begun]
+        if begun is not None:
+            signs += map(_modified, self._begun_files(instant))
+        return max((sign for sign in signs if sign is not None), default=None)
+
+    def _begun_files(self, instant: str) -> Iterator[Path]:
+        """The markers of a run, and the base files that they announce: each by a file, or many by the lines of one."""
+        markers = self._base / ".hoodie" / ".temp" / instant
+        for parent, _, names in os.walk(markers):
+            for name in names:
+                path = Path(parent, name)
+                yield path
+                announced = _lines(path) if name.startswith(_LISTING) else [str(path.relative_to(markers))]
+                yield from (self._base / one.split(_MARKER)[0].lstrip("/") for one in announced if _MARKER in one)
+
+    def _inflight(self, instant: str) -> Path:
+        folder, _ = timeline_folder(self._base, read_properties(self._base))
+        return folder / f"{instant}.compaction.inflight"
+
+    def _heartbeat(self, instant: str) -> Path:
+        return self._base / ".hoodie" / ".heartbeat" / instant
+
+
+def _boot() -> str:
+    """What tells this start of this machine from any other; `-` where that is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "-"
+
+
+def _made(path: Path) -> str:
+    """When a file that is written once was made, in nanoseconds; empty where there is none."""
+    try:
+        return str(path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        return ""
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _modified(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None

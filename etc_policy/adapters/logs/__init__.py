@@ -1,0 +1,1 @@
+"""Event times from the blocks of log files, read in Python."""

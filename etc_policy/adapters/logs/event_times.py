@@ -1,0 +1,177 @@
+"""The smallest event time in a Hudi log file, from its blocks.
+
+Everything unexpected makes it unknown: a smallest event time that may be too large is never returned.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+import fastavro
+
+from etc_policy.adapters.logs import blocks as log_blocks
+from etc_policy.adapters.logs.blocks import Block, read_blocks
+from etc_policy.adapters.logs.deletes import ordering_values
+from etc_policy.adapters.logs.event_time_values import TimeOf, kind_of, time_reader
+from etc_policy.adapters.logs.parquet import stored_values
+from etc_policy.compile.manifest import EventTime
+
+_CONTENT_VERSIONS = (1, 2, 3)
+_INT, _PAIR = struct.Struct(">i"), struct.Struct(">ii")
+
+
+class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
+    """Nobody can tell the smallest event time; the reason is in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimesWanted:
+    """Which column to read, its Avro type in the table where that is known, and the table's ordering fields."""
+
+    event_time: EventTime
+    column_type: str | None = None
+    ordering_fields: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str | None:
+        """What the table's column holds."""
+        return kind_of(self.column_type) if self.column_type else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogTimes:
+    """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none."""
+
+    min_ms: int | None
+    has_nulls: bool = False
+
+
+def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
+    """The smallest event time of the log file of `size` bytes; unknown unless every block of it was understood.
+
+    Raises:
+        OSError: the file cannot be read; its times may be known another time.
+
+    """
+    lowest: int | None = None
+    nulls = False
+    try:
+        for block in read_blocks(stream, size):
+            for value in _block_times(block, wanted):
+                if value is None:
+                    nulls = True
+                elif lowest is None or value < lowest:
+                    lowest = value
+    except OSError:
+        raise
+    except Exception:  # whatever a decoder raises over bytes that are not what they should be
+        return LogTimes(None)
+    return LogTimes(lowest, nulls)
+
+
+def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    """The event times in a block, None for a row that has none."""
+    if block.kind in (log_blocks.COMMAND, log_blocks.CDC_DATA):
+        return iter(())
+    if block.kind == log_blocks.DELETE:
+        return _delete_times(block, wanted)
+    if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
+        raise UnknownTimes("a partial update")
+    if block.kind == log_blocks.AVRO_DATA:
+        return _avro_times(block, wanted)
+    if block.kind == log_blocks.PARQUET_DATA:
+        return _parquet_times(block, wanted)
+    raise UnknownTimes("a kind of block that is not read")
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """How to read the event-time column of records of one schema."""
+
+    kind: str
+    time_of: TimeOf
+    writer_schema: Any
+    reader_schema: Any
+
+
+@lru_cache(maxsize=256)
+def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
+    schema = json.loads(schema_text)
+    field = next((f for f in schema["fields"] if f["name"] == wanted.event_time.column), None)
+    if field is None:
+        raise UnknownTimes("the block lacks the column")
+    kind = kind_of(_type_name(field["type"]))
+    if kind is None or (wanted.kind is not None and kind != wanted.kind):
+        raise UnknownTimes("Hudi would repair the block's type, or it holds no times")
+    plain = _without_logical_types(schema)
+    projected = [f for f in plain["fields"] if f["name"] == wanted.event_time.column]
+    return _Column(
+        kind=kind,
+        time_of=time_reader(kind, wanted.event_time),
+        writer_schema=fastavro.parse_schema(plain),
+        reader_schema=fastavro.parse_schema({**plain, "fields": projected}),
+    )
+
+
+def _type_name(avro_type: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+    """The name of a type that may be null; `?` for a union of several."""
+    if isinstance(avro_type, list):
+        others = [option for option in avro_type if option != "null"]
+        return _type_name(others[0]) if len(others) == 1 else "?"
+    if not isinstance(avro_type, dict):
+        return str(avro_type)
+    logical, stored = avro_type.get("logicalType"), avro_type["type"]
+    return str(logical or stored) if stored in ("int", "long", "string") else "?"
+
+
+def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401
+    """The schema whose values come as they are stored: integers, not dates of limited range."""
+    if isinstance(schema, dict):
+        return {key: _without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
+    return [_without_logical_types(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    column, name = _column_of(block.header[log_blocks.SCHEMA], wanted), wanted.event_time.column
+    version, count = _PAIR.unpack_from(block.content)
+    if version not in _CONTENT_VERSIONS:
+        raise UnknownTimes("another version of data block")
+    stream, end = io.BytesIO(block.content), _PAIR.size
+    for _ in range(count):
+        stream.seek(end + _INT.size)
+        end += _INT.size + _INT.unpack_from(block.content, end)[0]
+        raw = fastavro.schemaless_reader(stream, column.writer_schema, column.reader_schema)[name]
+        if stream.tell() != end:
+            raise UnknownTimes("a record of another length")
+        yield None if raw is None else _known(column.time_of(raw))
+    if end != len(block.content):
+        raise UnknownTimes("bytes after the last record")
+
+
+def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+    for raw in stored_values(block.content, wanted.event_time.column, column.kind):
+        yield None if raw is None else _known(column.time_of(raw))
+
+
+def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    """The ordering values of deletes, where the table orders by the event-time column."""
+    name, ordering = wanted.event_time.column, wanted.ordering_fields
+    if name not in ordering:
+        raise UnknownTimes("deletes do not tell their event time")
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+    for raw in ordering_values(block.content, column.kind, ordering.index(name), len(ordering)):
+        yield _known(None if raw is None else column.time_of(raw))
+
+
+def _known(value: int | None) -> int:
+    """The value; UnknownTimes where there is none."""
+    if value is None:
+        raise UnknownTimes("a value that is no time")
+    return value

@@ -1,0 +1,110 @@
+"""Smallest event times of log files from the metadata table's column statistics, through Hudi's own reader (FACTS 4.2)."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from typing import Any
+
+from etc_policy.adapters.logs.event_time_values import kind_of, time_reader
+from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import EngineError
+from etc_policy.execute.ports import Job
+from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+
+_DAY_MS = 86_400_000
+_EPOCH = dt.date(1970, 1, 1)
+
+
+def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableState:  # noqa: ANN401 - a SparkSession
+    """The state with the event times that column statistics know; files with deletes stay unknown, they are not in them.
+
+    Raises:
+        EngineError: Hudi could not read its statistics.
+
+    """
+    wanted = [(s.partition, f.name) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes]
+    found = _read(spark, policy, state, wanted)
+    slices = tuple(
+        replace(file_slice, log_files=tuple(_filled(file_slice, log_file, found) for log_file in file_slice.log_files))
+        for file_slice in state.slices
+    )
+    return replace(state, slices=slices)
+
+
+def _filled(file_slice: FileSlice, log_file: LogFile, found: dict[tuple[str, str], int]) -> LogFile:
+    value = found.get((file_slice.partition, log_file.name))
+    return log_file if value is None else log_file._replace(min_event_time_ms=value)
+
+
+def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], int]:  # noqa: ANN401
+    jvm = spark._jvm
+    pairs = jvm.java.util.ArrayList()
+    for partition, name in wanted:
+        pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
+    job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant="")
+    failure = EngineError("ETC308", f"Hudi could not read the column statistics of `{state.base_path}`")
+    with hudi_client(spark, job, failure) as client:
+        stats = _reader(hudi_table(spark, client)).getColumnStats(pairs, policy.event_time.column)
+        return dict(_times(stats, policy.event_time, state.event_time_type))
+
+
+def _reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
+    """The metadata table's reader, under its name from 1.1 on or before."""
+    newer = "getTableMetadata" in method_names(table)
+    return table.getTableMetadata() if newer else table.getMetadataTable()
+
+
+def _times(
+    stats: Any,  # noqa: ANN401 - a Java map
+    event_time: EventTime,
+    column_type: str | None,
+) -> list[tuple[tuple[str, str], int]]:
+    times = []
+    for pair in stats:
+        least, greatest = (_plain(end) for end in (stats[pair].getMinValue(), stats[pair].getMaxValue()))
+        is_earliest = _in_order(least, greatest, event_time.unit, column_type)
+        value = event_time_ms(least, event_time, column_type) if is_earliest else None
+        if value is not None:
+            times.append(((str(pair.getLeft()), str(pair.getRight())), value))
+    return times
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever py4j hands over
+    return value.getValue() if hasattr(value, "getValue") else value
+
+
+def _in_order(least: Any, greatest: Any, unit: str | None, column_type: str | None) -> bool:  # noqa: ANN401 - as above
+    """Whether the least value is the earliest: not so where numbers of no declared unit may stand for several."""
+    if type(least) is not int or unit is not None or column_type not in (None, "int", "long"):
+        return True
+    return type(greatest) is int and len(str(least)) == len(str(greatest))
+
+
+def event_time_ms(
+    value: Any,  # noqa: ANN401 - whatever py4j hands over
+    event_time: EventTime,
+    column_type: str | None = None,
+) -> int | None:
+    """A column's smallest value as epoch ms; None where its order is not the order of time, or it cannot be read.
+
+    Strings are compared by letters in the statistics, which orders times only in ISO 8601: they stay unknown. A `date`
+    comes as its number of days since 1970, or as a date.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        kind = kind_of(column_type or "long")
+        return time_reader("number" if kind in (None, "text") else kind, event_time)(value)
+    if isinstance(value, dt.datetime):
+        return int(value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp() * 1000)
+    if isinstance(value, dt.date):
+        return (value - _EPOCH).days * _DAY_MS
+    name = value.getClass().getName() if hasattr(value, "getClass") else ""
+    if name in ("java.sql.Timestamp", "java.util.Date"):
+        return int(value.getTime())
+    if name == "java.time.Instant":
+        return int(value.toEpochMilli())
+    if name in ("java.sql.Date", "java.time.LocalDate"):
+        day = value.toLocalDate() if name == "java.sql.Date" else value
+        return int(day.toEpochDay()) * _DAY_MS
+    return None

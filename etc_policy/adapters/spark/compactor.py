@@ -1,0 +1,247 @@
+"""Compactor on PySpark and the stock Hudi client, driven through py4j (FACTS 5)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from etc_policy.adapters.hudi.files import timeline_of
+from etc_policy.adapters.hudi.layout import etc_folder, local_path, parse_data_file, timeline_folder
+from etc_policy.adapters.hudi.partitions import list_partitions
+from etc_policy.adapters.hudi.plan_file import encode_plan
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.lease.file_lease import JAVA_LEASE
+from etc_policy.adapters.spark import metadata_renewal
+from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.errors import EngineError, EtcError, RetryableError
+from etc_policy.execute.ports import Job
+
+
+class HudiCompactor:
+    """Publishes and runs compactions with the stock client of the bundle that Spark has loaded."""
+
+    def __init__(self, spark: Any) -> None:  # noqa: ANN401 - a SparkSession
+        self._spark = spark
+        self._jvm = spark._jvm
+
+    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
+        """Write the plan file under the table's lock; `check` runs inside, before (False) and after (True) the write.
+
+        Raises:
+            EngineError: Hudi failed.
+            EtcError: `check` refused; after the write the plan is withdrawn first, unless somebody has begun it meanwhile.
+
+        """
+        with self._client(job) as client, self._lock(job, client) as table:
+            check(False)
+            self._save_plan(job, table)
+            try:
+                check(True)
+            except EtcError:
+                if not self._timeline_file(job, "inflight").exists():  # else its base files would go under its writer
+                    self._remove_plan(job)
+                raise
+
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
+        """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first."""
+        job = replace(job, metadata_partitions=(*job.metadata_partitions, *metadata_renewal.owed(job)))
+        self._with_metadata_table(job, lambda: self._run(job, begun, fence))
+        metadata_renewal.settle(job)
+
+    def _with_metadata_table(self, job: Job, step: Callable[[], None]) -> None:
+        """Do a step that rolls back what a killed run has begun; where the metadata table forbids that, it is built anew."""
+        try:
+            step()
+        except EngineError as error:
+            if not metadata_renewal.is_due(error):
+                raise
+            with self._client(job) as client:
+                metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
+            step()
+
+    def _run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
+        with self._client(job) as client:
+            result = client.compact(job.instant)
+            begun()
+            metadata = result.getCommitMetadata().get()
+            for key, value in job.extra_metadata.items():
+                metadata.addMetadata(key, value)
+            if _takes_write_metadata(client):
+                self._require_written(job, result.getWriteStatuses().collect())
+                fence()
+                client.commitCompaction(job.instant, result, self._empty())
+            else:
+                fence()
+                client.commitCompaction(job.instant, metadata, self._empty())
+
+    def _require_written(self, job: Job, statuses: Any) -> None:  # noqa: ANN401 - a list of WriteStatus
+        """The new base files are there: a challenger that took the run over would have rolled them back."""
+        base = local_path(job.base_path)
+        gone = [path for status in statuses if not (base / (path := status.getStat().getPath())).is_file()]
+        if gone:
+            hint = "another run has taken over; run `etc apply` again"
+            raise EngineError("ETC307", f"the new base file {gone[0]} is gone; nothing was committed", hint=hint)
+
+    def withdraw(self, job: Job) -> None:
+        """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go.
+
+        Raises:
+            EngineError: the compaction has completed, so there is nothing to take back; or, before table version 8,
+                writers have added to the slice that the plan begins; or Hudi failed.
+
+        """
+        self._require_incomplete(job)
+        _require_unwritten(job)
+        if self._timeline_file(job, "inflight").exists():
+            self._with_metadata_table(job, lambda: self._roll_back(job))
+        self._remove_plan(job)
+
+    def _roll_back(self, job: Job) -> None:
+        """Hudi's own rollback of an inflight compaction; it is `requested` afterwards."""
+        with self._client(job) as client:
+            self._roll_back_by(client, job)
+
+    def _roll_back_by(self, client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+        table = hudi_table(self._spark, client)
+        inflight = self._instant(table, job, "INFLIGHT")
+        manager = self._transactions(client, table)
+        try:
+            if "beginStateChange" in method_names(manager):
+                table.rollbackInflightCompaction(inflight, manager)
+            else:
+                table.rollbackInflightCompaction(inflight)
+        finally:
+            manager.close()
+
+    def _require_incomplete(self, job: Job) -> None:
+        if job.instant in timeline_of(job.base_path).completions:
+            raise EngineError("ETC310", f"the compaction at {job.instant} has completed: there is nothing to withdraw")
+
+    def _remove_plan(self, job: Job) -> None:
+        """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
+
+        Then rollbacks of C that were begun and did not end: without the plan nobody would ever take them up, and a pending
+        rollback forbids to plan.
+        """
+        self._require_incomplete(job)
+        _require_unwritten(job)
+        for path, is_log in _files_of(job):
+            if not is_log:
+                _remove(path)
+        for path in _rollbacks_begun(job):
+            _remove(path)
+        for state in ("inflight", "requested"):
+            _remove(self._timeline_file(job, state))
+        shutil.rmtree(local_path(job.base_path) / ".hoodie" / ".temp" / job.instant, ignore_errors=True)
+
+    def _timeline_file(self, job: Job, state: str) -> Path:
+        base = local_path(job.base_path)
+        folder, _ = timeline_folder(base, read_properties(base))
+        return folder / f"{job.instant}.compaction.{state}"
+
+    def _save_plan(self, job: Job, table: Any) -> None:  # noqa: ANN401 - a HoodieTable
+        jvm = self._jvm
+        content = jvm.java.io.ByteArrayInputStream(encode_plan(job.operations, job.extra_metadata))
+        plan_class = jvm.java.lang.Class.forName(
+            "org.apache.hudi.avro.model.HoodieCompactionPlan", True, jvm.Thread.currentThread().getContextClassLoader()
+        )
+        plan = jvm.org.apache.hudi.common.table.timeline.TimelineMetadataUtils.deserializeAvroMetadata(
+            content, plan_class
+        )
+        table.getActiveTimeline().saveToCompactionRequested(self._instant(table, job), plan)
+
+    def _instant(self, table: Any, job: Job, state: str = "REQUESTED") -> Any:  # noqa: ANN401 - Java objects
+        states = getattr(self._jvm, "org.apache.hudi.common.table.timeline.HoodieInstant$State")
+        generator = table.getMetaClient().getInstantGenerator()
+        return generator.createNewInstant(getattr(states, state), "compaction", job.instant)
+
+    @contextmanager
+    def _client(self, job: Job) -> Iterator[Any]:
+        message = f"Hudi could not compact `{job.base_path}` at {job.instant}"
+        hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
+        failure = EngineError("ETC304", message, hint=hint)
+        with hudi_client(self._spark, job, failure) as client, self._java_lease(job):
+            yield client
+
+    @contextmanager
+    def _java_lease(self, job: Job) -> Iterator[None]:
+        """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit."""
+        folder = etc_folder(local_path(job.base_path))
+        folder.mkdir(parents=True, exist_ok=True)
+        file = self._jvm.java.io.RandomAccessFile(str(folder / JAVA_LEASE), "rw")
+        try:
+            if file.getChannel().tryLock() is None:
+                message = f"the Java process of another `etc apply` is working on `{job.base_path}`"
+                raise RetryableError("ETC403", message, hint="wait for it to end, then run this again")
+            yield
+        finally:
+            file.close()
+
+    @contextmanager
+    def _lock(self, job: Job, client: Any) -> Iterator[Any]:  # noqa: ANN401 - Java objects
+        """The table's lock, held while the plan is published; yields the HoodieTable."""
+        table = hudi_table(self._spark, client)
+        manager = self._transactions(client, table)
+        owner = self._jvm.org.apache.hudi.common.util.Option.of(self._instant(table, job))
+        newer = "beginStateChange" in method_names(manager)
+        (manager.beginStateChange if newer else manager.beginTransaction)(owner, self._empty())
+        try:
+            yield table
+        finally:
+            (manager.endStateChange if newer else manager.endTransaction)(owner)
+            manager.close()
+
+    def _transactions(self, client: Any, table: Any) -> Any:  # noqa: ANN401 - Java objects
+        manager = self._jvm.org.apache.hudi.client.transaction.TransactionManager
+        return manager(client.getConfig(), table.getStorage())
+
+    def _empty(self) -> Any:  # noqa: ANN401 - an Option
+        return self._jvm.org.apache.hudi.common.util.Option.empty()
+
+
+def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
+    """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
+    methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
+    return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
+
+
+def _files_of(job: Job) -> Iterator[tuple[Path, bool]]:
+    """Data files that bear the job's instant in their names, and whether each is a log file."""
+    base = local_path(job.base_path)
+    for partition, files in list_partitions(str(base)):
+        for name in files:
+            parsed = parse_data_file(name)
+            if parsed is not None and parsed.instant == job.instant:
+                yield base / partition / name, parsed.is_log
+
+
+def _rollbacks_begun(job: Job) -> Iterator[Path]:
+    """The timeline files of pending rollbacks of the job's instant, the plan of each last."""
+    timeline = timeline_of(job.base_path)
+    for requested, files in timeline.files.items():
+        plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
+        if plan is not None and requested not in timeline.completions:
+            target = (timeline.metadata(plan).get("instantToRollback") or {}).get("commitTime")
+            if target == job.instant:
+                yield from (timeline.folder / f.name for f in sorted(files, key=lambda f: f.state))
+
+
+def _require_unwritten(job: Job) -> None:
+    """Before table version 8 a log file belongs to the slice that it names: with the plan that slice would lose its base."""
+    base = local_path(job.base_path)
+    if timeline_folder(base, read_properties(base))[1] > 1:
+        return
+    written = next((path for path, is_log in _files_of(job) if is_log), None)
+    if written is not None:
+        message = f"the log file {written.name} was written since the plan at {job.instant} was published"
+        hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
+        raise EngineError("ETC312", f"{message}: it cannot be withdrawn", hint=hint)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)

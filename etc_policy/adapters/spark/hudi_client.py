@@ -1,0 +1,72 @@
+"""The stock write client of the bundle that Spark has loaded, opened by py4j as a mirror of its table (FACTS 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from etc_policy.adapters.spark.client_options import client_options
+from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.errors import EngineError, RetryableError
+from etc_policy.execute.ports import Job
+
+_CAUSES_SHOWN = 4
+_HELD = "HoodieLockException"
+
+
+@contextmanager
+def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  # noqa: ANN401 - a SparkSession; Java objects
+    """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
+
+    So does the end of Java itself, which py4j tells as an OSError once its first call has failed. A lock or a heartbeat
+    that somebody else holds is a RetryableError.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        client = _create(spark, job)
+        try:
+            yield client
+        finally:
+            client.close()
+    except (Py4JError, OSError) as error:
+        raise_if_interrupted()
+        failure.cause = java_causes(error)
+        if _HELD in failure.cause:
+            message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
+            hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
+            raise RetryableError("ETC414", message, hint=hint, cause=failure.cause) from error
+        raise failure from error
+
+
+def hudi_table(spark: Any, client: Any) -> Any:  # noqa: ANN401 - a HoodieTable
+    """The client's table as it stands now."""
+    return spark._jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
+
+
+def method_names(java_object: Any) -> set[str]:  # noqa: ANN401 - a Java object
+    """The names of its public methods: they differ between bundles."""
+    return {method.getName() for method in java_object.getClass().getMethods()}
+
+
+def java_causes(error: Exception) -> str:
+    """The messages of a Java exception and its causes, outermost first, one a line."""
+    exception = getattr(error, "java_exception", None)
+    if exception is None:
+        return next(iter(str(error).splitlines()), type(error).__name__)
+    lines: list[str] = []
+    while exception is not None and len(lines) < _CAUSES_SHOWN:
+        lines.append(str(exception.toString()))
+        exception = exception.getCause()
+    return "\ncaused by: ".join(lines)
+
+
+def _create(spark: Any, job: Job) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+    jvm = spark._jvm
+    options = jvm.java.util.HashMap()
+    for key, value in client_options(job).items():
+        options.put(key, value)
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+    return create(spark._jsparkSession, job.base_path, jvm.PythonUtils.toScalaMap(options), none)

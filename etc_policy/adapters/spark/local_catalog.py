@@ -1,0 +1,54 @@
+"""A catalog of one machine: Hive's metastore inside Spark, on Derby files in a folder (FACTS 10)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+
+from etc_policy.adapters.spark.session import session_confs
+
+#: A metastore that does not answer is given up after this time; Hive's own default is ten minutes.
+CLIENT_CONFS = {"spark.hadoop.hive.metastore.client.socket.timeout": "60s"}
+
+
+#: Of the session, what another needs for the catalog's tables.
+_SESSION_CONFS = (
+    "spark.jars",
+    "spark.jars.packages",
+    "spark.jars.excludes",
+    "spark.serializer",
+    "spark.kryo.registrator",
+    "spark.sql.extensions",
+    "spark.sql.catalog.spark_catalog",
+    "spark.sql.session.timeZone",
+    "spark.driver.extraJavaOptions",
+    "spark.driver.bindAddress",
+    "spark.driver.host",
+    "spark.ui.enabled",
+)
+
+
+def local_catalog_confs(folder: Path) -> dict[str, str]:
+    """Spark's settings for the catalog in `folder`, which is made when first used; one process at a time can open it."""
+    where = folder.absolute()
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": str(where / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={where / 'metastore_db'};create=true",
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+    }
+
+
+def spark_sql_command(folder: Path, sql: str) -> str:
+    """A shell command by which PySpark's own `spark-sql` asks the catalog; its settings are written to `folder`."""
+    import pyspark
+
+    confs = {key: value for key, value in session_confs({}).items() if key in _SESSION_CONFS}
+    file = folder.absolute() / "spark.conf"
+    lines = (f"{key} {value}\n" for key, value in {**confs, **local_catalog_confs(folder)}.items())
+    file.write_text("".join(lines), encoding="utf-8")
+    program = Path(pyspark.__file__).parent / "bin" / "spark-sql"
+    home = os.environ.get("JAVA_HOME")
+    return f"{f'JAVA_HOME={home} ' if home else ''}{program} --properties-file {file} -S -e {shlex.quote(sql)}"

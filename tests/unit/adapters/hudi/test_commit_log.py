@@ -1,0 +1,161 @@
+"""The history of a table from its active and its archived timeline, and what it says of the watermark at each moment."""
+
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.compile.manifest import EventTime
+from etc_policy.errors import TableError
+from etc_policy.plan.completeness import replay_completeness
+from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.watermark import watermark
+from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
+
+TS = EventTime(column="ts", unit="ms")
+OURS = {
+    "etc.event_time.threshold": "25",
+    "etc.policy": "orders_ro",
+    "etc.policy_fingerprint": "f00d",
+    "etc.plan_id": "p1",
+    "etc.seen_until": at("10:00:05"),
+    "etc.git_sha": "abc",
+    "etc.new_key": "1",
+}
+LATENCY_MS = 60_000
+
+
+def read(table, **options):
+    return FileCommitLogReader(**options).read_commit_log(str(table.base), TS)
+
+
+def points(table, **options):
+    return replay_completeness(read(table, **options), LATENCY_MS)
+
+
+def ms(clock):
+    return instant_to_ms(at(clock), ZoneInfo("UTC"))
+
+
+@pytest.fixture
+def stream(table):
+    """Two file groups: a compaction at 10:00:06 takes the log of f1 that completed before it."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 20), log("f2", 40))
+    table.commit(at("10:00:04"), at("10:00:05"), log("f1", 30))
+    table.compaction(at("10:00:04.001"), at("10:00:20"), base("f1", merged=1, previous=at("10:00:00")), extra=OURS)
+    table.commit(at("10:00:30"), at("10:00:31"), log("f2", 10))
+    return table
+
+
+def test_every_write_in_order_of_completion(stream):
+    history = read(stream)
+    assert [(c.requested, c.action, c.is_compaction) for c in history.commits] == [
+        (at("10:00:00"), "deltacommit", False),
+        (at("10:00:02"), "deltacommit", False),
+        (at("10:00:04"), "deltacommit", False),
+        (at("10:00:04.001"), "commit", True),
+        (at("10:00:30"), "deltacommit", False),
+    ]
+    compaction = history.commits[3]
+    assert (compaction.extra, compaction.bytes_written, compaction.groups[0].merged_log_files) == (OURS, 100, 1)
+    assert history.complete
+
+
+def test_the_watermark_at_each_moment(stream):
+    found = points(stream)
+    assert [(p.at_ms, p.watermark_ms, p.threshold_ms, p.open_log_files) for p in found] == [
+        (ms("10:00:01"), None, None, 0),
+        (ms("10:00:03"), 19, None, 2),
+        (ms("10:00:05"), 19, None, 3),
+        (ms("10:00:20"), 29, 25, 2),  # the log file of 10:00:04 completed after C: it stays
+        (ms("10:00:31"), 9, 25, 3),
+    ]
+    assert all(point.known and not point.assumed for point in found)
+
+
+def test_what_came_after_the_plan_below_its_threshold_is_late(stream):
+    stream.commit(at("10:00:10"), at("10:00:11"), log("f1", 24))  # while the compaction ran
+    assert [(p.instant, p.late_groups, p.late_by_ms) for p in points(stream) if p.late_groups] == [
+        (at("10:00:10"), 1, 1),
+        (at("10:00:30"), 1, 15),
+    ]
+
+
+def test_the_last_point_is_what_the_table_shows_now(stream):
+    state = FileTableReader().read(str(stream.base), TS)
+    now = watermark((f for _, f in state.log_files), LATENCY_MS, ZoneInfo("UTC"))
+    last = points(stream)[-1]
+    assert (last.watermark_ms, last.open_log_files) == (now.value_ms, sum(1 for _ in state.log_files))
+
+
+def test_an_unknown_event_time_is_bounded_by_the_promise_or_told_by_a_reading(stream):
+    stream.commit(at("10:00:40"), at("10:00:41"), log("f2", None, deletes=1), log("f1", None))
+    history = read(stream)
+    latency_ms = ms("10:00:41") - 7
+    assumed = replay_completeness(history, latency_ms)[-1]
+    assert (assumed.assumed, assumed.watermark_ms) == (True, 6)
+    told = {(at("10:00:40"), "p", "f1"): 5, (at("10:00:40"), "p", "f2"): 6}
+    assert replay_completeness(history, LATENCY_MS, told)[-1].watermark_ms == 4
+
+
+def test_a_clustering_takes_its_file_groups_away(stream):
+    stream.replace(at("10:01:00"), at("10:01:01"), base("f3"), replaced={"p": ["f2"]})
+    last = points(stream)[-1]
+    assert (last.watermark_ms, last.open_log_files) == (29, 1)
+
+
+def test_the_archive_goes_on_where_the_active_timeline_begins(table):
+    compaction = {
+        "instantTime": at("09:00:04"),
+        "completionTime": at("09:00:10"),
+        "action": "commit",
+        "metadata": avro(COMMIT_SCHEMA, commit_metadata(at("09:00:04"), (base("f1", merged=1),), OURS, "COMPACT")),
+    }
+    table.archive(
+        archived(at("09:00:00"), at("09:00:01"), base("f1")),
+        archived(at("09:00:02"), at("09:00:03"), log("f1", 20)),
+        compaction,
+    )
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    history = read(table)
+    assert [c.archived for c in history.commits] == [True, True, True, False]
+    assert [(p.watermark_ms, p.threshold_ms) for p in points(table)] == [(None, None), (19, None), (None, 25), (49, 25)]
+
+
+def test_a_history_that_is_cut_short_claims_nothing_before_it_knows(table):
+    table.archive(
+        archived(at("09:00:00"), at("09:00:01"), base("f1")),
+        archived(at("09:00:02"), at("09:00:03"), log("f1", 20, previous=at("09:00:00"))),
+    )
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50, previous=at("09:00:00")))
+    table.compaction(at("10:00:02"), at("10:00:10"), base("f1", previous=at("09:00:00")))
+    table.commit(at("10:00:20"), at("10:00:21"), log("f1", 60, previous=at("10:00:02")))
+    found = points(table, max_archived=0)
+    assert [(p.known, p.watermark_ms) for p in found] == [(False, None), (True, None), (True, 59)]
+
+
+def test_only_compactions(stream):
+    history = FileCommitLogReader().read_commit_log(str(stream.base), TS, compactions_only=True)
+    assert [c.requested for c in history.commits] == [at("10:00:04.001")]
+    assert not history.complete
+
+
+def test_version_6_has_a_history_without_event_times(tmp_path):
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), "", base("f1"))
+    table.commit(at("10:00:02"), "", log("f1", 20, base_instant=at("10:00:00")))
+    table.compaction(at("10:00:06"), "", base("f1", previous=at("10:00:00")), extra=OURS)
+    found = points(table)
+    assert [(p.assumed, p.open_log_files, p.threshold_ms) for p in found] == [
+        (False, 0, None),
+        (True, 1, None),
+        (False, 0, 25),
+    ]
+
+
+def test_no_table(tmp_path):
+    with pytest.raises(TableError) as error:
+        FileCommitLogReader().read_commit_log(str(tmp_path / "none"), TS)
+    assert error.value.code == "ETC201"

@@ -1,0 +1,123 @@
+from pathlib import Path
+
+import pytest
+
+from etc_policy.adapters.hudi.layout import (
+    InstantFile,
+    local_path,
+    parse_data_file,
+    parse_instant_file,
+    parse_properties,
+    timeline_folder,
+)
+from etc_policy.errors import TableError
+
+FILE_ID = "d8f18d50-ea72-4740-9c26-0dd0abe80892-0"
+
+
+def test_properties_lose_comments_and_escapes():
+    text = "#Updated at 2026\n! old\n\nhoodie.a=1\n hoodie.b = x\\:y\\=z \nhoodie.c=\\u00e4\\\\n\nhoodie.d=\n"
+    assert parse_properties(text) == {"hoodie.a": "1", "hoodie.b": "x:y=z", "hoodie.c": "ä\\n", "hoodie.d": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "file_id", "instant", "version"),
+    [
+        (f".{FILE_ID}_20261121105820353.log.1_0-129-247", FILE_ID, "20261121105820353", 1),
+        (f".{FILE_ID}_20261121105820353.log.12_3-4-5", FILE_ID, "20261121105820353", 12),
+        (f".{FILE_ID}_20261121105820353.log.2", FILE_ID, "20261121105820353", 2),
+        (".00000007-a_b_20200101000000.log.1_0-1-0", "00000007-a_b", "20200101000000", 1),
+    ],
+)
+def test_log_files(name, file_id, instant, version):
+    parsed = parse_data_file(name)
+    assert (parsed.name, parsed.file_id, parsed.instant, parsed.version) == (name, file_id, instant, version)
+    assert parsed.is_log
+
+
+@pytest.mark.parametrize("ending", ["parquet", "orc", "hfile", "lance"])
+def test_base_files(ending):
+    parsed = parse_data_file(f"{FILE_ID}_0-31-35_20261121105804278.{ending}")
+    assert (parsed.file_id, parsed.instant, parsed.is_log) == (FILE_ID, "20261121105804278", False)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f".{FILE_ID}_20261121105820353.log.1_0-129-247.cdc",
+        f".{FILE_ID}_20261121105820353.log.1_0-129-247-cdc",
+        f"..{FILE_ID}_20261121105820353.log.1_0-129-247.crc.x",
+        ".hoodie_partition_metadata",
+        "part-0000.parquet",
+        f"{FILE_ID}_20261121105804278.parquet",
+        f"{FILE_ID}_0-31-35_20261121105804278.parquet.tmp",
+        "",
+    ],
+)
+def test_other_files_are_none_of_hudis(name):
+    assert parse_data_file(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "requested", "completed", "action", "state"),
+    [
+        ("100_200.deltacommit", "100", "200", "deltacommit", "completed"),
+        ("100.deltacommit.inflight", "100", None, "deltacommit", "inflight"),
+        ("100.compaction.requested", "100", None, "compaction", "requested"),
+        ("100.inflight", "100", None, "commit", "inflight"),
+        ("100_200.commit", "100", "200", "commit", "completed"),
+    ],
+)
+def test_instants_of_layout_2(name, requested, completed, action, state):
+    assert parse_instant_file(name, 2) == InstantFile(name, requested, completed, action, state)
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "state"),
+    [
+        ("100.deltacommit", "deltacommit", "completed"),
+        ("100.commit", "commit", "completed"),
+        ("100.inflight", "commit", "inflight"),
+        ("100.commit.requested", "commit", "requested"),
+        ("100.compaction.inflight", "compaction", "inflight"),
+    ],
+)
+def test_instants_of_layout_1_have_no_completion_time(name, action, state):
+    assert parse_instant_file(name, 1) == InstantFile(name, "100", None, action, state)
+
+
+@pytest.mark.parametrize(
+    "name", ["history", "hoodie.properties", "100.deltacommit", "100_200.deltacommit.inflight", ".100.x.crc"]
+)
+def test_what_is_no_instant_of_layout_2(name):
+    assert parse_instant_file(name, 2) is None
+
+
+def test_where_the_timeline_is():
+    base = Path("/t")
+    assert timeline_folder(base, {"hoodie.timeline.layout.version": "2"}) == (base / ".hoodie" / "timeline", 2)
+    elsewhere = {"hoodie.timeline.layout.version": "2", "hoodie.timeline.path": "other"}
+    assert timeline_folder(base, elsewhere) == (base / ".hoodie" / "other", 2)
+    assert timeline_folder(base, {}) == (base / ".hoodie", 1)
+
+
+@pytest.mark.parametrize("layout", ["0", "3", "99", "two", ""])
+def test_an_unknown_layout_is_refused(layout):
+    with pytest.raises(TableError) as error:
+        timeline_folder(Path("/t"), {"hoodie.timeline.layout.version": layout})
+    assert error.value.code == "ETC206"
+
+
+@pytest.mark.parametrize(
+    ("location", "path"), [("/a/b", "/a/b"), ("file:///a/b", "/a/b"), ("file:/a/b", "/a/b"), ("lake/x", "lake/x")]
+)
+def test_local_locations(location, path):
+    assert local_path(location) == Path(path)
+
+
+@pytest.mark.parametrize("location", ["s3://b/t", "s3a://b/t", "hdfs://n/t", "gs://b/t"])
+def test_object_stores_are_refused(location):
+    with pytest.raises(TableError) as error:
+        local_path(location)
+    assert error.value.code == "ETC207"
+    assert location in error.value.message

@@ -1,0 +1,344 @@
+import pytest
+
+from etc_policy.adapters.hudi import commits as hudi_commits
+from etc_policy.adapters.hudi import partitions as hudi_partitions
+from etc_policy.adapters.hudi import table as hudi_table
+from etc_policy.compile.manifest import EventTime
+from tests.unit.adapters.reading import read, slices
+from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
+
+
+def test_a_log_file_belongs_to_the_newest_base_file_at_or_below_its_completion_time(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 2))
+    table.commit(at("10:00:04"), at("10:00:09"), log("f1", 4))
+    table.commit(at("10:00:05"), at("10:00:06"), log("f1", 5))
+    table.compaction(at("10:00:06"), at("10:00:30"), base("f1"))
+
+    only = read(table).slices[0]
+
+    assert only.base_file == f"f1_0-1-0_{at('10:00:06')}.parquet"
+    assert only.base_file_bytes == 100
+    assert [(f.requested, f.completed) for f in only.log_files] == [
+        (at("10:00:05"), at("10:00:06")),
+        (at("10:00:04"), at("10:00:09")),
+    ]
+    assert [f.size_bytes for f in only.log_files] == [10, 10]
+
+
+def test_a_slice_without_a_base_file(table):
+    table.commit(at("10:00:02"), at("10:00:05"), log("f1", 2))
+    table.commit(at("10:00:03"), at("10:00:04"), log("f1", 3))
+
+    only = read(table).slices[0]
+
+    assert (only.base_file, only.base_file_bytes, only.base_instant) == (None, 0, at("10:00:02"))
+    assert [f.requested for f in only.log_files] == [at("10:00:03"), at("10:00:02")]
+
+
+def test_rolled_over_log_files_keep_their_order(table):
+    files = [log("f1", 5, version=version) for version in (10, 2, 1)]
+    table.commit(at("10:00:00"), at("10:00:01"), *files)
+    assert [f.name.split(".log.")[1] for f in read(table).slices[0].log_files] == ["1_0-1-0", "2_0-1-0", "10_0-1-0"]
+
+
+def test_files_of_commits_that_have_not_completed_are_not_there(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.start(at("10:00:02"), log("f1", 1), base("f2"))
+    table.plan(at("10:00:03"), {})
+    table.data(at("10:00:03"), base("f1"))
+    assert slices(table) == {"f1": (at("10:00:00"), [])}
+
+
+def test_files_of_a_rolled_back_commit_are_not_there(table):
+    """The rollback took the instant away; a log file that it could not delete yet belongs to nobody."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.data(at("10:00:02"), log("f1", 1))
+    table.rollback(at("10:00:03"), at("10:00:04"), log("f1").name(at("10:00:02")), base("f7").name(at("10:00:02")))
+
+    assert slices(table) == {"f1": (at("10:00:00"), [])}
+    rollback = next(i for i in read(table).instants if i.action == "rollback")
+    assert rollback.file_ids == {"f1", "f7"}
+
+
+def test_replaced_file_groups_are_left_out(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 1), log("f2", 1))
+    table.replace(at("10:00:04"), at("10:00:05"), base("f3"), replaced={"p": ["f1"]})
+
+    assert set(slices(table)) == {"f2", "f3"}
+    replace = next(i for i in read(table).instants if i.action == "replacecommit")
+    assert replace.file_ids == {"f1", "f3"}
+
+
+def test_a_file_id_is_replaced_in_its_partition_alone(table):
+    """Consistent hashing names file groups alike in every partition."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f1", partition="q"))
+    table.replace(at("10:00:04"), at("10:00:05"), base("f3"), replaced={"p": ["f1"]})
+    assert [(s.partition, s.file_id) for s in read(table).slices] == [("p", "f3"), ("q", "f1")]
+
+
+def test_a_pending_clustering_replaces_nothing(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.file(at("10:00:04"), ".clustering.requested")
+    assert set(slices(table)) == {"f1"}
+
+
+def test_a_completed_compaction_names_the_file_groups_it_touched(table):
+    table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), base("f2"))
+    table.commit(at("10:00:40"), at("10:00:41"), log("f1", 1))
+    assert [i.file_ids for i in read(table).instants] == [{"f1", "f2"}, None]
+
+
+def test_the_smallest_event_time_is_that_of_all_stats_of_a_commit_and_file_group(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 70, version=1), log("f1", 50, version=2), log("f2", 60))
+    assert [e for _, _, e, _ in slices(table)["f1"][1]] == [50, 50]
+    assert [e for _, _, e, _ in slices(table)["f2"][1]] == [60]
+
+
+@pytest.mark.parametrize("order", [(None, 50), (50, None)])
+def test_one_stat_without_event_time_makes_the_commit_unknown(table, order):
+    table.commit(at("10:00:00"), at("10:00:01"), *(log("f1", e, version=v) for v, e in enumerate(order, 1)))
+    assert [e for _, _, e, _ in slices(table)["f1"][1]] == [None, None]
+
+
+def test_the_same_file_group_in_another_commit_is_not_touched_by_that(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 50))
+    assert [e for _, _, e, _ in slices(table)["f1"][1]] == [None, 50]
+
+
+def test_deletes_make_the_event_time_unknown(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50, deletes=1), log("f2", 50))
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+    assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), 50, False)]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"hoodie.record.merge.mode": "CUSTOM"},
+        {"hoodie.allow.operation.metadata.field": "true"},
+        {"hoodie.record.merge.property.hoodie.payload.delete.field": "Op"},
+    ],
+)
+def test_where_stats_hide_deletes_every_log_file_may_have_some(tmp_path, properties):
+    table = TableFolder(tmp_path / "t", properties=properties)
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+
+
+@pytest.mark.parametrize("kind", [None, "UNKNOWN", "LOG_COMPACT"])
+def test_commits_of_unclear_kind_may_have_deletes(table, kind):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50), kind=kind)
+    assert slices(table)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+
+
+@pytest.mark.parametrize(
+    "event_time", [EventTime(column="ts", unit="us"), EventTime(column="ts", format="yyyy-MM-dd HH:mm")]
+)
+def test_times_that_the_writer_cannot_have_recorded_rightly_are_unknown(table, event_time):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    assert slices(table, event_time)["f1"][1] == [(at("10:00:00"), at("10:00:01"), None, False)]
+
+
+def test_a_log_file_that_no_stat_tells_of_is_unknown_and_may_hold_deletes(table):
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    table.data(at("10:00:00"), log("f2", 1))
+    assert slices(table)["f2"][1] == [(at("10:00:00"), at("10:00:01"), None, True)]
+
+
+def test_a_log_file_whose_archived_commit_is_not_to_be_found_may_hold_deletes(table):
+    table.data(at("09:00:00"), log("f1", 1))
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50))
+    first, second = slices(table)["f1"][1]
+    assert first == (at("09:00:00"), at("09:00:00"), None, True)
+    assert second == (at("10:00:00"), at("10:00:01"), 50, False)
+
+
+def test_partitions_at_any_depth_and_other_folders(table):
+    nested, top = log("f1", 1, partition="y=2026/m=01"), log("f2", 1, partition="")
+    table.commit(at("10:00:00"), at("10:00:01"), nested, top)
+    (table.base / "p" / ".etc").mkdir(parents=True)
+    (table.base / "unmarked").mkdir()
+    (table.base / "unmarked" / log("f9", 1).name(at("10:00:00"))).write_bytes(b"")
+    (table.base / "y=2026" / "m=01" / ".x.crc").write_bytes(b"")
+    assert [(s.partition, s.file_id) for s in read(table).slices] == [("", "f2"), ("y=2026/m=01", "f1")]
+
+
+def test_a_partition_that_is_a_link_out_of_the_table(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f2", 5))
+    (table.base / "p").rename(table.base.parent / "elsewhere")
+    (table.base / "p").symlink_to(table.base.parent / "elsewhere")
+    assert set(slices(table)) == {"f1", "f2"}
+    assert read(table).missing_files == ()
+
+
+def test_links_within_the_table_and_to_nowhere_show_nothing_new(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    (table.base / "latest").symlink_to("p")
+    (table.base / "p" / "round").symlink_to(table.base)
+    (table.base / "p" / base("f2").name(at("10:00:00"))).symlink_to(table.base / "gone")
+    assert [(one.partition, one.file_id) for one in read(table).slices] == [("p", "f1")]
+
+
+class TestVersion6:
+    @pytest.fixture
+    def old(self, tmp_path):
+        return TableFolder(tmp_path / "old", version=6)
+
+    def test_the_base_instant_in_the_name_decides(self, old):
+        """Commit 4 was under way when the compaction was requested: its block stays in the old slice."""
+        first, second = at("10:00:00"), at("10:00:05")
+        old.commit(first, "", base("f1"))
+        old.commit(at("10:00:02"), "", log("f1", base_instant=first))
+        old.compaction(second, "", base("f1"))
+        old.commit(at("10:00:07"), "", log("f1", base_instant=second), log("f1", base_instant=second, version=2))
+
+        only = read(old).slices[0]
+
+        assert (only.base_instant, only.base_file) == (second, f"f1_0-1-0_{second}.parquet")
+        assert [f.name for f in only.log_files] == [f".f1_{second}.log.{v}_0-1-0" for v in (1, 2)]
+
+    def test_log_files_of_a_pending_compactions_slice_are_there(self, old):
+        """Writers that begin after the request write to the slice that the compaction will make."""
+        first, second = at("10:00:00"), at("10:00:05")
+        old.commit(first, "", base("f1"))
+        old.commit(at("10:00:02"), "", log("f1", base_instant=first))
+        old.plan(second, {})
+        old.commit(at("10:00:07"), "", log("f1", base_instant=second))
+        only = read(old).slices[0]
+        assert (only.base_instant, only.base_file) == (first, f"f1_0-1-0_{first}.parquet")
+        assert [f.name for f in only.log_files] == [f".f1_{instant}.log.1_0-1-0" for instant in (first, second)]
+
+    def test_base_files_of_a_pending_compaction_are_not(self, old):
+        first, second = at("10:00:00"), at("10:00:05")
+        old.commit(first, "", base("f1"))
+        old.plan(second, {})
+        old.data(second, base("f1"))
+        assert read(old).slices[0].base_instant == first
+
+    def test_instants_are_their_own_completion_times(self, old):
+        old.commit(at("10:00:00"), "", base("f1"))
+        assert [(i.requested, i.completed) for i in read(old).instants] == [(at("10:00:00"), at("10:00:00"))]
+
+    def test_event_times_are_not_taken_from_the_commit_of_the_base_file(self, old):
+        """The instant in a log file's name is not that of the commit that wrote it, so its stats say nothing of it."""
+        old.commit(at("10:00:00"), "", base("f1", min_event=1000))
+        old.commit(at("10:00:02"), "", log("f1", 10, base_instant=at("10:00:00")))
+        assert [f.min_event_time_ms for f in read(old).slices[0].log_files] == [None]
+
+    def test_a_bare_inflight_is_a_commit_under_way(self, old):
+        old.file(at("10:00:02"), ".inflight")
+        old.file(at("10:00:03"), ".compaction.requested")
+        assert [(i.action, i.state) for i in read(old).pending] == [("commit", "inflight"), ("compaction", "requested")]
+
+
+def test_a_data_file_that_a_commit_wrote_and_that_is_gone(table):
+    written = {"f1": log("f1", 1), "f2": base("f2"), "f4": log("f4", 4, partition="q")}
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f3"))
+    table.commit(at("10:00:02"), at("10:00:03"), *written.values())
+    assert read(table).missing_files == ()
+    names = [file.name(at("10:00:02")) for file in written.values()]
+    for partition, name in zip("ppq", names, strict=True):
+        (table.base / partition / name).unlink()
+    assert read(table).missing_files == (f"p/{names[0]}", f"p/{names[1]}", f"q/{names[2]}")
+
+
+def test_a_file_that_was_written_in_vain_is_not_missed(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", size=0, on_disk=False))
+    assert read(table).missing_files == ()
+
+
+def test_the_bytes_that_commits_book(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 1, size=77), log("f2", 1, size=88))
+    unbooked = log("f1", 2)
+    table.commit(at("10:00:02"), at("10:00:03"), log("f2", 3, size=0))
+    table.data(at("10:00:02"), unbooked)
+    one, two = read(table).slices
+    assert (one.base_file_bytes, one.base_file_booked_bytes, two.base_file_booked_bytes) == (100, 100, None)
+    assert [(f.size_bytes, f.booked_bytes) for f in one.log_files] == [(77, 77), (10, None)]
+    assert [f.booked_bytes for f in two.log_files] == [88, 0]
+
+
+def test_a_log_file_that_only_an_archived_commit_books(table):
+    table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 5)))
+    table.data(at("09:00:00"), log("f1", 5))
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+    assert [(f.min_event_time_ms, f.booked_bytes) for f in read(table).slices[0].log_files] == [(5, None), (40, 10)]
+
+
+def with_stats(table, *more):
+    """A commit of one log file of f1, whose stat is followed by others made of it."""
+    path = table.commit(at("10:00:00"), at("10:00:01"), log("f1", 500))
+    record = commit_metadata(at("10:00:00"), (log("f1", 500),))
+    (stat,) = record["partitionToWriteStats"]["p"]
+    record["partitionToWriteStats"]["p"] += [{**stat, **one(stat)} for one in more]
+    path.write_bytes(avro(COMMIT_SCHEMA, record))
+    return table.base / stat["path"]
+
+
+@pytest.mark.parametrize("ending", [".cdc", "-cdc", ".tmp", "x", "_1"])
+def test_what_is_named_much_as_a_log_file_is_none_whoever_books_it(table, ending):
+    path = with_stats(table, lambda stat: {"path": stat["path"] + ending})
+    path.with_name(path.name + ending).write_bytes(b"xx")
+    assert [f.name for f in read(table).slices[0].log_files] == [path.name]
+
+
+@pytest.mark.parametrize("other", [{"numDeletes": 3}, {"minEventTime": None}, {"numDeletes": -1}])
+@pytest.mark.parametrize("path", [None, "p/f1_0-1-0_20260101100000000.parquet"])
+def test_what_any_stat_of_the_group_leaves_open_is_unknown_of_its_log_file(table, other, path):
+    with_stats(table, lambda _: {**other, "path": path})
+    (log_file,) = read(table).slices[0].log_files
+    assert (log_file.min_event_time_ms, log_file.has_deletes) == (None, "numDeletes" in other)
+
+
+@pytest.mark.parametrize(("time", "lowest"), [(499, 499), (501, 500)])
+def test_the_earliest_event_time_of_the_group_is_its_log_files(table, time, lowest):
+    with_stats(table, lambda _: {"minEventTime": time, "path": None})
+    assert [f.min_event_time_ms for f in read(table).slices[0].log_files] == [lowest]
+
+
+def test_a_log_file_that_is_booked_again_has_its_largest_size(table):
+    path = with_stats(table, lambda _: {"fileSizeInBytes": 30}, lambda _: {"fileId": "f9", "fileSizeInBytes": 4})
+    assert [(f.size_bytes, f.booked_bytes) for f in read(table).slices[0].log_files] == [(10, 30)]
+    record = commit_metadata(at("10:00:02"), ())
+    later = {"fileId": "f1", "path": f"p/{path.name}", "fileSizeInBytes": 40, "numDeletes": 0, "minEventTime": 1}
+    record["partitionToWriteStats"]["p"] = [later]
+    table.commit(at("10:00:02"), at("10:00:03")).write_bytes(avro(COMMIT_SCHEMA, record))
+    assert [(f.size_bytes, f.booked_bytes) for f in read(table).slices[0].log_files] == [(10, 40)]
+
+
+def test_a_table_of_many_commits_is_read_as_one_of_few_is(table, monkeypatch):
+    """Many commits are read by a pattern, and their files are listed in another process meanwhile."""
+    for number in range(40):
+        clock = f"10:{number:02}"
+        kinds = [(group, version) for group in range(4) for version in (11, 2)]
+        files = [log(f"f{g}", g, partition="pq"[g % 2], size=10 + g, version=version) for g, version in kinds]
+        table.commit(at(f"{clock}:00"), at(f"{clock}:01"), *files, log("f9", 7, deletes=number % 2, previous="1"))
+    table.compaction(at("10:20:30"), at("11:00:00"), base("f1", partition="q"), base("f9"))
+    (table.base / "p" / log("f2", version=2).name(at("10:39:00"))).unlink()
+    few = read(table)
+    assert (len(few.instants), len(few.missing_files), len(few.slices[0].log_files)) == (41, 1, 80)
+    monkeypatch.setattr(hudi_table, "_MANY_INSTANTS", 1)
+    monkeypatch.setattr(hudi_commits, "_MANY", 1)
+    monkeypatch.setattr(hudi_commits, "decode_metadata", lambda content, place: pytest.fail(place))
+    monkeypatch.setattr(hudi_partitions, "list_partitions", None)
+    assert read(table) == few
+
+
+def test_what_a_newer_base_file_has_merged_may_be_gone(table):
+    old = (base("f1"), log("f1", 1))
+    table.commit(at("10:00:00"), at("10:00:01"), *old)
+    table.compaction(at("10:00:06"), at("10:00:30"), base("f1"))
+    for file in old:
+        (table.base / "p" / file.name(at("10:00:00"))).unlink()
+    assert read(table).missing_files == ()
+
+
+def test_what_was_replaced_or_never_completed_may_be_gone(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.replace(at("10:00:04"), at("10:00:05"), base("f3"), replaced={"p": ["f1"]})
+    table.start(at("10:00:06"), log("f3", 1))
+    (table.base / "p" / base("f1").name(at("10:00:00"))).unlink()
+    assert read(table).missing_files == ()

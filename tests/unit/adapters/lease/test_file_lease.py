@@ -1,0 +1,373 @@
+import errno
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from etc_policy.adapters.hudi.table import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.lease import file_lease
+from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
+from etc_policy.errors import EngineError, RetryableError
+from tests.unit.adapters.table_folder import at
+
+C = at("10:00:06")
+
+HOLDER = """
+import sys
+from etc_policy.adapters.lease.file_lease import FileLease
+with FileLease(sys.argv[1]):
+    print("taken", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def heartbeat(table, age_seconds):
+    path = table.meta / ".heartbeat" / C
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    beat(path, age_seconds)
+    return path
+
+
+def beat(path, age_seconds):
+    moment = time.time() - age_seconds
+    os.utime(path, (moment, moment))
+
+
+class TestLease:
+    def test_one_at_a_time_and_then_the_next(self, table):
+        with FileLease(str(table.base)), pytest.raises(RetryableError) as error, FileLease(str(table.base)):
+            pass
+        assert (error.value.code, error.value.exit_code) == ("ETC403", 4)
+        with FileLease(str(table.base)):
+            pass
+
+    def test_an_error_gives_it_back(self, table):
+        with pytest.raises(ZeroDivisionError), FileLease(str(table.base)):
+            _ = 1 / 0
+        with FileLease(str(table.base)):
+            pass
+
+    def test_tables_do_not_block_each_other(self, table, tmp_path):
+        (tmp_path / "other" / ".hoodie").mkdir(parents=True)
+        with FileLease(str(table.base)), FileLease(str(tmp_path / "other")):
+            pass
+
+    def test_it_is_between_processes_and_dies_with_its_own(self, table):
+        command = [sys.executable, "-c", HOLDER, str(table.base)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            assert holder.stdout.readline() == "taken\n"
+            with pytest.raises(RetryableError, match="another `etc apply`"), FileLease(str(table.base)):
+                pass
+            holder.kill()
+            holder.wait()
+        with FileLease(str(table.base)):
+            pass
+
+    @pytest.mark.parametrize("lock", ["flock", "lockf"])
+    def test_a_file_system_without_locks(self, table, lock, monkeypatch):
+        """One table's error, which does not stop the next table; and its file is closed."""
+
+        def refused(handle, operation):
+            handles.append(handle)
+            raise OSError(errno.ENOLCK, "No locks available")
+
+        handles: list[int] = []
+        monkeypatch.setattr(f"fcntl.{lock}", refused)
+        with pytest.raises(EngineError, match="cannot lock") as error, FileLease(str(table.base)):
+            pass
+        assert (error.value.code, error.value.cause) == ("ETC309", f"[Errno {errno.ENOLCK}] No locks available")
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(handles[0])
+
+    def test_a_folder_that_cannot_be_written(self, table):
+        (table.meta / ".etc").write_text("a file")
+        with pytest.raises(EngineError, match="cannot write to") as error, FileLease(str(table.base)):
+            pass
+        assert (error.value.code, error.value.exit_code) == ("ETC309", 3)
+
+    def test_a_lock_that_a_killed_run_left_is_cleared_but_not_beside_a_living_one(self, table):
+        lock = table.meta / ".etc" / "lock"
+        lock.parent.mkdir()
+        lock.touch()
+        with FileLease(str(table.base)):
+            assert not lock.exists()
+            lock.touch()
+            with pytest.raises(RetryableError), FileLease(str(table.base)):
+                pass
+            assert lock.exists()
+
+
+class TestHeartbeat:
+    @pytest.fixture
+    def lease(self, table):
+        return FileLease(str(table.base))
+
+    @pytest.fixture
+    def naps(self, monkeypatch):
+        """What happens in each nap of a wait, in order; more naps than that fail the test."""
+        steps = []
+        monkeypatch.setattr(file_lease.time, "sleep", lambda seconds: steps.pop(0)())
+        return steps
+
+    def test_no_heartbeat_is_no_living_run(self, lease, naps):
+        lease.wait_for_dead_run(C)
+
+    def test_an_old_one_is_dead(self, table, lease, naps):
+        heartbeat(table, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 1)
+        lease.wait_for_dead_run(C)
+
+    def killed(self, table, *instants):
+        """A run of ours that was killed: its marks stand, and none says that it ended."""
+        dead = FileLease(str(table.base)).__enter__()
+        for instant in instants:
+            dead.mark(instant)
+        os.close(dead._handle)
+
+    @pytest.mark.parametrize("instants", [(C,), (f"{C}000", C)])
+    def test_one_of_a_run_of_ours_is_dead_sooner(self, table, lease, naps, instants):
+        """The lease that the dead run held is free, and names what it ran: nobody else can be beating so often."""
+        self.killed(table, *instants)
+        heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        with lease:
+            lease.wait_for_dead_run(C)
+
+    @pytest.mark.parametrize("instants", [(), (at("10:00:07"),), (C, at("10:00:07"))])
+    def test_any_other_may_be_a_stock_writers_which_beats_once_a_minute(self, table, lease, naps, instants):
+        self.killed(table, *instants)
+        path = heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        naps.extend([lambda: None, path.unlink])
+        with lease:
+            lease.wait_for_dead_run(C)
+        assert naps == []
+
+    def test_how_long_each_may_be_silent(self):
+        assert (file_lease._HEARTBEAT_TOLERANCE_SECONDS, WRITER_HEARTBEAT_TOLERANCE_SECONDS) == (30, 180)
+
+    def test_a_fresh_one_is_waited_for_until_it_expires(self, table, lease, naps):
+        path = heartbeat(table, 0)
+        real = file_lease.time.time
+        naps.extend([lambda: None, lambda: setattr(file_lease.time, "time", lambda: real() + 3600)])
+        try:
+            lease.wait_for_dead_run(C)
+        finally:
+            file_lease.time.time = real
+        assert (naps, path.exists()) == ([], True)
+
+    def test_one_that_goes_away_is_over(self, table, lease, naps):
+        path = heartbeat(table, 0)
+        naps.append(path.unlink)
+        lease.wait_for_dead_run(C)
+        assert naps == []
+
+    def test_one_that_advances_is_alive(self, table, lease, naps):
+        path = heartbeat(table, 5)
+        naps.extend([lambda: None, lambda: beat(path, 0)])
+        with pytest.raises(RetryableError) as error:
+            lease.wait_for_dead_run(C)
+        assert (error.value.code, naps) == ("ETC404", [])
+        assert C in error.value.message
+
+
+class TestStockRun:
+    """A stock writer alone on its table keeps no heartbeat: what it writes is the only sign of it."""
+
+    @pytest.fixture
+    def begun(self, table):
+        inflight = table.file(C, ".compaction.inflight")
+        marker = table.meta / ".temp" / C / "p" / "f1_0-1-0_x.parquet.marker.CREATE"
+        marker.parent.mkdir(parents=True)
+        marker.touch()
+        base = table.base / "p" / "f1_0-1-0_x.parquet"
+        base.parent.mkdir(exist_ok=True)
+        base.touch()
+        for path in (inflight, marker, base):
+            beat(path, 100)
+        return {"inflight": inflight, "marker": marker, "base": base}
+
+    @pytest.mark.parametrize("advances", ["inflight", "marker", "base"])
+    def test_is_alive_while_any_file_advances(self, table, begun, monkeypatch, advances):
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(begun[advances], 0))
+        with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
+            lease.wait_for_dead_run(C)
+        assert error.value.code == "ETC404"
+
+    def test_is_alive_while_a_base_file_grows_that_a_timeline_server_has_announced(self, table, begun, monkeypatch):
+        begun["marker"].unlink()
+        listing = table.meta / ".temp" / C / "MARKERS0"
+        listing.write_text(f"p/other.parquet.marker.CREATE\np/{begun['base'].name}.marker.MERGE\n")
+        listing.with_name("MARKERS.type").write_text("TIMELINE_SERVER_BASED")
+        for path in listing.parent.glob("MARKERS*"):
+            beat(path, 300)
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(begun["base"], 0))
+        with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
+            lease.wait_for_dead_run(C)
+        assert error.value.code == "ETC404"
+
+    def test_is_dead_once_all_are_old(self, table, begun):
+        for path in begun.values():
+            beat(path, WRITER_HEARTBEAT_TOLERANCE_SECONDS + 1)
+        with FileLease(str(table.base)) as lease:
+            lease.wait_for_dead_run(C)
+
+    def test_a_run_of_ours_that_failed_is_not_waited_for(self, table, begun):
+        with pytest.raises(ZeroDivisionError), FileLease(str(table.base)) as first:
+            first.mark(C)
+            beat(begun["inflight"], 1)
+            _ = 1 / 0
+        with FileLease(str(table.base)) as lease:
+            lease.wait_for_dead_run(C)
+
+    def test_a_run_that_began_after_ours_had_failed_is(self, table, begun, monkeypatch):
+        with FileLease(str(table.base)) as first:
+            first.mark(C)
+        beat(begun["inflight"], -1)
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(begun["marker"], -2))
+        with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
+            lease.wait_for_dead_run(C)
+
+
+class TestRunsOfThisMachine:
+    """Both locks of a dead run are free, on the kernel that kept them: there is nothing to wait for."""
+
+    @pytest.fixture
+    def killed(self, table):
+        """A local run of ours that was killed 100 s ago, 3 s after its last beat."""
+        with FileLease(str(table.base), local=True) as dead:
+            dead.mark(C)
+            beat(table.file(C, ".compaction.inflight"), 6)
+            dead.begun(C)
+            content = os.pread(dead._handle, 200, 0).decode()
+        lease = table.meta / ".etc" / "apply.lease"
+        lease.write_text(content)
+        beat(lease, 8)
+        return heartbeat(table, 3)
+
+    @pytest.mark.parametrize("noted", [True, False])
+    def test_is_not_waited_for_and_its_heartbeat_goes(self, table, killed, noted):
+        """Hudi itself would refuse to begin while a heartbeat looks fresh."""
+        if not noted:  # it died right after its inflight file was made
+            path = table.meta / ".etc" / "apply.lease"
+            path.write_text(path.read_text().rsplit(" ", 1)[0])
+            beat(path, 8)
+        with FileLease(str(table.base), local=True) as lease:
+            lease.wait_for_dead_run(C)
+        assert not killed.exists()
+
+    @pytest.mark.parametrize(
+        "other", ["of a cluster", "of another machine", "another run", "taken over", "begun later", "begun before"]
+    )
+    def test_any_other_is(self, table, killed, monkeypatch, other):
+        path = table.meta / ".etc" / "apply.lease"
+        if other == "of another machine":
+            path.write_text(f"{C} token another-boot")
+        if other == "another run":
+            path.write_text(path.read_text().replace(C, at("10:00:07")))
+        if other == "taken over":  # by a writer that beats too
+            beat(table.timeline / f"{C}.compaction.inflight", 2)
+            beat(killed, 1)
+        if other.startswith("begun"):
+            path.write_text(path.read_text().rsplit(" ", 1)[0])
+            beat(path, 30 if other == "begun later" else 5)
+        began = table.timeline / f"{C}.compaction.inflight"
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(began, -5))
+        with FileLease(str(table.base), local=other != "of a cluster") as lease, pytest.raises(RetryableError):
+            lease.wait_for_dead_run(C)
+        assert killed.exists()
+
+    def test_one_that_a_stock_writer_took_over_is_given_that_writers_time(self, table, killed, monkeypatch):
+        """It beats once a minute: silence for a while, after which a run of ours would be dead, says nothing."""
+        silence = file_lease._HEARTBEAT_TOLERANCE_SECONDS + 5
+        for path in (table.timeline / f"{C}.compaction.inflight", killed):
+            beat(path, silence)
+        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(killed, 0))
+        with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
+            lease.wait_for_dead_run(C)
+
+    def test_a_mark_with_all_that_it_holds_is_read_whole(self, table, killed):
+        with FileLease(str(table.base), local=True) as lease:
+            lease.mark(C)
+            lease.begun(C)
+            mark = lease._mark
+            lease.require_alive(C)
+        assert (table.meta / ".etc" / "apply.lease").read_text() == f"{mark} ended"
+        assert len(f"{mark} ended") <= file_lease._MARK_BYTES
+
+
+class TestFence:
+    """What `require_alive` asks, right before the commit."""
+
+    @pytest.fixture
+    def lease(self, table):
+        with FileLease(str(table.base)) as lease:
+            lease.mark(C)
+            yield lease
+
+    def test_we_may_commit_while_ours_is_fresh_or_where_none_is_kept(self, table, lease):
+        lease.require_alive(C)
+        heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS - 2)
+        lease.require_alive(C)
+
+    @pytest.mark.parametrize("how", ["rolled back", "begun anew"])
+    def test_we_may_not_once_another_has_taken_the_run_over(self, table, lease, how):
+        """Its heartbeat stands where ours stood."""
+        inflight = table.file(C, ".compaction.inflight")
+        lease.begun(C)
+        heartbeat(table, 0)
+        lease.require_alive(C)
+        inflight.unlink() if how == "rolled back" else beat(inflight, 1)
+        with pytest.raises(EngineError, match="has taken over") as error:
+            lease.require_alive(C)
+        assert error.value.code == "ETC307"
+
+    def test_we_may_not_once_ours_expired(self, table, lease):
+        heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        with pytest.raises(EngineError, match="heartbeat") as error:
+            lease.require_alive(C)
+        assert (error.value.code, error.value.exit_code) == ("ETC307", 3)
+
+    def test_we_may_not_once_the_lease_was_taken_away(self, table, lease):
+        """On a file system that honours no locks, or by a hand that removed the file."""
+        path = table.meta / ".etc" / "apply.lease"
+        path.unlink()
+        with pytest.raises(EngineError, match="lease") as error:
+            lease.require_alive(C)
+        assert error.value.code == "ETC307"
+        with FileLease(str(table.base)) as thief:
+            thief.mark(C)
+            with pytest.raises(EngineError, match="lease"):
+                lease.require_alive(C)
+            thief.require_alive(C)
+
+    def test_we_may_not_once_another_has_marked_it(self, table, lease):
+        (table.meta / ".etc" / "apply.lease").write_text(f"{C} another")
+        with pytest.raises(EngineError, match="lease"):
+            lease.require_alive(C)
+
+
+JAVA = """
+import fcntl, sys
+with open(sys.argv[1], "r+") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print("taken", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_nobody_begins_while_the_java_process_of_a_dead_run_lives(table):
+    """POSIX locks are what Java's FileLock takes."""
+    with FileLease(str(table.base)):
+        pass
+    java = table.meta / ".etc" / JAVA_LEASE
+    command = [sys.executable, "-c", JAVA, str(java)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as orphan:
+        assert orphan.stdout.readline() == "taken\n"
+        with pytest.raises(RetryableError) as error, FileLease(str(table.base)):
+            pass
+        assert error.value.code == "ETC403"
+        orphan.kill()
+        orphan.wait()
+    with FileLease(str(table.base)):
+        pass

@@ -1,0 +1,227 @@
+"""Filling event times from log files, and the cache of what was read."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.logs import log_times
+from etc_policy.adapters.logs.log_times import fill_from_logs
+from etc_policy.compile.manifest import EventTime, Policy
+from tests.unit.adapters import log_file as log
+from tests.unit.adapters.log_file import avro, deletes
+from tests.unit.adapters.table_folder import TableFolder, at, base
+from tests.unit.adapters.table_folder import log as written
+
+MS = 1_711_846_800_123
+TIMES = EventTime(column="ts", unit="ms")
+POLICY = Policy(name="t", table="t", event_time=TIMES, data_latency_ms=0)
+MIN, SECOND, SECOND_DONE = at("00:00:00"), at("00:02:00"), at("00:02:01")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A table of which one log file's event time is told by its commit, and the others' by themselves."""
+    table = TableFolder(tmp_path / "t", properties={"hoodie.table.ordering.fields": "ts"})
+    table.commit(MIN, at("00:00:01"), *(base(name) for name in ("known", "plain", "deletes", "by_key", "nulls")))
+    files = {
+        written("known", min_event=7): b"never read",
+        written("plain"): avro([MS + 5, MS], "long"),
+        written("deletes", deletes=1): avro([MS + 9], "long") + deletes((log.LONG, MS + 1), ts="long"),
+        written("by_key", deletes=1): deletes((log.LONG, MS), (log.INT, 0), ts="long"),
+        written("nulls", deletes=1): avro([MS, None], "long"),
+    }
+    table.commit(SECOND, SECOND_DONE, *(replace(file, size=len(data)) for file, data in files.items()))
+    for file, data in files.items():
+        (table.base / "p" / file.name(SECOND)).write_bytes(data)
+    return table
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+def state_of(table, event_time=TIMES):
+    return FileTableReader().read(str(table.base), event_time)
+
+
+def fill(table, cache_dir=None, event_time=TIMES):
+    """File group -> the smallest event time that is known then."""
+    filled = fill_from_logs(
+        state_of(table, event_time), POLICY.model_copy(update={"event_time": event_time}), cache_dir
+    )
+    return {file_slice.file_id: log_file.min_event_time_ms for file_slice, log_file in filled.log_files}
+
+
+FILLED = {"known": 7, "plain": MS, "deletes": MS + 1, "by_key": None, "nulls": None}
+
+
+def cache_file(cache):
+    (path,) = cache.iterdir()
+    return path
+
+
+def spoil(table, name="plain"):
+    """Other content of the same size: who reads it again knows nothing."""
+    path = table.base / "p" / written(name).name(SECOND)
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def test_only_what_is_unknown_is_read_and_nothing_else_changes(folder):
+    before = state_of(folder)
+    after = fill_from_logs(before, POLICY, None)
+    assert {s.file_id: f.min_event_time_ms for s, f in after.log_files} == FILLED
+    emptied = tuple(
+        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in before.slices
+    )
+    emptied_after = tuple(
+        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in after.slices
+    )
+    assert replace(after, slices=emptied_after) == replace(before, slices=emptied)
+
+
+def test_a_state_without_unknown_files_is_returned_as_it_is(folder, cache):
+    state = state_of(folder)
+    known = tuple(s for s in state.slices if s.file_id == "known")
+    state = replace(state, slices=known, base_path="s3://not/looked/at")
+    assert fill_from_logs(state, POLICY, cache) is state
+    assert not cache.exists()
+
+
+def test_rows_without_event_time_count_only_beside_deletes(tmp_path):
+    table = TableFolder(tmp_path / "t")
+    data = avro([MS, None], "long")
+    table.commit(SECOND, SECOND_DONE, written("f", size=len(data)))
+    (table.base / "p" / written("f").name(SECOND)).write_bytes(data)
+    assert fill(table) == {"f": MS}
+
+
+def test_deletes_are_unknown_without_an_ordering_field(folder):
+    properties = folder.meta / "hoodie.properties"
+    text = properties.read_text()
+    properties.write_text(text.replace("hoodie.table.ordering.fields=ts", "hoodie.table.ordering.fields=id"))
+    assert fill(folder)["deletes"] is None
+    properties.write_text(text.replace("hoodie.table.ordering.fields", "hoodie.table.precombine.field"))
+    assert fill(folder) == FILLED
+
+
+def test_a_second_reading_comes_from_the_cache(folder, cache):
+    assert fill(folder, cache) == FILLED
+    for name in ("plain", "deletes", "by_key", "nulls"):
+        spoil(folder, name)
+    assert fill(folder, cache) == FILLED
+    assert fill(folder) == {**dict.fromkeys(FILLED), "known": 7}
+
+
+def test_the_cache_goes_by_size_and_by_event_time(folder, cache):
+    fill(folder, cache)
+    seconds = EventTime(column="ts", unit="us")
+    assert fill(folder, cache, seconds)["plain"] == MS // 1000
+    assert fill(folder, cache) == FILLED
+    assert len(json.loads(cache_file(cache).read_text())) == 2
+    path = folder.base / "p" / written("plain").name(SECOND)
+    path.write_bytes(avro([MS + 7, MS + 8], "long") + avro([MS + 3], "long"))
+    assert fill(folder, cache)["plain"] == MS + 3
+
+
+def test_what_a_commit_tells_is_not_replaced_by_what_was_read_before(folder, cache):
+    spoiled = folder.base / "p" / written("known").name(SECOND)
+    spoiled.write_bytes(avro([MS], "long"))
+    state = state_of(folder)
+    files = tuple(
+        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in state.slices
+    )
+    filled = fill_from_logs(replace(state, slices=files), POLICY, cache)
+    assert {f.min_event_time_ms for s, f in filled.log_files if s.file_id == "known"} == {MS}
+    assert fill(folder, cache) == FILLED
+
+
+def test_tables_do_not_share_a_cache(folder, cache, tmp_path):
+    fill(folder, cache)
+    folder.base.rename(tmp_path / "moved")
+    folder.base = tmp_path / "moved"
+    spoil(folder)
+    assert fill(folder, cache)["plain"] is None
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_log_files_that_are_gone_leave_the_cache(folder, cache):
+    fill(folder, cache)
+    fill(folder, cache, EventTime(column="ts", unit="us"))
+    (folder.base / "p" / written("plain").name(SECOND)).unlink()
+    fill(folder, cache)
+    entries = json.loads(cache_file(cache).read_text()).values()
+    assert sorted(len(files) for files in entries) == [3, 4]  # commits are not trusted about microseconds
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b"[]", b"null", b'{"a": 1}', b"\xff", b"[" * 100_000),
+        *("entry", "[1]", '["10", 1, false]', "[10, 1.5, false]", "[10, 1, 0]", "[10, true, false]", "{}"),
+    ],
+)
+def test_a_cache_that_was_damaged_is_ignored(folder, cache, content):
+    fill(folder, cache)
+    path = cache_file(cache)
+    if isinstance(content, str):
+        value = content if content != "entry" else '"entry"'
+        (settings,) = json.loads(path.read_text())
+        content = json.dumps({settings: {f"p/{written('plain').name(SECOND)}": json.loads(value)}}).encode()
+    path.write_bytes(content)
+    assert fill(folder, cache) == FILLED
+    assert json.loads(path.read_text())
+
+
+def test_the_cache_is_written_once_and_whole(folder, cache, monkeypatch):
+    fill(folder, cache)
+    stamp = cache_file(cache).stat().st_mtime_ns
+    fill(folder, cache)
+    assert cache_file(cache).stat().st_mtime_ns == stamp
+    cache_file(cache).unlink()
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(log_times.Path, "replace", full)
+    assert fill(folder, cache) == FILLED
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_else(folder, tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert fill(folder, tmp_path / "file") == FILLED
+
+
+def test_a_file_that_cannot_be_read_is_asked_again(folder, cache, monkeypatch):
+    path = folder.base / "p" / written("plain").name(SECOND)
+    state = state_of(folder)
+    moved = path.rename(path.with_suffix(".away"))
+    gone = fill_from_logs(state, POLICY, cache)
+    assert {f.min_event_time_ms for s, f in gone.log_files if s.file_id == "plain"} == {None}
+    moved.rename(path)
+    assert fill(folder, cache) == FILLED
+
+
+def test_a_file_that_grew_since_the_listing_is_unknown(folder, cache):
+    state = state_of(folder)
+    path = folder.base / "p" / written("plain").name(SECOND)
+    path.write_bytes(path.read_bytes() + avro([MS - 1], "long"))
+    filled = fill_from_logs(state, POLICY, cache)
+    assert {f.min_event_time_ms for s, f in filled.log_files if s.file_id == "plain"} == {None}
+    assert fill(folder, cache)["plain"] == MS - 1
+
+
+def test_much_to_read_is_announced(folder, cache, monkeypatch):
+    said = []
+    fill_from_logs(state_of(folder), POLICY, None, said.append)
+    assert said == []
+    sizes = sum(f.size_bytes for s, f in state_of(folder).log_files if s.file_id != "known")
+    monkeypatch.setattr(log_times, "ANNOUNCED_BYTES", sizes // 2)
+    fill_from_logs(state_of(folder), POLICY, cache, said.append)
+    assert said[0].startswith("reading event times of 4 log files (0 B of ")
+    assert len(said) == 2
+    fill_from_logs(state_of(folder), POLICY, cache, said.append)
+    assert len(said) == 2

@@ -1,0 +1,60 @@
+"""The client mirrors the table: one with default settings drops indexes, or builds a metadata table (FACTS 5)."""
+
+import pytest
+
+from etc_policy.adapters.spark.client_options import client_options
+from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.execute.ports import Job
+
+INDEXES = {
+    "column_stats": "hoodie.metadata.index.column.stats.enable",
+    "partition_stats": "hoodie.metadata.index.partition.stats.enable",
+    "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+    "record_index": "hoodie.metadata.record.index.enable",
+}
+
+
+def options(*metadata_partitions, version=9, **policy):
+    told = Policy(name="a", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1, **policy)
+    return client_options(Job(told, "/t", version, metadata_partitions, "20260101000000000"))
+
+
+def test_a_table_without_metadata_table_gets_none():
+    found = options()
+    assert found["hoodie.metadata.enable"] == "false"
+    assert {found[option] for option in INDEXES.values()} == {"false"}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_exactly_the_indexes_of_the_table_are_on(index):
+    found = options("files", index)
+    assert found["hoodie.metadata.enable"] == "true"
+    assert {name for name, option in INDEXES.items() if found[option] == "true"} == {index}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_the_table_keeps_its_version(version):
+    found = options(version=version)
+    assert (found["hoodie.write.table.version"], found["hoodie.write.auto.upgrade"]) == (str(version), "false")
+
+
+def test_options_of_the_policy_are_passed_but_cannot_change_the_table():
+    given = {"hoodie.parquet.max.file.size": "1", "hoodie.metadata.enable": "true", "hoodie.clean.automatic": "true"}
+    found = options(hudi_options={**given, "hoodie.metadata.auto.delete.partitions": "true"})
+    assert found["hoodie.parquet.max.file.size"] == "1"
+    assert (found["hoodie.metadata.enable"], found["hoodie.clean.automatic"]) == ("false", "false")
+    assert found["hoodie.metadata.auto.delete.partitions"] == "false"
+
+
+def test_heartbeats_are_on_and_ours_alone_decide():
+    found = options(hudi_options={"hoodie.client.heartbeat.interval_in_ms": "1"})
+    assert found["hoodie.write.concurrency.mode"] == "optimistic_concurrency_control"
+    assert found["hoodie.clean.failed.writes.policy"] == "LAZY"
+    assert found["hoodie.client.heartbeat.interval_in_ms"] != "1"
+
+
+def test_the_lock_is_ours_until_the_policy_names_the_writers():
+    assert options()["hoodie.write.lock.filesystem.path"] == "/t/.hoodie/.etc"
+    found = options(writer=Writer(lock={"hoodie.write.lock.provider": "zookeeper"}))
+    assert found["hoodie.write.lock.provider"] == "zookeeper"
+    assert "hoodie.write.lock.filesystem.path" not in found

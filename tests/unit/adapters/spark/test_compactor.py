@@ -1,0 +1,146 @@
+"""Taking a plan back, as far as it needs no Spark: a plan that nobody has begun is removed file by file."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.execute.ports import Job
+from tests.unit.adapters.reading import OURS, read
+from tests.unit.adapters.table_folder import TableFolder, at, avro, base, log
+
+C = at("10:00:06")
+
+
+@pytest.fixture
+def compactor():
+    return HudiCompactor(SimpleNamespace(_jvm=None))
+
+
+def job_of(table, version=9):
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1)
+    return Job(policy, str(table.base), version, (), C, ())
+
+
+def files(table):
+    return {str(path.relative_to(table.base)) for path in table.base.rglob("*") if path.is_file()}
+
+
+def test_a_plan_that_nobody_has_begun_leaves_no_trace(table, compactor):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
+    before = files(table)
+    table.plan(C, OURS)
+    table.data(C, base("f1"))
+    compactor.withdraw(job_of(table))
+    assert files(table) == before
+    assert read(table).own_pending is None
+
+
+ROLLBACK_PLAN = {
+    "type": "record",
+    "name": "HoodieRollbackPlan",
+    "fields": [
+        {
+            "name": "instantToRollback",
+            "type": {
+                "type": "record",
+                "name": "HoodieInstantInfo",
+                "fields": [{"name": "commitTime", "type": "string"}, {"name": "action", "type": "string"}],
+            },
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("version", [9, 6])
+def test_a_rollback_of_it_that_was_begun_and_did_not_end_goes_too(tmp_path, compactor, version):
+    """A run that was killed while it rolled back leaves one; the next makes another, and this would pend for ever."""
+    table = TableFolder(tmp_path / "t", version=version)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    for instant, of in ((at("10:00:07"), at("10:00:03")), (at("10:00:08"), C)):
+        if instant == at("10:00:08"):
+            before = files(table)
+        target = {"instantToRollback": {"commitTime": of, "action": "compaction"}}
+        table.file(instant, ".rollback.requested", avro(ROLLBACK_PLAN, target))
+        table.file(instant, ".rollback.inflight")
+    table.plan(C, OURS)
+    compactor.withdraw(job_of(table, version))
+    assert files(table) == before
+
+
+@pytest.mark.parametrize("version", [9, 6])
+@pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
+def test_one_that_has_completed_is_not_taken_back(tmp_path, compactor, version, method):
+    """A stock compaction may have carried it out meanwhile: its base files are the table's now."""
+    table = TableFolder(tmp_path / "t", version=version)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.compaction(C, at("10:00:30"), base("f1"), plan_extra=OURS)
+    before = files(table)
+    with pytest.raises(EngineError, match=f"the compaction at {C} has completed") as error:
+        getattr(compactor, method)(job_of(table, version))
+    assert (error.value.code, error.value.exit_code) == ("ETC310", 3)
+    assert files(table) == before
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_somebody_runs_it(table, monkeypatch, begun):
+    """A stock writer would commit base files that are gone; if it dies the next run withdraws the plan."""
+    compactor = HudiCompactor(SimpleNamespace(_jvm=None))
+    for name in ("_client", "_lock"):
+        monkeypatch.setattr(compactor, name, lambda *_: nullcontext())
+    monkeypatch.setattr(compactor, "_save_plan", lambda *_: table.plan(C, OURS))
+
+    def check(published):
+        if published and begun:
+            table.file(C, ".compaction.inflight")
+            table.data(C, base("f1"))
+        if published:
+            raise StalePlanError("ETC402", "archived")
+
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
+    with pytest.raises(StalePlanError):
+        compactor.publish(job_of(table), check)
+    assert read(table).own_pending == (C if begun else None)
+    assert (table.base / "p" / base("f1").name(C)).exists() == begun
+
+
+@pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
+def test_before_version_8_a_plan_is_not_taken_from_under_log_files_that_it_named(tmp_path, compactor, method):
+    """They belong to the slice that the plan begins: without it that slice would have no base file, and RT lose its rows."""
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.plan(C, OURS)
+    table.commit(at("10:00:07"), at("10:00:08"), log("f1", base_instant=C))
+    before = files(table)
+    with pytest.raises(EngineError, match=f"written since the plan at {C} was published") as error:
+        getattr(compactor, method)(job_of(table, 6))
+    assert (error.value.code, error.value.exit_code) == ("ETC312", 3)
+    assert files(table) == before
+
+
+@pytest.mark.parametrize("written", [(), (log("f1", base_instant=at("10:00:00")),)])
+def test_before_version_8_one_that_named_none_is(tmp_path, compactor, written):
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    before = files(table)
+    table.plan(C, OURS)
+    table.data(at("10:00:07"), *written)
+    compactor.withdraw(job_of(table, 6))
+    assert not list(table.timeline.glob("*.compaction.*"))
+    assert before <= files(table)
+
+
+def status(path):
+    return SimpleNamespace(getStat=lambda: SimpleNamespace(getPath=lambda: path))
+
+
+def test_nothing_is_committed_whose_base_files_are_gone(table, compactor):
+    table.data(C, base("f1"))
+    here, gone = (f"p/{base(file_id).name(C)}" for file_id in ("f1", "f2"))
+    compactor._require_written(job_of(table), [status(here)])
+    with pytest.raises(EngineError, match="f2_0-1-0") as error:
+        compactor._require_written(job_of(table), [status(here), status(gone)])
+    assert error.value.code == "ETC307"

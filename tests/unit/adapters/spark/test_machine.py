@@ -1,0 +1,79 @@
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from etc_policy.adapters.spark import machine
+from etc_policy.adapters.spark.machine import machine_findings
+
+
+def look(check, bundle=None, **variables):
+    found = {f.check: f for f in machine_findings(bundle, {"PATH": "", **variables})}
+    return found[check]
+
+
+def java(folder, text):
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "java").write_text("")
+    (folder / "release").write_text(text)
+    return str(folder)
+
+
+class TestJava:
+    def test_versions(self, tmp_path):
+        for number, status in (("17.0.9", "ok"), ("1.8.0_292", "ok"), ("21.0.1", "warn")):
+            home = java(tmp_path / number, f'IMPLEMENTOR="x"\nJAVA_VERSION="{number}"\n')
+            found = look("java", JAVA_HOME=home)
+            assert (found.status, f"Java {number}" in found.message) == (status, True)
+
+    def test_a_home_without_java(self, tmp_path):
+        assert look("java", JAVA_HOME=str(tmp_path)).status == "error"
+
+    def test_that_of_the_path_is_found_through_links(self, tmp_path):
+        home = java(tmp_path / "jvm", 'JAVA_VERSION="11.0.2"\n')
+        os.chmod(f"{home}/bin/java", 0o755)
+        (tmp_path / "usr").mkdir()
+        (tmp_path / "usr" / "java").symlink_to(f"{home}/bin/java")
+        found = look("java", PATH=str(tmp_path / "usr"))
+        assert (found.status, "Java 11.0.2 from the PATH" in found.message) == ("ok", True)
+
+    def test_none(self, monkeypatch):
+        monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+        found = look("java")
+        assert (found.status, "pip install" in found.hint) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("bundle", "status", "said"),
+    [
+        ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0", "ok", "Hudi 1.2.0 for Spark 3.5"),
+        ("org.apache.hudi:hudi-spark3.4-bundle_2.12:1.2.0", "error", "for Spark 3.4, PySpark is 3.5."),
+        ("/nowhere/hudi-spark3.5-bundle_2.12-1.0.2.jar", "error", "there is no file"),
+        ("org.example:other:1", "warn", "not named as a Hudi bundle"),
+    ],
+)
+def test_bundle(bundle, status, said):
+    found = look("bundle", bundle)
+    assert (found.status, said in found.message) == (status, True)
+
+
+def test_the_environment_s_bundle_wins(tmp_path):
+    jar = tmp_path / "org.apache.hudi_hudi-spark3.5-bundle_2.12-1.0.2.jar"
+    jar.write_bytes(b"")
+    assert "Hudi 1.0.2" in look("bundle", "org.example:other:1", ETC_HUDI_BUNDLE=str(jar)).message
+
+
+@pytest.mark.parametrize(("version", "status"), [("3.5.9", "ok"), ("4.0.1", "error"), (None, "error")])
+def test_spark(monkeypatch, version, status):
+    monkeypatch.setattr(machine, "installed", lambda name: version)
+    assert look("spark").status == status
+    assert look("gx").status == ("warn" if version is None else "ok")
+
+
+def test_the_extra_that_the_hints_name_installs_what_is_looked_for():
+    project = tomllib.loads((Path(__file__).parents[4] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    assert "etc-policy[spark]" in extras["local"]
+    for name in ("pyspark", "great-expectations", "pyarrow"):
+        assert any(requirement.startswith(f"{name}>=") for requirement in extras["spark"]), name

@@ -1,0 +1,75 @@
+"""The settings that Spark is started with; Spark itself is not started here."""
+
+import pytest
+
+from etc_policy.adapters.spark.session import DEFAULT_BUNDLE, _confs, _last_lines, _without_secrets
+
+LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
+
+
+@pytest.fixture(autouse=True)
+def no_bundle_of_this_machine(monkeypatch):
+    monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+
+
+def test_on_one_machine_nothing_listens_on_the_network():
+    confs = _confs({}, None)
+    assert (confs["spark.master"], confs["spark.jars.packages"]) == ("local[2]", DEFAULT_BUNDLE)
+    assert {confs[key] for key in LOOPBACK} == {"127.0.0.1"}
+    assert {_confs({"spark.master": "local[*]"}, None)[key] for key in LOOPBACK} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "k8s://https://host"])
+def test_executors_of_a_cluster_must_reach_the_driver(master):
+    confs = _confs({"spark.master": master}, None)
+    assert confs["spark.master"] == master
+    assert LOOPBACK.isdisjoint(confs)
+
+
+@pytest.mark.parametrize("key", ["spark.jars", "spark.jars.packages"])
+def test_a_given_bundle_stays_alone(key):
+    confs = _confs({key: "mine"}, None)
+    assert {name: confs.get(name) for name in ("spark.jars", "spark.jars.packages")} == {
+        "spark.jars": None,
+        "spark.jars.packages": None,
+        key: "mine",
+    }
+
+
+def test_what_is_given_wins():
+    given = {"spark.driver.memory": "8g", "spark.driver.host": "10.0.0.1"}
+    confs = _confs(given, None)
+    assert {key: confs[key] for key in given} == given
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.secret.key",
+        "fs.s3a.access.key",
+        "fs.s3a.session.token",
+        "fs.azure.account.key.lake.dfs.core.windows.net",
+        "fs.azure.sas.container.lake.blob.core.windows.net",
+        "fs.s3a.encryption.key",
+        "google.cloud.auth.service.account.private.key",
+        "javax.jdo.option.ConnectionPassword",
+    ],
+)
+def test_secrets_are_no_arguments_of_a_process(key):
+    plain = {"spark.executor.memory": "4g", "spark.hadoop.fs.s3a.endpoint": "https://s3"}
+    assert _without_secrets({f"spark.hadoop.{key}": "hunter2", **plain}) == plain
+
+
+def test_what_is_needed_to_start_is_no_secret():
+    assert _without_secrets(_confs({}, "/trust")) == _confs({}, "/trust")
+
+
+def test_the_cause_is_told_without_warnings_and_frames(tmp_path):
+    log = tmp_path / "spark.log"
+    log.write_text(
+        "26/11/21 20:46:58 WARN Utils: Your hostname resolves to a loopback address\n"
+        'Exception in thread "main" org.apache.spark.SparkException: Master must be yarn\n'
+        "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1052)\n\n"
+    )
+    assert _last_lines(log) == ['Exception in thread "main" org.apache.spark.SparkException: Master must be yarn']
+    assert _last_lines(tmp_path / "none") == []
