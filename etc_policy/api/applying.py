@@ -9,6 +9,7 @@ from etc_policy.api.planning import plan_tables, refusal_errors, require_same_ta
 from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import broken_verification, require_suites, verify, without_promise
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.errors import EtcError, ExitCode, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
@@ -175,7 +176,9 @@ class Applier:
                 told = "; ".join(
                     f"{e.expectation}: {e.message or e.status}" for e in verdict.expectations if e.status != "pass"
                 )
-                error = EtcError("ETC412", f"verification of `{result.policy}`: {verdict.status} ({told})")
+                error = EtcError(
+                    Code.VERIFICATION_FAILED, f"verification of `{result.policy}`: {verdict.status} ({told})"
+                )
                 error.exit_code = _EXIT_CODES[verdict.status]
                 found.append(error)
         return found

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from etc_policy.api.starvation import with_remedy
+from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Policy, digest
 from etc_policy.compile.policy_values import changed_values, policy_values
@@ -21,7 +22,9 @@ from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, Se
 from etc_policy.wiring import Environment, clock_ms
 
 #: Refusals that another run may not meet.
-_RETRY_CODES = frozenset({"pending_service", "pending_own_plan", "writer_in_flight", "too_young", "ETC401"})
+_RETRY_CODES = frozenset(
+    {"pending_service", "pending_own_plan", "writer_in_flight", "too_young", Code.TIMELINE_KEEPS_CHANGING}
+)
 
 
 def plan_tables(environment: Environment, policies: Iterable[Policy], now_ms: int, *, read_stats: bool) -> Plan:
@@ -65,10 +68,10 @@ def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
 
 def _refusal(table: TablePlan, source: str | None) -> EtcError:
     kind = RetryableError if table.reason_code in _RETRY_CODES else EtcError
-    code = table.reason_code if (table.reason_code or "").startswith("ETC") else "ETC405"
+    code = table.reason_code if (table.reason_code or "").startswith("ETC") else Code.CANNOT_COMPACT_NOW
     message = f"`{table.policy}` cannot be compacted now: {table.reason}"
     hint = table.hints[0] if table.hints else None
-    return kind(code or "ETC405", message, where=place(source, table.policy), hint=hint)
+    return kind(code or Code.CANNOT_COMPACT_NOW, message, where=place(source, table.policy), hint=hint)
 
 
 def place(source: str | None, name: str) -> Where | None:
@@ -110,11 +113,13 @@ def load_plan(path: Path) -> Plan:
         if plan.schema_version != PLAN_SCHEMA_VERSION or (plan.computed_id != plan.plan_id and _is_whole(content)):
             raise ValueError(plan.schema_version)
     except OSError as error:
-        raise UsageError("ETC601", f"cannot read the plan file: {error.strerror}", where=Where(str(path))) from error
+        raise UsageError(
+            Code.CANNOT_READ_PLAN, f"cannot read the plan file: {error.strerror}", where=Where(str(path))
+        ) from error
     except (ValueError, RecursionError, ValidationError) as error:
         hint = "save a new one with `etc plan --out FILE`"
         raise UsageError(
-            "ETC602", "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint
+            Code.NOT_A_PLAN, "this is not a plan file of this version of etc", where=Where(str(path)), hint=hint
         ) from error
     require_unedited(plan, path)
     return plan
@@ -131,7 +136,7 @@ def require_unedited(plan: Plan, path: Path | None = None) -> None:
         hint = "a plan is carried out exactly as it was made; save a new one with `etc plan --out FILE`"
         what = "plan file" if path else "plan"
         message = f"the {what} was edited: its content does not match its id"
-        raise UsageError("ETC603", message, where=_file(path), hint=hint)
+        raise UsageError(Code.EDITED_PLAN, message, where=_file(path), hint=hint)
 
 
 def _file(path: Path | None) -> Where | None:
@@ -155,12 +160,12 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path | None = N
         policy = known.get(table.policy)
         if policy is None:
             message = f"the plan is for a policy `{table.policy}` that this project does not have"
-            raise StalePlanError("ETC406", message, where=_file(path))
+            raise StalePlanError(Code.POLICY_IS_GONE, message, where=_file(path))
         if policy.fingerprint != table.policy_fingerprint:
             changes = changed_values(table.policy_values, policy_values(policy)) if table.policy_values else ()
             what = f": {'; '.join(changes)}" if changes else ""
             message = f"policy `{table.policy}` was changed since the plan was made{what}"
-            raise StalePlanError("ETC407", message, where=_file(path), hint="plan again")
+            raise StalePlanError(Code.POLICY_CHANGED, message, where=_file(path), hint="plan again")
     return {table.policy: known[table.policy] for table in plan.tables}
 
 
@@ -175,4 +180,4 @@ def require_same_table(table: TablePlan, policy: Policy) -> None:
         message = (
             f"the plan for `{table.policy}` is for the table at `{table.base_path}`, which is now at `{policy.table}`"
         )
-        raise StalePlanError("ETC408", message, hint="plan again")
+        raise StalePlanError(Code.OTHER_TABLE, message, hint="plan again")

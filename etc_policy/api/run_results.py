@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import is_catalog_name, location_identity
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, Where
@@ -71,14 +72,18 @@ def _of_last_run(path: Path) -> tuple[TableResult, ...]:
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, RecursionError) as error:
-        raise EngineError("ETC343", "cannot read the results", where=Where(str(path)), cause=str(error)) from error
+        raise EngineError(
+            Code.BAD_RUN_RESULTS, "cannot read the results", where=Where(str(path)), cause=str(error)
+        ) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
     if isinstance(version, int) and version > RESULTS_SCHEMA_VERSION:
         message = f"the results are of version {version}; this etc reads up to {RESULTS_SCHEMA_VERSION}"
-        raise EngineError("ETC343", message, where=Where(str(path)), hint="use the newer etc, or run `etc apply`")
+        raise EngineError(
+            Code.BAD_RUN_RESULTS, message, where=Where(str(path)), hint="use the newer etc, or run `etc apply`"
+        )
     try:
         results = RunResults.model_validate(content)
     except ValidationError as error:
         message = "these are not the results of a run"
-        raise EngineError("ETC343", message, where=Where(str(path)), hint="delete the file") from error
+        raise EngineError(Code.BAD_RUN_RESULTS, message, where=Where(str(path)), hint="delete the file") from error
     return results.tables

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from etc_policy.api.planning import set_place
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.publish.results import SyncResult, SyncStatus, TableResult
@@ -26,7 +27,7 @@ def policies_to_sync(selected: Sequence[Policy]) -> tuple[Policy, ...]:
     policies = tuple(policy for policy in selected if policy.sync.ro_table)
     if selected and not policies:
         hint = "name the RO table of a policy, as `sync: {ro_table: lake.orders_ro}`"
-        raise UsageError("ETC606", "no selected policy has an RO table to sync to", hint=hint)
+        raise UsageError(Code.NOTHING_TO_SYNC, "no selected policy has an RO table to sync to", hint=hint)
     return policies
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from etc_policy.api.planning import set_place
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
@@ -100,7 +101,7 @@ def verify(
     if verification.status == "error":
         return verification
     hint = "verify again between two commits"
-    error = EngineError("ETC334", "the table moved on each time that its rows were compared", hint=hint)
+    error = EngineError(Code.TABLE_MOVED_ON, "the table moved on each time that its rows were compared", hint=hint)
     return broken_verification(level, evidence.claim.threshold_ms, error)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from etc_policy.api.planning import set_place
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.plan.formats import format_duration, format_time
@@ -15,7 +16,6 @@ from etc_policy.publish.results import TableFreshness
 from etc_policy.wiring import Environment, clock_ms
 
 DEFAULT_POLL_MS = 10_000
-TIMED_OUT, TOO_SHORT = "ETC410", "ETC411"
 
 
 def _sleep(milliseconds: int) -> None:
@@ -64,7 +64,7 @@ class Waiter:
                     f"before {format_time(earliest_ms)}, which is after the timeout"
                 )
                 hint = f"events may arrive {latency} late (`data_latency`): wait longer, or for an earlier time"
-                raise RetryableError(TOO_SHORT, message, hint=hint)
+                raise RetryableError(Code.WAIT_TOO_SHORT, message, hint=hint)
 
     def _until_possible_ms(self, policies: Sequence[Policy]) -> int:
         """How long no table can become complete, whatever is compacted."""
@@ -94,7 +94,7 @@ class Waiter:
         message = f"waited {format_duration(self.timeout_ms)} for {format_time(self.until_ms)}: {late}"
         held = next((f for p in policies if (f := self.found.get(p.name)) and f.held_back_by), None)
         hint = f"`etc plan --select {held.policy}` says what is due" if held else None
-        return RetryableError(TIMED_OUT, message, hint=hint)
+        return RetryableError(Code.WAIT_TIMED_OUT, message, hint=hint)
 
     def _short_of(self, policy: Policy) -> str:
         found = self.found.get(policy.name)

@@ -20,6 +20,7 @@ from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import record_apply
 from etc_policy.cli.spark_confs import conf_option
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.selection import Selection
 from etc_policy.errors import UsageError
@@ -106,9 +107,9 @@ def _require_an_answer(output: str) -> None:
     """Return if somebody can be asked: on a terminal, and not where a program reads the output."""
     hint = "add `--yes`, or save a plan with `etc plan --out FILE` and apply that file"
     if output == "json":
-        raise UsageError("ETC604", "`--output json` does not ask before it compacts", hint=hint)
+        raise UsageError(Code.CANNOT_ASK, "`--output json` does not ask before it compacts", hint=hint)
     if not sys.stdin.isatty():
-        raise UsageError("ETC604", "cannot ask: standard input is not a terminal", hint=hint)
+        raise UsageError(Code.CANNOT_ASK, "cannot ask: standard input is not a terminal", hint=hint)
 
 
 def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:

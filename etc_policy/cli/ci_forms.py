@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError
 
 if TYPE_CHECKING:
@@ -127,4 +128,4 @@ def _append(path: Path, text: str) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise EngineError("ETC003", f"cannot write `{path}`", cause=str(error)) from error
+        raise EngineError(Code.CANNOT_WRITE, f"cannot write `{path}`", cause=str(error)) from error

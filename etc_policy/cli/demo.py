@@ -15,6 +15,7 @@ from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest, write_text
 from etc_policy.cli.recording import record_apply
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import ExitCode, UsageError
@@ -57,7 +58,7 @@ def command(project_dir: Path, target_dir: Path) -> int:
     own_table = project_dir.absolute() / "demo" / "flights"
     if Path(policy.table) != own_table:
         message = f"the demo writes only to demo/flights, but policy `{POLICY}` is about `{policy.table}`"
-        raise UsageError("ETC605", message, where=place(policy.source, policy.name))
+        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name))
     environment = open_environment(project_dir, target_dir)
     try:
         demo = environment.demo(policy)

@@ -30,6 +30,7 @@ from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import counted, load_manifest, write_text
 from etc_policy.cli.recording import load_runs
 from etc_policy.cli.spark_confs import conf_option
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.selection import Selection
 from etc_policy.declare.templates import read_template
@@ -165,13 +166,13 @@ def serve(out: Path | None, port: int, project_dir: Path, target_dir: Path) -> N
     """
     folder = out or target_dir / "site"
     if not (folder / "index.html").is_file():
-        raise UsageError("ETC607", f"there is no site in `{folder}`", hint="run `etc docs generate` first")
+        raise UsageError(Code.NO_SITE, f"there is no site in `{folder}`", hint="run `etc docs generate` first")
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
     try:
         server = ThreadingHTTPServer((_ADDRESS, port), handler)
     except OSError as error:
         hint = "name another one by `--port`"
-        raise UsageError("ETC608", f"cannot listen on port {port}: {error.strerror}", hint=hint) from error
+        raise UsageError(Code.PORT_IN_USE, f"cannot listen on port {port}: {error.strerror}", hint=hint) from error
     with server:
         click.echo(f"http://{_ADDRESS}:{server.server_address[1]}/")
         server.serve_forever()

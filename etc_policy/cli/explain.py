@@ -6,8 +6,8 @@ import click
 
 from etc_policy.cli.options import debug_option, examples
 from etc_policy.cli.printing import say, text_width
-from etc_policy.declare.codes import Code
-from etc_policy.declare.explanations import explain
+from etc_policy.codes.explain import explain
+from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 from etc_policy.plan.formats import fold
@@ -16,14 +16,14 @@ from etc_policy.plan.formats import fold
 @click.command(
     "explain",
     short_help="What the code of an error means",
-    epilog=examples("etc explain ETC102", "etc explain   # all codes of a project's files"),
+    epilog=examples("etc explain ETC102", "etc explain   # all codes"),
 )
 @click.argument("code", required=False)
 @debug_option
 def command(code: str | None) -> None:
     """What the code of an error means.
 
-    Without CODE the codes of a project's files are listed.
+    Without CODE all codes are listed.
     """
     if code is None:
         for known in Code:
@@ -32,6 +32,6 @@ def command(code: str | None) -> None:
     text = explain(code)
     if text is None:
         hint = did_you_mean(code.upper(), list(Code)) or "codes look like ETC102; `etc explain` lists them"
-        raise UsageError("ETC001", f"there is no code `{code[:60]}`", hint=hint)
+        raise UsageError(Code.USAGE, f"there is no code `{code[:60]}`", hint=hint)
     summary, _, paragraph = text.partition("\n\n")
     say(f"{summary}\n\n{fold(paragraph, text_width())}")

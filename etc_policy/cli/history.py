@@ -9,7 +9,6 @@ import click
 
 from etc_policy.api.planning import set_place
 from etc_policy.cli.options import (
-    USAGE_CODE,
     debug_option,
     examples,
     output_option,
@@ -22,6 +21,7 @@ from etc_policy.cli.progress import open_environment
 from etc_policy.cli.project import load_manifest
 from etc_policy.cli.recording import load_runs
 from etc_policy.cli.spark_confs import conf_option
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, UsageError
 from etc_policy.publish.history import policy_history
 from etc_policy.publish.history_text import render_history
@@ -54,7 +54,7 @@ def command(name: str, limit: int, project_dir: Path, target_dir: Path, confs: M
     """
     policies = select_policies(load_manifest(project_dir), (name,))
     if len(policies) != 1:
-        raise UsageError(USAGE_CODE, f"`{name[:60]}` means {len(policies)} policies, and a history is that of one")
+        raise UsageError(Code.USAGE, f"`{name[:60]}` means {len(policies)} policies, and a history is that of one")
     policy = policies[0]
     environment = open_environment(project_dir, target_dir, confs)
     try:

@@ -8,12 +8,11 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.messages import tell
-from etc_policy.cli.options import WRITE_CODE, debug_option, examples, output_option
+from etc_policy.cli.options import debug_option, examples, output_option
+from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EngineError, UsageError
-
-EXISTS_CODE = "ETC004"
 
 #: File of the project -> file of the template.
 _FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md", ".gitignore": "gitignore"}
@@ -36,12 +35,12 @@ def command(directory: Path, output: str) -> None:
     present = [name for name in _FILES if (directory / name).exists()]
     if present:
         hint = "name another folder, or add policy files to this one by hand"
-        raise UsageError(EXISTS_CODE, f"`{directory / present[0]}` is already there", hint=hint)
+        raise UsageError(Code.ALREADY_THERE, f"`{directory / present[0]}` is already there", hint=hint)
     try:
         written = [_write(directory / name, source) for name, source in _FILES.items()]
         written.append(_write_schema(directory / ".etc" / POLICY_SCHEMA))
     except OSError as error:
-        raise EngineError(WRITE_CODE, f"cannot write to `{directory}`", cause=str(error)) from error
+        raise EngineError(Code.CANNOT_WRITE, f"cannot write to `{directory}`", cause=str(error)) from error
     if output == "json":
         click.echo(json.dumps({"schema_version": 1, "files": [str(path) for path in written]}, indent=2))
         return

@@ -16,7 +16,8 @@ import click
 
 from etc_policy import __version__
 from etc_policy.cli.messages import SETTINGS, configure, tell, tell_issues
-from etc_policy.cli.options import USAGE_CODE, debug_option
+from etc_policy.cli.options import debug_option
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ COMMANDS = {
 }
 
 
-UNEXPECTED_CODE = "ETC009"
 INTERRUPTED = 130
 
 _EXIT_CODES = """\b
@@ -92,7 +92,7 @@ class LazyGroup(click.Group):
 
             close = get_close_matches(args[0], COMMANDS, n=1)
             hint = f"did you mean `{close[0]}`?" if close else f"the commands are {', '.join(COMMANDS)}"
-            raise UsageError(USAGE_CODE, f"there is no command `{args[0][:60]}`", hint=hint)
+            raise UsageError(Code.USAGE, f"there is no command `{args[0][:60]}`", hint=hint)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -166,7 +166,7 @@ def _usage_error(error: click.UsageError) -> UsageError:
     message = re.sub(r"(?<!\w)'([^']+)'(?!\w)", r"`\1`", text[:1].lower() + text[1:])
     command = error.ctx.command_path if error.ctx else "etc"
     hint = f"did you mean `{close[0]}`?" if close else f"run `{command} --help`"
-    return UsageError(USAGE_CODE, message, hint=hint)
+    return UsageError(Code.USAGE, message, hint=hint)
 
 
 def _print_error(error: EtcError) -> int:
@@ -181,7 +181,7 @@ def _print_unexpected(error: Exception) -> int:
     text = " ".join(str(error).split()) or "no message"
     message = f"unexpected {type(error).__name__}: {text[:500]}"
     hint = None if SETTINGS.debug else "run again with `--debug` for the stack, and report it"
-    tell_issues([Issue(UNEXPECTED_CODE, message, hint=hint)], stack=_stack(error))
+    tell_issues([Issue(Code.UNEXPECTED, message, hint=hint)], stack=_stack(error))
     return ExitCode.ENGINE
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from etc_policy.cli.messages import tell
+from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError, Where
 
 if TYPE_CHECKING:
@@ -19,9 +20,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Codes of the command line: ETC001 usage, ETC002 unknown policy, ETC003 cannot write, ETC004 exists,
 #: ETC005 unknown target, ETC006 bad selection, ETC007 no earlier manifest, ETC009 unexpected.
-USAGE_CODE = "ETC001"
-WRITE_CODE = "ETC003"
-BAD_STATE = "ETC007"
 
 _MESSAGE_OPTIONS = (
     click.option(
@@ -198,9 +196,9 @@ def _read_state(path: Path) -> Manifest:
     except OSError as error:
         hint = "make it with `etc compile --target-dir DIR`"
         message = f"cannot read the earlier manifest: {error.strerror}"
-        raise UsageError(BAD_STATE, message, where=Where(str(file)), hint=hint) from error
+        raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
     except (ValueError, ValidationError) as error:
         hint = "make it again with `etc compile --target-dir DIR`"
         message = "this is no manifest of this version of etc"
-        raise UsageError(BAD_STATE, message, where=Where(str(file)), hint=hint) from error
+        raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
     return manifest

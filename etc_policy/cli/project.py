@@ -7,7 +7,8 @@ from pathlib import Path
 
 from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import tell_warning
-from etc_policy.cli.options import WRITE_CODE, target_name
+from etc_policy.cli.options import target_name
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest
 from etc_policy.compile.resolve import check_project, compile_project
 from etc_policy.declare.project import ProjectFiles
@@ -93,7 +94,7 @@ def write_text(path: Path, text: str, option: str = "--target-dir") -> None:
         draft.replace(path)
     except OSError as error:
         hint = f"name another place by `{option}`"
-        raise EngineError(WRITE_CODE, f"cannot write `{path}`", hint=hint, cause=str(error)) from error
+        raise EngineError(Code.CANNOT_WRITE, f"cannot write `{path}`", hint=hint, cause=str(error)) from error
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from etc_policy.api.applying import Applier
 from etc_policy.api.run_results import RESULTS_FILE, RUNS_FOLDER
 from etc_policy.cli.messages import tell_warning
 from etc_policy.cli.project import write_text
+from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.formats import iso_time
 from etc_policy.publish.results import RunResults, VerificationReport
@@ -45,7 +46,7 @@ def load_runs(target_dir: Path) -> RunFiles:
             texts.append((str(path), path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError):
             message = "this run file cannot be read; it is left out"
-            unreadable.append(Issue("ETC611", message, Where(str(path)), level="warning"))
+            unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))
     found = read_run_files(texts)
     found = RunFiles(found.files, (*unreadable, *found.issues))
     for issue in found.issues:

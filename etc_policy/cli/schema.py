@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.options import USAGE_CODE, debug_option, examples, output_option
+from etc_policy.cli.options import debug_option, examples, output_option
 from etc_policy.cli.project import write_text
+from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import read_schemas
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
@@ -38,7 +39,7 @@ def command(name: str | None, out: Path | None, output: str) -> None:
     if name is not None:
         if name not in found:
             hint = did_you_mean(name, found) or f"the schemas are {', '.join(found)}"
-            raise UsageError(USAGE_CODE, f"there is no schema `{name[:60]}`", hint=hint)
+            raise UsageError(Code.USAGE, f"there is no schema `{name[:60]}`", hint=hint)
         click.echo(schemas[found[name]], nl=False)
         return
     for file, text in schemas.items() if out is not None else ():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 
 _TABLE = "is a property of the table, which a compaction never changes"
 _METADATA = "is taken from the table: a client with other settings drops or builds its indexes"

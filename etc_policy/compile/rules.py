@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.formats import format_fault
 from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS, lock_option_fault, option_fault
-from etc_policy.declare.codes import Code
 from etc_policy.declare.project import DeclaredPolicy
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.suggestions import did_you_mean

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
-
-UNKNOWN_POLICY = "ETC002"
-BAD_SELECTION = "ETC006"
 
 _MAX_TERMS = 10_000
 _STATES = ("modified", "new", "old", "unmodified")
@@ -49,7 +47,7 @@ def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) ->
     if not isinstance(selection, Selection):
         selection = Selection(tuple(selection))
     if len(selection.select) + len(selection.exclude) > _MAX_TERMS:
-        raise UsageError(BAD_SELECTION, f"a selection has at most {_MAX_TERMS} terms")
+        raise UsageError(Code.BAD_SELECTION, f"a selection has at most {_MAX_TERMS} terms")
     chooser = _Chooser(manifest, selection.earlier)
     chosen = chooser.union(selection.select) if selection.select else chooser.enabled
     chosen -= chooser.union(selection.exclude, excluding=True)
@@ -85,7 +83,7 @@ class _Chooser:
             method, value = ("path" if "/" in part or part.endswith((".yml", ".yaml")) else "name"), part
         if method not in self._methods:
             hint = did_you_mean(method, self._methods) or f"the methods are {', '.join(self._methods)}"
-            raise UsageError(BAD_SELECTION, f"there is no way to select by `{method[:60]}:`", hint=hint)
+            raise UsageError(Code.BAD_SELECTION, f"there is no way to select by `{method[:60]}:`", hint=hint)
         if excluding and method == "name" and value in self._known:
             return frozenset({value})
         return self._methods[method](value)
@@ -93,12 +91,12 @@ class _Chooser:
     def _by_name(self, pattern: str) -> _Names:
         if pattern in self._known and not self._known[pattern].enabled:
             hint = f"set `enabled: true` at {self._known[pattern].source}"
-            raise UsageError(UNKNOWN_POLICY, f"the policy `{pattern}` is disabled", hint=hint)
+            raise UsageError(Code.UNKNOWN_POLICY, f"the policy `{pattern}` is disabled", hint=hint)
         found = self._names(lambda policy: fnmatchcase(policy.name, pattern))
         if not found:
             known = list(self._known)
             hint = did_you_mean(pattern, known) or f"the policies are {_some(known)}"
-            raise UsageError(UNKNOWN_POLICY, f"there is no policy `{pattern[:60]}`", hint=hint)
+            raise UsageError(Code.UNKNOWN_POLICY, f"there is no policy `{pattern[:60]}`", hint=hint)
         return found
 
     def _by_tag(self, pattern: str) -> _Names:
@@ -106,7 +104,7 @@ class _Chooser:
         if not found:
             known = sorted({tag for policy in self._policies for tag in policy.tags})
             hint = did_you_mean(pattern, known) or f"the tags are {_some(known)}"
-            raise UsageError(BAD_SELECTION, f"no enabled policy has the tag `{pattern[:60]}`", hint=hint)
+            raise UsageError(Code.BAD_SELECTION, f"no enabled policy has the tag `{pattern[:60]}`", hint=hint)
         return found
 
     def _by_path(self, pattern: str) -> _Names:
@@ -121,23 +119,23 @@ class _Chooser:
             files = {(policy.source or "").rsplit(":", 2)[0] for policy in self._policies}
             known = sorted(files | {file.rpartition("/")[0] for file in files})
             hint = did_you_mean(wanted, known) or f"the files and folders are {_some(known)}"
-            raise UsageError(BAD_SELECTION, f"no enabled policy is in the path `{pattern[:60]}`", hint=hint)
+            raise UsageError(Code.BAD_SELECTION, f"no enabled policy is in the path `{pattern[:60]}`", hint=hint)
         return found
 
     def _by_strategy(self, pattern: str) -> _Names:
         kinds = ("event_time", "log_file", "file_slice")
         if not any(fnmatchcase(kind, pattern) for kind in kinds):
             hint = did_you_mean(pattern, kinds) or f"the strategies are {', '.join(kinds)}"
-            raise UsageError(BAD_SELECTION, f"there is no strategy `{pattern[:60]}`", hint=hint)
+            raise UsageError(Code.BAD_SELECTION, f"there is no strategy `{pattern[:60]}`", hint=hint)
         return self._names(lambda p: any(fnmatchcase(kind, pattern) for kind in (p.strategy, p.granularity)))
 
     def _by_state(self, state: str) -> _Names:
         if state not in _STATES:
             hint = did_you_mean(state, _STATES) or f"the states are {', '.join(_STATES)}"
-            raise UsageError(BAD_SELECTION, f"there is no state `{state[:60]}`", hint=hint)
+            raise UsageError(Code.BAD_SELECTION, f"there is no state `{state[:60]}`", hint=hint)
         if self._earlier is None:
             hint = "name the folder of an earlier manifest: --state DIR"
-            raise UsageError(BAD_SELECTION, f"`state:{state}` needs something to compare with", hint=hint)
+            raise UsageError(Code.BAD_SELECTION, f"`state:{state}` needs something to compare with", hint=hint)
         before = {policy.name: _comparable(policy, self._earlier) for policy in self._earlier.policies}
         same = self._names(lambda policy: before.get(policy.name) == _comparable(policy, self._manifest))
         old = self.enabled & frozenset(before)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.layers import Layer
 from etc_policy.declare.project import FileMarks
 from etc_policy.declare.schema import PolicyDeclaration

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.project import Places
 from etc_policy.declare.quantities import QuantityError
 from etc_policy.declare.secrets import HIDDEN, EnvText, is_secret

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 
 MAX_TAG_CHARACTERS = 1_000
 

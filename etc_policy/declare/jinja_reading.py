@@ -7,7 +7,7 @@ from functools import lru_cache
 from jinja2 import Environment, TemplateError, nodes
 from jinja2.parser import Parser
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem
 
 _READ_HINT = "write one expression between `{{` and `}}`, for example \"{{ var('name') }}\""

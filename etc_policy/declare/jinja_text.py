@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem, cut
 from etc_policy.declare.jinja_functions import Value, join_texts
 from etc_policy.declare.jinja_reading import parse_expression

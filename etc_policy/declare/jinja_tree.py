@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from jinja2 import nodes
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.jinja_chunks import Chunk, TemplateProblem
 from etc_policy.declare.jinja_reading import parse_tag
 from etc_policy.declare.suggestions import did_you_mean

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from jinja2 import nodes
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem
 from etc_policy.declare.jinja_functions import (
     ARITHMETIC,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
 from etc_policy.declare.jinja_chunks import TemplateProblem, has_template
 from etc_policy.declare.jinja_functions import Value

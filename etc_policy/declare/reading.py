@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.defaults import DEFAULT_KEYS, FolderDefaults
 from etc_policy.declare.findings import schema_issues
 from etc_policy.declare.jinja_functions import Value

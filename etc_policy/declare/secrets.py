@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
 _REFERENCE = re.compile(r"\{\{ env_var\('([^'{}\\]{1,200})'\) \}\}")
@@ -82,7 +83,7 @@ def with_values(options: Mapping[str, str], environment: Mapping[str, str]) -> d
     def value(match: re.Match[str]) -> str:
         if match[1] not in environment:
             message = f"the environment variable `{match[1]}` is not set"
-            raise EngineError("ETC311", message, hint="export it where `etc` runs")
+            raise EngineError(Code.MISSING_SECRET, message, hint="export it where `etc` runs")
         return environment[match[1]]
 
     return {key: _REFERENCE.sub(value, text) for key, text in options.items()}

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from etc_policy import __version__
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.jinja_functions import Value
 from etc_policy.declare.jinja_values import Context
 from etc_policy.declare.loading import Loaded, load_file, own_variables, plain_variables

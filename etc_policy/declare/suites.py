@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import Issue, PolicyError, Where
 

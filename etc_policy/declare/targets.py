@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import CatalogSettings, ProjectFile, TargetDeclaration
 from etc_policy.declare.secrets import without_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 
-UNKNOWN_TARGET = "ETC005"
 DEFAULT_TARGET = "default"
 
 
@@ -43,7 +43,7 @@ def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | N
         if name is not None and name != DEFAULT_TARGET:
             hint = "declare targets under `profiles:` in etc_project.yml, or leave `--target` and ETC_TARGET away"
             raise UsageError(
-                UNKNOWN_TARGET, f"there is no target `{name[:60]}`: the project has no profiles", hint=hint
+                Code.NO_SUCH_TARGET, f"there is no target `{name[:60]}`: the project has no profiles", hint=hint
             )
         return None
     profile = _profile_name(project)
@@ -52,7 +52,7 @@ def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | N
     if wanted not in known:
         asked = "" if name else f", which the profile `{profile}` names as its default"
         hint = did_you_mean(wanted, known) or f"the targets are {', '.join(known)}"
-        raise UsageError(UNKNOWN_TARGET, f"there is no target `{wanted[:60]}`{asked}", hint=hint)
+        raise UsageError(Code.NO_SUCH_TARGET, f"there is no target `{wanted[:60]}`{asked}", hint=hint)
     return profile, wanted
 
 
@@ -63,7 +63,7 @@ def _profile_name(project: ProjectFile) -> str:
         return wanted
     hint = f"set `profile:` in etc_project.yml to one of {', '.join(names)}"
     message = "the project does not say which profile it uses" if wanted is None else f"there is no profile `{wanted}`"
-    raise UsageError(UNKNOWN_TARGET, message, hint=hint)
+    raise UsageError(Code.NO_SUCH_TARGET, message, hint=hint)
 
 
 def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, object]) -> Target:

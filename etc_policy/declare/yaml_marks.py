@@ -20,7 +20,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from etc_policy.declare.codes import Code
+from etc_policy.codes.registry import Code
 from etc_policy.declare.jinja_chunks import TemplateProblem
 from etc_policy.declare.jinja_functions import join_texts
 from etc_policy.declare.jinja_text import Expansion

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, StalePlanError
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
@@ -142,12 +143,14 @@ class Runner:
             lease.require_alive(job.instant)
             if self.files.commit_summary(job.base_path, job.instant) is not None:
                 message = f"another run has completed the compaction at {job.instant}; this one commits nothing"
-                raise EngineError("ETC305", message)
+                raise EngineError(Code.COMPLETED_ELSEWHERE, message)
 
         seconds = self._execute(job, lease, fence)
         done = self.files.commit_summary(job.base_path, job.instant)
         if done is None:
-            raise EngineError("ETC306", f"Hudi reported success, but no completed compaction stands at {job.instant}")
+            raise EngineError(
+                Code.NOT_ON_THE_TIMELINE, f"Hudi reported success, but no completed compaction stands at {job.instant}"
+            )
         record = compaction_record(job.instant, done.completed, job.extra_metadata)
         return Outcome(
             policy=job.policy.name,
@@ -205,7 +208,7 @@ def _refuse_stale(policy: Policy, table: TablePlan, state: TableState, *, publis
     changes = find_stale(policy, table, state, published=published)
     if changes:
         raise StalePlanError(
-            "ETC402",
+            Code.STALE_PLAN,
             f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}",
             hint="nothing was touched; plan again",
         )

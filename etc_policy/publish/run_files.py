@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from etc_policy import __version__
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Frozen
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, Plan
@@ -73,18 +74,18 @@ def _read(path: str, text: str) -> RunFile | Issue:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
-        return Issue("ETC611", "this run file is not JSON; it is left out", where, "delete it", "warning")
+        return Issue(Code.UNREADABLE_RUN, "this run file is not JSON; it is left out", where, "delete it", "warning")
     newer = _newer_part(content)
     if newer:
         message = f"this run file was written by a newer version of etc ({newer}); it is left out"
-        return Issue("ETC612", message, where, "upgrade etc to see this run", "warning")
+        return Issue(Code.NEWER_RUN, message, where, "upgrade etc to see this run", "warning")
     try:
         return RunFile.model_validate(content)
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(str(key) for key in fault["loc"]) or "the file"
         message = f"this is not a run file of this version of etc: `{place}`: {fault['msg'].lower()}; it is left out"
-        return Issue("ETC611", message[:500], where, level="warning")
+        return Issue(Code.UNREADABLE_RUN, message[:500], where, level="warning")
 
 
 def _newer_part(content: Any) -> str:  # noqa: ANN401 - any JSON value

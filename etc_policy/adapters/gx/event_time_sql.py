@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from etc_policy.adapters.logs.event_time_values import DAY_MS, ISO, PER_MS, UNIT_OF_DIGITS
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 
@@ -30,7 +31,7 @@ def event_time_ms(schema: Any, event_time: EventTime) -> tuple[Any, Any]:  # noq
     readers = {"timestamp": _from_timestamp, "timestamp_ntz": _from_wall_clock, "date": _from_date}
     if type_name not in readers:
         raise TableError(
-            "ETC231",
+            Code.NO_TIMES,
             f"event-time column `{event_time.column}` is of type `{data_type.simpleString()}`, which holds no times",
             hint="use a timestamp, a date, an integer (with `unit`) or a string (with `format`)",
         )
@@ -51,7 +52,9 @@ def _find(schema: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401
         data_type, column = fields.get(part), column.getField(part)
     if data_type is None:
         columns = ", ".join(field.name for field in schema.fields if not field.name.startswith("_hoodie_"))
-        raise TableError("ETC233", f"the table has no event-time column `{name}`", hint=f"its columns: {columns}")
+        raise TableError(
+            Code.MISSING_TIME_COLUMN, f"the table has no event-time column `{name}`", hint=f"its columns: {columns}"
+        )
     return column, data_type
 
 

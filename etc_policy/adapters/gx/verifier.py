@@ -14,6 +14,7 @@ from etc_policy.adapters.gx.results import read_result
 from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named_views, prepare_views, require_readable
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, first_line
 from etc_policy.verify.catalog import source_of
@@ -54,7 +55,7 @@ class GxVerifier:
             results = _run(suite, configured, {side: narrowed(self.spark, v, request) for side, v in views.items()})
             _require_times(results, views, request)
         if results and all(result.status == "error" for result in results):
-            raise EngineError("ETC332", "no expectation could be checked", cause=results[0].message)
+            raise EngineError(Code.NOTHING_CHECKED, "no expectation could be checked", cause=results[0].message)
         late = max((int(r.observed.get("late_rows", 0)) for r in results if r.expectation == _CONTAINMENT), default=0)
         return late, results
 
@@ -77,7 +78,7 @@ def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
     """
     if importlib.util.find_spec("great_expectations") is None:
         hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
-        raise EngineError("ETC333", "Great Expectations is not installed", hint=hint)
+        raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
@@ -104,12 +105,12 @@ def _configuration_issue(expectation: SuiteExpectation, error: Exception) -> Iss
     known = list_registered_expectation_implementations()
     if expectation.type not in known:
         message = f"unknown expectation `{expectation.type}`"
-        return Issue("ETC225", message, where, did_you_mean(expectation.type, known))
+        return Issue(Code.UNKNOWN_EXPECTATION, message, where, did_you_mean(expectation.type, known))
     reason = "; ".join(
         f"`{'.'.join(str(part) for part in fault['loc'])}`: {fault['msg']}"
         for fault in (error.errors() if hasattr(error, "errors") else ())
     )
-    return Issue("ETC226", f"expectation `{expectation.type}` has wrong arguments: {reason or error}", where)
+    return Issue(Code.BAD_ARGUMENTS, f"expectation `{expectation.type}` has wrong arguments: {reason or error}", where)
 
 
 @contextmanager
@@ -122,7 +123,7 @@ def _engine_errors(base_path: str) -> Iterator[None]:
     except Exception as error:
         raise_if_interrupted()
         message = f"the rows of `{base_path}` could not be compared"
-        raise EngineError("ETC332", message, cause=first_line(error) or type(error).__name__) from error
+        raise EngineError(Code.NOTHING_CHECKED, message, cause=first_line(error) or type(error).__name__) from error
 
 
 @contextmanager

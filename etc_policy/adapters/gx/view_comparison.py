@@ -9,6 +9,7 @@ from typing import Any
 
 from etc_policy.adapters.gx.comparable_sql import comparable
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
+from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.verify.ports import DataCheck
 
@@ -166,7 +167,7 @@ def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> 
         raise _no_meta_columns()
     if counts.get("unreadable_event_times"):
         raise TableError(
-            "ETC232",
+            Code.UNREADABLE_TIMES,
             f"{counts['unreadable_event_times']} values of event-time column `{column}` (type `{type_name}`) cannot be "
             f"read as times, for example `{counts['unreadable_sample']}`",
             hint="set `unit` (s, ms, us) or `format` (a Spark datetime pattern) of the policy's `event_time_column`",
@@ -175,7 +176,9 @@ def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> 
 
 def _no_meta_columns() -> TableError:
     hint = "set `verify.level: metadata` for this policy"
-    return TableError("ETC234", "the table has no meta columns (`hoodie.populate.meta.fields` is false)", hint=hint)
+    return TableError(
+        Code.NO_META_COLUMNS, "the table has no meta columns (`hoodie.populate.meta.fields` is false)", hint=hint
+    )
 
 
 def _values(schema: Any) -> Any:  # noqa: ANN401

@@ -7,6 +7,7 @@ from typing import Any
 
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_comparison import sampled
+from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, Issue, PolicyError, Where
 from etc_policy.verify.catalog import source_of
@@ -33,7 +34,7 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
     except Exception as error:
         name = "read-optimized" if view == "ro" else "real-time"
         message = f"cannot read the {name} view of `{request.base_path}`"
-        raise EngineError("ETC331", message, cause=str(error)) from error
+        raise EngineError(Code.CANNOT_READ_VIEW, message, cause=str(error)) from error
     condition = request.policy.verify.where
     return frame if condition is None else _where(spark, frame, condition, request)
 
@@ -49,7 +50,7 @@ def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  
         reason = str(error).split("\n", 1)[0][:200]
         hint = f"the partition columns are {', '.join(f'`{f}`' for f in fields)}" if fields else "the table has none"
         message = f"`verify.where` is no condition on the partition columns: {reason}"
-        raise PolicyError([Issue("ETC228", message, _policy_place(request), hint)]) from error
+        raise PolicyError([Issue(Code.BAD_CONDITION, message, _policy_place(request), hint)]) from error
 
 
 def _policy_place(request: DataCheck) -> Where | None:
@@ -94,4 +95,4 @@ def _missing_columns(item: SuiteExpectation, columns: Sequence[str]) -> Iterator
                 message = f"expectation `{item.type}` names the column `{name[:80]}`, which the table does not have"
                 own = [column for column in columns if not column.startswith("_hoodie_")]
                 hint = did_you_mean(name, own) or f"its columns are {', '.join(own)}"
-                yield Issue("ETC227", message, item.place, hint)
+                yield Issue(Code.UNKNOWN_COLUMN, message, item.place, hint)

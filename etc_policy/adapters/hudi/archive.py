@@ -16,6 +16,7 @@ from typing import Any
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.history import Commit
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
@@ -151,7 +152,7 @@ def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str,
     if importlib.util.find_spec("pyarrow") is None:
         hint = "run `pip install pyarrow`"
         raise TableError(
-            "ETC210", f"commits of this table are archived, and pyarrow is needed to read `{path}`", hint=hint
+            Code.NEEDS_PYARROW, f"commits of this table are archived, and pyarrow is needed to read `{path}`", hint=hint
         )
     import pyarrow.parquet
 
@@ -166,4 +167,4 @@ def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str,
 
 
 def _corrupt(path: Path, error: Exception) -> TableError:
-    return TableError("ETC208", f"cannot read archived timeline file `{path}`", cause=str(error))
+    return TableError(Code.DAMAGED_TIMELINE, f"cannot read archived timeline file `{path}`", cause=str(error))

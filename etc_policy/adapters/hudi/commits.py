@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import fastavro
 
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
+from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
 CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
@@ -116,9 +117,9 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
         record = next(iter(fastavro.reader(BytesIO(content)))) if is_avro else json.loads(content)
     except Exception as error:  # corrupt bytes make fastavro raise almost anything
         message = f"cannot read timeline file `{place}`"
-        raise TableError("ETC208", message, hint=CORRUPT_HINT, cause=str(error)) from error
+        raise TableError(Code.DAMAGED_TIMELINE, message, hint=CORRUPT_HINT, cause=str(error)) from error
     if not isinstance(record, dict):
-        raise TableError("ETC208", f"timeline file `{place}` holds no record")
+        raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{place}` holds no record")
     return record
 
 

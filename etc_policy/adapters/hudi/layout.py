@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
 _BASE_FILE = re.compile(r"(?P<file_id>[^_./]+)_(?P<token>[^_/]+)_(?P<instant>\d+)\.(?P<format>parquet|orc|hfile|lance)")
@@ -89,7 +90,7 @@ def timeline_folder(base: Path, properties: dict[str, str]) -> tuple[Path, int]:
     layout = properties.get("hoodie.timeline.layout.version", "1")
     if layout not in ("1", "2"):
         hint = "this version of etc knows layouts 1 and 2"
-        raise TableError("ETC206", f"timeline layout `{layout}` of {base} is not known", hint=hint)
+        raise TableError(Code.TIMELINE_LAYOUT, f"timeline layout `{layout}` of {base} is not known", hint=hint)
     folder = base / ".hoodie"
     return (folder / properties.get("hoodie.timeline.path", "timeline"), 2) if layout == "2" else (folder, 1)
 
@@ -103,7 +104,7 @@ def local_path(location: str) -> Path:
     """
     if "://" in location and not location.startswith("file://"):
         hint = "tables on local disk or a mounted folder can be planned; object stores are not supported yet"
-        raise TableError("ETC207", f"cannot read `{location}` without a JVM", hint=hint)
+        raise TableError(Code.NOT_LOCAL, f"cannot read `{location}` without a JVM", hint=hint)
     return Path(re.sub(r"^file:(//)?", "", location))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from etc_policy.adapters.hudi.layout import parse_instant_file, parse_properties, timeline_folder
+from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
 #: Hudi deletes and rewrites the file to change it, beside a backup: read it again this often, so many seconds apart.
@@ -27,11 +28,11 @@ def read_properties(base: Path) -> dict[str, str]:
     """
     if not base.is_dir():
         hint = "check `table` in the policy"
-        raise TableError("ETC201", f"there is no table at `{base}`: the folder does not exist", hint=hint)
+        raise TableError(Code.NO_TABLE, f"there is no table at `{base}`: the folder does not exist", hint=hint)
     try:
         properties = parse_properties(_text(base))
     except OSError as error:
-        raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
+        raise TableError(Code.CANNOT_READ_TABLE, f"cannot read the table at `{base}`", cause=str(error)) from error
     _require_merge_on_read(base, properties)
     _require_whole(base, properties)
     _require_version_as_laid_out(base, properties)
@@ -51,29 +52,29 @@ def _text(base: Path) -> str:
             if backup.is_file():
                 continue
             message = f"`{base}` is not a Hudi table: it has no .hoodie/hoodie.properties"
-            raise TableError("ETC202", message) from None
+            raise TableError(Code.NOT_HUDI, message) from None
         if text.endswith("\n"):
             return text
     hint = "a writer died while it changed the file: any write by Hudi restores it from hoodie.properties.backup"
     if not backup.is_file():
         hint = "it ends in the middle of a line; restore it from a copy (or end its last line, if it was edited)"
-    raise TableError("ETC215", f"hoodie.properties of `{base}` is cut short or missing", hint=hint)
+    raise TableError(Code.DAMAGED_PROPERTIES, f"hoodie.properties of `{base}` is cut short or missing", hint=hint)
 
 
 def _require_merge_on_read(base: Path, properties: Mapping[str, str]) -> None:
     kind = properties.get("hoodie.table.type", "COPY_ON_WRITE")
     if kind != "MERGE_ON_READ":
         hint = "its read-optimized and snapshot views are the same: there is nothing to compact"
-        raise TableError("ETC203", f"`{base}` is a {kind.lower().replace('_', '-')} table", hint=hint)
+        raise TableError(Code.NOT_MERGE_ON_READ, f"`{base}` is a {kind.lower().replace('_', '-')} table", hint=hint)
     if properties.get("hoodie.bootstrap.base.path"):
-        raise TableError("ETC204", f"`{base}` is a bootstrap table, which is not supported")
+        raise TableError(Code.BOOTSTRAP_TABLE, f"`{base}` is a bootstrap table, which is not supported")
     version = properties.get("hoodie.table.version", "")
     if not (version.isascii() and version.isdigit()):
-        raise TableError("ETC205", f"hoodie.properties of `{base}` names no table version")
+        raise TableError(Code.TABLE_VERSION, f"hoodie.properties of `{base}` names no table version")
     if int(version) > _LAST_KNOWN:
         hint = "a later version of Hudi wrote it, which may lay out file slices in another way: use a newer etc"
         raise TableError(
-            "ETC205", f"table version {version} of `{base}` is not known to this version of etc", hint=hint
+            Code.TABLE_VERSION, f"table version {version} of `{base}` is not known to this version of etc", hint=hint
         )
 
 
@@ -83,7 +84,9 @@ def _require_whole(base: Path, properties: Mapping[str, str]) -> None:
     missing = next((key for key in always if key not in properties), None)
     if missing is not None:
         hint = "Hudi writes it into every table of this version; restore the file from a copy"
-        raise TableError("ETC215", f"hoodie.properties of `{base}` is not whole: it lacks {missing}", hint=hint)
+        raise TableError(
+            Code.DAMAGED_PROPERTIES, f"hoodie.properties of `{base}` is not whole: it lacks {missing}", hint=hint
+        )
 
 
 def _require_version_as_laid_out(base: Path, properties: Mapping[str, str]) -> None:
@@ -95,7 +98,7 @@ def _require_version_as_laid_out(base: Path, properties: Mapping[str, str]) -> N
             f"hoodie.properties of `{base}` contradicts itself: table version {version} with timeline layout {layout}"
         )
         hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
-        raise TableError("ETC215", message, hint=hint)
+        raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
     other, its_layout = (base / ".hoodie", 1) if layout >= 2 else (base / ".hoodie" / "timeline", 2)
     stray = _an_instant(other, its_layout)
     if stray is not None and _an_instant(folder, layout) is None:
@@ -104,7 +107,7 @@ def _require_version_as_laid_out(base: Path, properties: Mapping[str, str]) -> N
             f"{'an older' if layout >= 2 else 'a later'} one: `{stray}`"
         )
         hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
-        raise TableError("ETC215", message, hint=hint)
+        raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
 
 
 def _an_instant(folder: Path, layout: int) -> Path | None:

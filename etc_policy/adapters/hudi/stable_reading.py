@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import RetryableError, TableError
 
 #: A timeline file may be archived between the listing and its reading: read again this often.
@@ -31,12 +32,14 @@ def attempt(base: Path, read: Callable[[], Result]) -> Result:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise TableError("ETC213", f"cannot read the table at `{base}`", cause=str(error)) from error
+            raise TableError(Code.CANNOT_READ_TABLE, f"cannot read the table at `{base}`", cause=str(error)) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             message = f"the metadata of the table at `{base}` is not in a form that this version of etc knows"
             hint = f"it may be from a later version of Hudi, or damaged ({type(error).__name__}: {str(error)[:200]})"
-            raise TableError("ETC216", message, hint=hint, cause=repr(error)) from error
-    raise RetryableError("ETC401", f"the timeline of `{base}` kept changing while it was read", hint="run it again")
+            raise TableError(Code.UNKNOWN_METADATA, message, hint=hint, cause=repr(error)) from error
+    raise RetryableError(
+        Code.TIMELINE_KEEPS_CHANGING, f"the timeline of `{base}` kept changing while it was read", hint="run it again"
+    )
 
 
 @contextmanager

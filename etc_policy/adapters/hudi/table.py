@@ -25,6 +25,7 @@ from etc_policy.adapters.hudi.timeline import (
     require_times,
     table_zone,
 )
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
@@ -204,7 +205,9 @@ def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: Pat
                 return _time_type(_type_name(field["type"]), column, base)
         names = ", ".join(field["name"] for field in fields if not field["name"].startswith("_hoodie"))
         hint = f"its columns are {names}"
-        raise TableError("ETC209", f"table `{base}` has no column `{column}` to take event times from", hint=hint)
+        raise TableError(
+            Code.NO_EVENT_TIME_COLUMN, f"table `{base}` has no column `{column}` to take event times from", hint=hint
+        )
     return None
 
 
@@ -213,7 +216,7 @@ def _time_type(column_type: str, column: str, base: Path) -> str:
     if column_type not in _TIME_TYPES:
         hint = "name a column of timestamps, dates, integers or strings in `event_time_column`"
         message = f"column `{column}` of table `{base}` is of type {column_type}, which cannot be read as a time"
-        raise TableError("ETC212", message, hint=hint)
+        raise TableError(Code.NOT_A_TIME_COLUMN, message, hint=hint)
     return column_type
 
 

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from etc_policy.adapters.hudi.commits import CORRUPT_HINT, CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file
+from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.table_state import Instant, InstantState
@@ -100,7 +101,7 @@ class Timeline:
         with open(path, "rb") as opened:  # noqa: PTH123
             content = opened.read()
         if not content and (file.state, file.action) in _NEVER_EMPTY:
-            raise TableError("ETC208", f"timeline file `{path}` is empty", hint=CORRUPT_HINT)
+            raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{path}` is empty", hint=CORRUPT_HINT)
         return content, path
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
@@ -146,7 +147,7 @@ def read_timeline(folder: Path, layout: int) -> Timeline:
     """The timeline in a folder, as listed now."""
     if not folder.is_dir():
         raise TableError(
-            "ETC208",
+            Code.DAMAGED_TIMELINE,
             f"there is no timeline at `{folder}`",
             hint="the table is not complete, or its version is not known",
         )
@@ -218,7 +219,9 @@ def _fixed_zone() -> str:
     if any(datetime(year, month, 1).astimezone().utcoffset() for month in (1, 7)):
         hint = "set TZ to the zone of the table's writers, such as TZ=Europe/Berlin"
         raise TableError(
-            "ETC214", "the table's instants are in local time, and this machine does not name its zone", hint=hint
+            Code.UNNAMED_ZONE,
+            "the table's instants are in local time, and this machine does not name its zone",
+            hint=hint,
         )
     return "UTC"
 

@@ -14,6 +14,7 @@ from etc_policy.adapters.hudi.layout import etc_folder, local_path, timeline_fol
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.table import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
 
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
@@ -57,7 +58,7 @@ class FileLease:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o644)
         except OSError as error:
-            raise EngineError("ETC309", f"cannot write to `{self._path.parent}`", cause=str(error)) from error
+            raise EngineError(Code.CANNOT_LOCK, f"cannot write to `{self._path.parent}`", cause=str(error)) from error
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._require_no_java()
@@ -66,11 +67,11 @@ class FileLease:
         except BlockingIOError as error:
             os.close(self._handle)
             message = f"another `etc apply` is working on `{self._base}`"
-            raise RetryableError("ETC403", message, hint="wait for it to end, then run this again") from error
+            raise RetryableError(Code.TABLE_IN_USE, message, hint="wait for it to end, then run this again") from error
         except OSError as error:
             os.close(self._handle)
             hint = "its file system must keep locks (flock and POSIX), and its files must be writable"
-            raise EngineError("ETC309", f"cannot lock `{self._path}`", hint=hint, cause=str(error)) from error
+            raise EngineError(Code.CANNOT_LOCK, f"cannot lock `{self._path}`", hint=hint, cause=str(error)) from error
         return self
 
     def _require_no_java(self) -> None:
@@ -122,7 +123,7 @@ class FileLease:
         while (sign := self._sign_of_life(instant)) is not None and time.time() - sign <= tolerance:
             if sign != first:
                 message = f"a run of the compaction at {instant} is alive: it goes on writing"
-                raise RetryableError("ETC404", message, hint="wait for it to end, then run this again")
+                raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
             time.sleep(_POLL_SECONDS)
 
     def require_alive(self, instant: str) -> None:
@@ -136,15 +137,19 @@ class FileLease:
         """
         if not self._holds():
             hint = "another `etc apply` has taken over; run `etc apply` again"
-            raise EngineError("ETC307", f"our lease of `{self._base}` was lost; nothing was committed", hint=hint)
+            raise EngineError(
+                Code.RUN_TAKEN_OVER, f"our lease of `{self._base}` was lost; nothing was committed", hint=hint
+            )
         if self._inflight_made and _made(self._inflight(instant)) != self._inflight_made:
             hint = "run `etc apply` again: it finishes what that run leaves"
             message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
-            raise EngineError("ETC307", message, hint=hint)
+            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
         beat = _modified(self._heartbeat(instant))
         if beat is not None and time.time() - beat > _HEARTBEAT_TOLERANCE_SECONDS:
             hint = "the machine stalled for too long; run `etc apply` again"
-            raise EngineError("ETC307", f"our heartbeat at {instant} has expired; nothing was committed", hint=hint)
+            raise EngineError(
+                Code.RUN_TAKEN_OVER, f"our heartbeat at {instant} has expired; nothing was committed", hint=hint
+            )
 
     def _holds(self) -> bool:
         """Whether the lease's file is still the one that we have locked, with our mark in it."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.publish.checks import Check
 
@@ -34,7 +35,7 @@ def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
         report.write(str(draft), pretty=True)
         draft.replace(path)
     except OSError as error:
-        raise EngineError("ETC345", f"cannot write `{path}`", cause=str(error)) from error
+        raise EngineError(Code.CANNOT_WRITE_JUNIT, f"cannot write `{path}`", cause=str(error)) from error
 
 
 def _case(check: Check) -> TestCase:

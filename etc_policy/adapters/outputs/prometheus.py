@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, start_http_server, write_to_tex
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.publish.metrics import GAUGES, TableObservation, table_samples
 
@@ -63,7 +64,9 @@ def serve(observe: Observe, address: str, port: int, max_age_seconds: float) -> 
         return start_http_server(port, address, registry)
     except OSError as error:
         message = f"cannot listen on {address}:{port}"
-        raise EngineError("ETC341", message, hint="choose another `--port` or `--address`", cause=str(error)) from error
+        raise EngineError(
+            Code.CANNOT_LISTEN, message, hint="choose another `--port` or `--address`", cause=str(error)
+        ) from error
 
 
 def write_textfile(observe: Observe, path: Path) -> None:
@@ -79,4 +82,4 @@ def write_textfile(observe: Observe, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_to_textfile(str(path), registry)
     except OSError as error:
-        raise EngineError("ETC342", f"cannot write `{path}`", cause=str(error)) from error
+        raise EngineError(Code.CANNOT_WRITE_METRICS, f"cannot write `{path}`", cause=str(error)) from error

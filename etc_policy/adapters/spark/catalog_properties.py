@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from etc_policy.adapters.spark.catalog import catalog_errors
+from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.publish.sync import PREFIX, PropertyChanges
 
@@ -31,7 +32,7 @@ class SparkPropertyStore:
             hint = (
                 "the writer's hive sync makes it (`hoodie.datasource.hive_sync.enable`); is the target's catalog right?"
             )
-            raise TableError("ETC212", f"the catalog has no table `{table}`", hint=hint)
+            raise TableError(Code.NO_RO_TABLE, f"the catalog has no table `{table}`", hint=hint)
         with catalog_errors(table):
             rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
         return {row["key"]: row["value"] for row in rows if row["key"].startswith(PREFIX)}

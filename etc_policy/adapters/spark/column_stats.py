@@ -8,6 +8,7 @@ from typing import Any
 
 from etc_policy.adapters.logs.event_time_values import kind_of, time_reader
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
@@ -44,7 +45,9 @@ def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str,
     for partition, name in wanted:
         pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
     job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, instant="")
-    failure = EngineError("ETC308", f"Hudi could not read the column statistics of `{state.base_path}`")
+    failure = EngineError(
+        Code.NO_COLUMN_STATISTICS, f"Hudi could not read the column statistics of `{state.base_path}`"
+    )
     with hudi_client(spark, job, failure) as client:
         stats = _reader(hudi_table(spark, client)).getColumnStats(pairs, policy.event_time.column)
         return dict(_times(stats, policy.event_time, state.event_time_type))

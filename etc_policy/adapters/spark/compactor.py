@@ -17,6 +17,7 @@ from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
 
@@ -84,7 +85,9 @@ class HudiCompactor:
         gone = [path for status in statuses if not (base / (path := status.getStat().getPath())).is_file()]
         if gone:
             hint = "another run has taken over; run `etc apply` again"
-            raise EngineError("ETC307", f"the new base file {gone[0]} is gone; nothing was committed", hint=hint)
+            raise EngineError(
+                Code.RUN_TAKEN_OVER, f"the new base file {gone[0]} is gone; nothing was committed", hint=hint
+            )
 
     def withdraw(self, job: Job) -> None:
         """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go.
@@ -119,7 +122,9 @@ class HudiCompactor:
 
     def _require_incomplete(self, job: Job) -> None:
         if job.instant in timeline_of(job.base_path).completions:
-            raise EngineError("ETC310", f"the compaction at {job.instant} has completed: there is nothing to withdraw")
+            raise EngineError(
+                Code.ALREADY_COMPLETED, f"the compaction at {job.instant} has completed: there is nothing to withdraw"
+            )
 
     def _remove_plan(self, job: Job) -> None:
         """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
@@ -163,7 +168,7 @@ class HudiCompactor:
     def _client(self, job: Job) -> Iterator[Any]:
         message = f"Hudi could not compact `{job.base_path}` at {job.instant}"
         hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
-        failure = EngineError("ETC304", message, hint=hint)
+        failure = EngineError(Code.HUDI_FAILED, message, hint=hint)
         with hudi_client(self._spark, job, failure) as client, self._java_lease(job):
             yield client
 
@@ -176,7 +181,7 @@ class HudiCompactor:
         try:
             if file.getChannel().tryLock() is None:
                 message = f"the Java process of another `etc apply` is working on `{job.base_path}`"
-                raise RetryableError("ETC403", message, hint="wait for it to end, then run this again")
+                raise RetryableError(Code.TABLE_IN_USE, message, hint="wait for it to end, then run this again")
             yield
         finally:
             file.close()
@@ -239,7 +244,7 @@ def _require_unwritten(job: Job) -> None:
     if written is not None:
         message = f"the log file {written.name} was written since the plan at {job.instant} was published"
         hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
-        raise EngineError("ETC312", f"{message}: it cannot be withdrawn", hint=hint)
+        raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
 
 
 def _remove(path: Path) -> None:

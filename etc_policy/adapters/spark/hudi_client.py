@@ -8,6 +8,7 @@ from typing import Any
 
 from etc_policy.adapters.spark.client_options import client_options
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Job
 
@@ -36,7 +37,7 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  #
         if _HELD in failure.cause:
             message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
             hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
-            raise RetryableError("ETC414", message, hint=hint, cause=failure.cause) from error
+            raise RetryableError(Code.LOCK_IS_HELD, message, hint=hint, cause=failure.cause) from error
         raise failure from error
 
 

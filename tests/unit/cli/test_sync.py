@@ -39,7 +39,7 @@ class Catalog:
         if self.failures:
             raise self.failures.pop(0)
         if table not in self.tables:
-            raise TableError("ETC212", f"the catalog has no table `{table}`")
+            raise TableError("ETC217", f"the catalog has no table `{table}`")
         return dict(self.tables[table])
 
     def write(self, table, changes):

@@ -1,11 +1,13 @@
-"""What each code of a project's files means at length: `etc explain ETC102`."""
+"""What the codes of a project's files mean at length."""
 
 from __future__ import annotations
 
-from etc_policy.declare.codes import Code
+from collections.abc import Mapping
+
+from etc_policy.codes.registry import Code
 
 #: Code -> why it is an error and what to do; the summary is the code's own.
-EXPLANATIONS: dict[Code, str] = {
+PROJECT_FILES: Mapping[Code, str] = {
     Code.NO_POLICIES: "A project is a folder with `policies/` in it, which holds at least one `.yml` or `.yaml` file.\n"
     "Begin one with `etc init DIR`, or name the folder by `--project-dir DIR`.",
     Code.UNREADABLE: "The file or folder is there, but the system does not let it be read, or it is no regular file\n"
@@ -71,29 +73,3 @@ EXPLANATIONS: dict[Code, str] = {
     "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. No reference stands for a value that a filter\n"
     "(`upper`, `trim`, `replace`, `int`) or a sum has changed. Take the variable as it is, alone or with text round it.",
 }  # fmt: skip
-
-#: First digits of a code -> what all such codes have in common, for those that need no more than their message.
-FAMILIES = {
-    "0": "The command line cannot be carried out as given, or its files cannot be written. Exit code 64 or 3.",
-    "1": "The project's files are wrong. `etc parse` shows all that is wrong with them at once. Exit code 1.",
-    "2": "The table is missing, unreadable, or of a kind that etc does not work on. Nothing was changed. Exit code 3.",
-    "3": "Spark, Hudi, Java or the file system failed; their own words stand below the message, and Spark's whole log in\n"
-    "`target/spark.log`. Nothing is lost: the same command finishes or rolls back what was begun. Exit code 3.",
-    "4": "The table cannot be compacted now: another service is at work on it, or it changed since the plan was made.\n"
-    "Most of these pass by themselves: run the command again later, or plan anew. Exit code 4, else 3.",
-    "22": "A suite of expectations (`suites/<name>.yml`) is wrong, or does not fit its table: an unknown expectation, argument,\n"
-    "parameter or column. `etc parse` finds all of it that does not need the table. Exit code 1.",
-    "6": "The command cannot go on with what it was given, such as a plan file. Exit code 64.",
-}
-
-
-def explain(code: str) -> str | None:
-    """The meaning of a code, its summary first; None for what is no code of etc."""
-    text = code.strip().upper()
-    found = next((known for known in Code if known == text), None)
-    if found is not None:
-        return f"{found}  {found.summary}\n\n{EXPLANATIONS[found]}"
-    if len(text) != len("ETC000") or not text.startswith("ETC") or not text[3:].isdigit() or text[3] == "1":
-        return None
-    family = FAMILIES.get(text[3:5]) or FAMILIES.get(text[3])
-    return f"{text}\n\n{family}" if family is not None else None

@@ -1,0 +1,122 @@
+"""What the codes of commands, tables and engines mean at length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from etc_policy.codes.registry import Code
+
+#: Code -> what happened and what to do; the summary is the code's own.
+RUNNING: Mapping[Code, str] = {
+    Code.USAGE: "The message says which word of the command line does not fit. `etc COMMAND --help` shows what "
+    "the command takes.",
+    Code.UNKNOWN_POLICY: "`etc ls` lists the policies. A disabled policy (`enabled: false`) cannot be selected.",
+    Code.CANNOT_WRITE: "The folder does not exist, is not writable, or the disk is full. Name another place by "
+    "the option in the hint.",
+    Code.ALREADY_THERE: "Nothing was written. Name an empty folder, or remove the file that the message names.",
+    Code.NO_SUCH_TARGET: "`--target` and ETC_TARGET name one of `targets:` of the project's profile in "
+    "etc_project.yml.",
+    Code.BAD_SELECTION: "`--select` takes names, globs, `tag:`, `path:`, `strategy:` and `state:`; spaces "
+    "unite, commas intersect.",
+    Code.BAD_STATE: "`--state DIR` names a folder with the manifest.json that `etc compile` wrote, by this "
+    "version of etc or an older one.",
+    Code.UNEXPECTED: "This is a bug: nobody foresaw it. Report it with what `--debug` prints; nothing of a "
+    "table is lost by it.",
+    Code.NO_TABLE: "The folder does not exist. Check `table` in the policy, and `table_root` of the target.",
+    Code.NOT_HUDI: "It has no .hoodie/hoodie.properties. A table begins to exist with its first write.",
+    Code.NOT_MERGE_ON_READ: "Only merge-on-read tables have log files to compact; both views of a "
+    "copy-on-write table are the same.",
+    Code.BOOTSTRAP_TABLE: "Tables that point at files outside of them are not supported.",
+    Code.TABLE_VERSION: "Table versions 6, 8 and 9 are known. A later one may lay out its files in another "
+    "way: use a newer etc.",
+    Code.TIMELINE_LAYOUT: "Timeline layouts 1 and 2 are known. Use a newer etc.",
+    Code.NOT_LOCAL: "Tables on local disk or a mounted folder can be read.",
+    Code.DAMAGED_TIMELINE: "It is missing, empty or damaged, and Hudi could not read it either. Restore it "
+    "from a copy, or let Hudi's own tools repair the table.",
+    Code.NO_EVENT_TIME_COLUMN: "`event_time_column` must be a column of the table's newest schema; the hint "
+    "lists its columns.",
+    Code.NEEDS_PYARROW: "Install the extra `spark`, or pyarrow itself.",
+    Code.UNKNOWN_CATALOG_TABLE: "`table` is a `db.table` of the catalog that the target names. Check both, or "
+    "give the base path instead.",
+    Code.NOT_A_TIME_COLUMN: "Timestamps, dates, integers (with `unit`) and text (with `format`) can.",
+    Code.CANNOT_READ_TABLE: "Its own words are below the message: mostly permissions, or a mount that is gone.",
+    Code.UNNAMED_ZONE: "The table's instants are in local time, and this machine does not name its zone. Set "
+    "TZ to the zone of the table's writers.",
+    Code.DAMAGED_PROPERTIES: "A writer died while it changed the file, or it was edited. Any write by Hudi "
+    "restores it from its backup; else restore it from a copy.",
+    Code.UNKNOWN_METADATA: "It may come from a later version of Hudi, or be damaged; the hint says what was met.",
+    Code.NO_RO_TABLE: "`sync.ro_table` names a table that the catalog does not have. Hudi's own hive sync, or "
+    "CREATE TABLE, makes it.",
+    Code.BAD_SUITE: "`suites/<name>.yml` has a list of expectations, each with `type` and `kwargs`.",
+    Code.UNKNOWN_PARAMETER: "The parameters are listed in the hint and in docs/how-to/verify.md.",
+    Code.PARAMETER_WITHOUT_VALUE: "The run that is verified does not give it a value; the message names what "
+    "to use instead.",
+    Code.UNKNOWN_EXPECTATION: "It must be one of Great Expectations' or of etc's own; the hint names the nearest.",
+    Code.BAD_ARGUMENTS: "The message names the argument and what it takes.",
+    Code.UNKNOWN_COLUMN: "The hint lists the table's columns.",
+    Code.BAD_CONDITION: "It may use partition columns alone, in Spark SQL.",
+    Code.NO_TIMES: "Use a timestamp, a date, an integer (with `unit`) or a string (with `format`).",
+    Code.UNREADABLE_TIMES: "The message shows one of them. Set `unit` or `format` in `event_time_column`, or "
+    "mend the rows.",
+    Code.MISSING_TIME_COLUMN: "The table's rows lack the column of the policy; the hint lists the columns.",
+    Code.NO_META_COLUMNS: "`hoodie.populate.meta.fields` is false, so rows cannot be compared by key. Set "
+    "`verify.level: metadata`.",
+    Code.NO_JAVA: "Spark needs Java. The extra `local` brings one; a Java of your own is found by JAVA_HOME or "
+    "on PATH.",
+    Code.NO_PYSPARK: "Install the extra `spark` (on a cluster), or `local` (with a Java).",
+    Code.SPARK_DID_NOT_START: "Spark's first words are below the message, all of them in target/spark.log. "
+    "`etc debug --spark` looks at the parts one by one.",
+    Code.HUDI_FAILED: "Its causes are below the message. Nothing is lost: the next `etc apply` finishes or "
+    "rolls back what was begun.",
+    Code.COMPLETED_ELSEWHERE: "This run commits nothing: the table is as the other run left it. Verify it by "
+    "`etc verify`.",
+    Code.NOT_ON_THE_TIMELINE: "Run `etc apply` again: it looks at the table anew. If it comes again, report it.",
+    Code.RUN_TAKEN_OVER: "It lost its lease, its heartbeat or its files, mostly because the machine stalled. "
+    "Run `etc apply` again.",
+    Code.NO_COLUMN_STATISTICS: "Its causes are below the message. Plan without `--read-stats`: event times "
+    "that are not known are compacted.",
+    Code.CANNOT_LOCK: "etc keeps a lease in `.hoodie/.etc` of the table: the folder must be writable, and its "
+    "file system must keep locks.",
+    Code.ALREADY_COMPLETED: "Nothing needs to be done: verify it by `etc verify`.",
+    Code.MISSING_SECRET: "`hudi_options`, a lock or a Spark setting takes it from `env_var`. Export it where "
+    "`etc` runs.",
+    Code.LOG_FILES_ADDED: "Before table version 8 a writer has added to the slice that the plan begins. `etc "
+    "apply` finishes the plan.",
+    Code.CANNOT_READ_VIEW: "Spark's own words are below the message. `etc verify --level metadata` says "
+    "whether a file is missing or damaged.",
+    Code.NOTHING_CHECKED: "The engine's words are below the message. The table counts as not verified.",
+    Code.NO_GREAT_EXPECTATIONS: "Install the extra `spark`, or set `verify.level: metadata`.",
+    Code.TABLE_MOVED_ON: "Verify again between two commits.",
+    Code.CANNOT_LISTEN: "Another program listens on it, or the address is not one of this machine. Choose "
+    "another `--port` or `--address`.",
+    Code.CANNOT_WRITE_METRICS: "Name a folder that exists and is writable, such as node_exporter's textfile folder.",
+    Code.BAD_RUN_RESULTS: "target/run_results.json is damaged or of a newer etc. Delete it, or run `etc apply`.",
+    Code.CANNOT_WRITE_JUNIT: "Name another place by `--junit-xml`.",
+    Code.NO_DEMO_DATA: "Install the extra `local`.",
+    Code.TIMELINE_KEEPS_CHANGING: "Busy writers archive it. Run the command again.",
+    Code.STALE_PLAN: "Nothing was touched. Plan again; `etc apply` without a file does so by itself.",
+    Code.TABLE_IN_USE: "Wait for it to end, then run this again.",
+    Code.RUN_IS_ALIVE: "It goes on writing. Wait for it to end, then run this again.",
+    Code.CANNOT_COMPACT_NOW: "The message says why and the hint what to do. What another service or writer is "
+    "doing passes by itself; a table version, a damaged file or a wrong clock does not.",
+    Code.POLICY_IS_GONE: "The plan was made for a policy that the project no longer has. Plan again.",
+    Code.POLICY_CHANGED: "The message lists what changed. Plan again.",
+    Code.OTHER_TABLE: "The target or the catalog names another base path now. Plan again.",
+    Code.CATALOG_FAILED: "Its words are below the message. The table itself is unharmed: run `etc sync` when "
+    "the catalog answers.",
+    Code.WAIT_TIMED_OUT: "RO is not complete up to the wanted time yet; the message says how far it is. Exit code 4.",
+    Code.WAIT_TOO_SHORT: "RO is complete up to now minus `data_latency` at best. Wait longer, or for an earlier time.",
+    Code.VERIFICATION_FAILED: "The compaction is done; what RO holds is not what was promised. The report "
+    "names each check; see docs/how-to/verify.md.",
+    Code.LOCK_IS_HELD: "Run this again; if nobody else is at work, compare `writer.lock` with what the writers use.",
+    Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
+    Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
+    Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",
+    Code.CANNOT_ASK: "Standard input is not a terminal, or the output is JSON: add `--yes`, or apply a saved plan.",
+    Code.DEMO_REFUSED: "The message says why. Run `etc demo` in a folder of its own.",
+    Code.NOTHING_TO_SYNC: "Name it in the policy: `sync: {ro_table: lake.orders_ro}`.",
+    Code.NO_SITE: "Run `etc docs generate` first.",
+    Code.PORT_IN_USE: "Choose another `--port`.",
+    Code.UNREADABLE_RUN: "A file in target/runs is damaged; it is left out. Delete it.",
+    Code.NEWER_RUN: "It is left out. Upgrade etc to see it.",
+}
