@@ -20,7 +20,7 @@ from etc_policy.plan.table_state import TableState
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
-    from etc_policy.execute.ports import TableMemory
+    from etc_policy.execute.ports import ApplyStateStore
     from etc_policy.execute.runner import Runner
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
@@ -202,11 +202,11 @@ class Environment:
         )
 
     @property
-    def memory(self) -> TableMemory:
+    def memory(self) -> ApplyStateStore:
         """What `etc apply` keeps beside each table from run to run."""
-        from etc_policy.adapters.hudi.apply_state import FileMemory
+        from etc_policy.adapters.hudi.apply_state import FileApplyState
 
-        return FileMemory()
+        return FileApplyState()
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""

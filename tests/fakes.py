@@ -131,7 +131,7 @@ class MemoryCompactor:
 
 @dataclass
 class MemoryOfTables:
-    """TableMemory over memory."""
+    """ApplyStateStore over memory."""
 
     instants: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Refusals] = field(default_factory=dict)

@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table, set_place
-from etc_policy.api.starvation import STARVED_AFTER, count_refusal, end_refusals, remedy, starves
+from etc_policy.api.starvation import (
+    REFUSALS_BEFORE_ADVICE,
+    count_refusal,
+    end_refusals,
+    is_blocked_by_pending_work,
+    remedy,
+)
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import broken_verification, require_suites, verify, without_promise
 from etc_policy.codes.registry import Code
@@ -128,7 +134,7 @@ class Applier:
             if outcome.status == "nothing_due" and self._result(policy) is not None:
                 end_refusals(policy, self.environment.memory)
                 return True  # a run that was finished just now, and verified, left nothing to do
-            self._add(policy, outcome, started, starved=starves(table))
+            self._add(policy, outcome, started, starved=is_blocked_by_pending_work(table))
         except StalePlanError as error:
             if not last:
                 self.environment.progress(f"{error.message}; planning again")
@@ -252,7 +258,7 @@ class Applier:
     def _count_stale(self, policy: Policy, error: StalePlanError) -> int:
         """A plan that grew stale between its making and its publishing, again and again, is starved by writers."""
         refusals = count_refusal(policy, self.environment.memory, clock_ms())
-        if refusals.count >= STARVED_AFTER:
+        if refusals.count >= REFUSALS_BEFORE_ADVICE:
             error.hint = "; ".join(filter(None, (error.hint, remedy(refusals, "writer_in_flight"))))
         return refusals.count
 

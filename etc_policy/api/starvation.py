@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.execute.ports import Refusals, TableMemory
+from etc_policy.execute.ports import ApplyStateStore, Refusals
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.stages import TablePlan
 
 #: As many refusals in a row are no accident any more.
-STARVED_AFTER = 3
+REFUSALS_BEFORE_ADVICE = 3
 
 _REMEDIES = {
     "pending_service": (
@@ -21,17 +21,17 @@ _REMEDIES = {
 }
 
 
-def starves(table: TablePlan) -> bool:
+def is_blocked_by_pending_work(table: TablePlan) -> bool:
     """Whether a plan was refused because of something that was only pending."""
     return table.action == "refused" and table.reason_code in _REMEDIES
 
 
-def with_remedy(table: TablePlan, memory: TableMemory) -> TablePlan:
+def with_remedy(table: TablePlan, memory: ApplyStateStore) -> TablePlan:
     """The plan; one that is refused once more after several refusals says so, and what to do."""
-    if not starves(table):
+    if not is_blocked_by_pending_work(table):
         return table
     before = memory.refusals(table.base_path)
-    if before is None or before.count + 1 < STARVED_AFTER:
+    if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         return table
     hint = remedy(Refusals(before.count + 1, before.since), table.reason_code or "")
     return table.model_copy(update={"hints": (hint, *table.hints)})
@@ -42,7 +42,7 @@ def remedy(refusals: Refusals, code: str) -> str:
     return f"refused {refusals.count} times in a row, since {refusals.since}: {_REMEDIES[code]}"
 
 
-def count_refusal(policy: Policy, memory: TableMemory, now_ms: int) -> Refusals:
+def count_refusal(policy: Policy, memory: ApplyStateStore, now_ms: int) -> Refusals:
     """Counts one more refusal of a policy's table; returns how many in a row that makes."""
     before = memory.refusals(policy.table)
     after = Refusals(before.count + 1, before.since) if before else Refusals(1, format_time(now_ms))
@@ -50,7 +50,7 @@ def count_refusal(policy: Policy, memory: TableMemory, now_ms: int) -> Refusals:
     return after
 
 
-def end_refusals(policy: Policy, memory: TableMemory) -> None:
+def end_refusals(policy: Policy, memory: ApplyStateStore) -> None:
     """Ends the row of refusals of a policy's table."""
     if memory.refusals(policy.table) is not None:
         memory.note_refusals(policy.table, None)

@@ -40,7 +40,7 @@ from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile
 from etc_policy.publish.site import render_site
 from etc_policy.publish.site_builder import site_view
-from etc_policy.publish.site_views import TableFacts
+from etc_policy.publish.site_views import SiteTable
 from etc_policy.verify.late_data import late_data, with_times_of
 from etc_policy.wiring import Environment, clock_ms
 
@@ -178,7 +178,7 @@ def serve(out: Path | None, port: int, project_dir: Path, target_dir: Path) -> N
         server.serve_forever()
 
 
-def _facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> TableFacts:
+def _facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
     """All about one policy; a table that cannot be read is unknown, and its reason is told."""
     try:
         state, past = environment.read_table(policy, archived=True)
@@ -186,8 +186,8 @@ def _facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[Ru
     except EtcError as error:
         where = error.where or place(policy.source, policy.name)
         tell_warning(Issue(error.code, error.message, where, error.hint, "warning"))
-        return TableFacts(policy, unreadable(policy, error.message))
-    return TableFacts(
+        return SiteTable(policy, unreadable(policy, error.message))
+    return SiteTable(
         policy=policy,
         freshness=table_freshness(policy, state, now_ms, clock_ms(), past),
         history=policy_history(policy, log, runs),

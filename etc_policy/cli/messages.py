@@ -23,7 +23,7 @@ _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint")
 
 
 @dataclass(slots=True)
-class Settings:
+class MessageSettings:
     """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal.
 
     `said` is whether a report stands above, on the same terminal. `pause` ends a moving line of progress, so that
@@ -40,7 +40,7 @@ class Settings:
     pause: Callable[[], None] = lambda: None
 
 
-SETTINGS = Settings()
+SETTINGS = MessageSettings()
 
 
 def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:

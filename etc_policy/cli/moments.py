@@ -16,7 +16,7 @@ _FIRST_MS, _END_MS = -30_610_224_000_000, 221_845_392_000_000
 _CLOCK_TOLERANCE_MS = 60_000
 
 
-class Moment(click.ParamType[int]):
+class MomentType(click.ParamType[int]):
     """Epoch milliseconds or ISO 8601; a time without a zone is UTC."""
 
     name = "time"
@@ -66,6 +66,6 @@ class Span(click.ParamType[int]):
 at_option = click.option(
     "--at",
     "at_ms",
-    type=Moment(),
+    type=MomentType(),
     help="Take this time as now (epoch ms or ISO 8601); the threshold moves with it.",
 )

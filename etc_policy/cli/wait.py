@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from etc_policy.api.waiting import DEFAULT_POLL_MS, Waiter
-from etc_policy.cli.moments import Moment, Span
+from etc_policy.cli.moments import MomentType, Span
 from etc_policy.cli.options import (
     complete_policies,
     debug_option,
@@ -47,7 +47,7 @@ from etc_policy.wiring import clock_ms
 @click.option(
     "--until",
     "until_ms",
-    type=Moment(future=True),
+    type=MomentType(future=True),
     required=True,
     help="The event time up to which RO has to be complete: epoch ms or ISO 8601 (UTC without a zone).",
 )

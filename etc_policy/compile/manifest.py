@@ -17,7 +17,7 @@ Granularity = Literal["log_file", "file_slice"]
 VerifyLevel = Literal["metadata", "sample", "data"]
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
-NOT_PRINTED = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})
+NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})
 
 
 class Frozen(BaseModel):
@@ -111,7 +111,7 @@ class Policy(Frozen):
     @property
     def fingerprint(self) -> str:
         """Hash of everything that decides what is done; texts, tags and places do not count."""
-        return digest(self.model_dump(mode="json", exclude=set(NOT_PRINTED)))
+        return digest(self.model_dump(mode="json", exclude=set(NOT_IN_FINGERPRINT)))
 
     @model_validator(mode="before")
     @classmethod

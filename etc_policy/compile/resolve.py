@@ -8,7 +8,7 @@ from itertools import islice
 
 from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
-from etc_policy.compile.rules import RULES, Project
+from etc_policy.compile.rules import RULES, CheckedProject
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
 from etc_policy.declare.schema import VerifyChoice
 from etc_policy.declare.targets import option_texts
@@ -20,7 +20,7 @@ MAX_ISSUES = 1_000
 
 def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places."""
-    project = Project(table_root(files), files.policies, frozenset(known_suites))
+    project = CheckedProject(table_root(files), files.policies, frozenset(known_suites))
     found = [*files.issues, *(issue for rule in RULES for issue in islice(rule(project), MAX_ISSUES))]
     lines = _Lines(files.texts)
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))

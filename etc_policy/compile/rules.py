@@ -18,7 +18,7 @@ from etc_policy.errors import Issue
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class CheckedProject:
     """What a rule looks at: every policy that is right by itself, and the suites that exist."""
 
     table_root: str
@@ -26,10 +26,10 @@ class Project:
     suites: frozenset[str]
 
 
-Rule: TypeAlias = Callable[[Project], Iterator[Issue]]
+Rule: TypeAlias = Callable[[CheckedProject], Iterator[Issue]]
 
 
-def names_are_unique(project: Project) -> Iterator[Issue]:
+def names_are_unique(project: CheckedProject) -> Iterator[Issue]:
     """No two policies of the project have one name."""
     first: dict[str, DeclaredPolicy] = {}
     for policy in project.policies:
@@ -40,7 +40,7 @@ def names_are_unique(project: Project) -> Iterator[Issue]:
         first.setdefault(name, policy)
 
 
-def tables_have_one_policy(project: Project) -> Iterator[Issue]:
+def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
     """No two enabled policies govern one table, however it is written."""
     first: dict[str, DeclaredPolicy] = {}
     for policy in project.policies:
@@ -54,7 +54,7 @@ def tables_have_one_policy(project: Project) -> Iterator[Issue]:
             yield Issue(Code.SHARED_TABLE, message, policy.where("table"), hint)
 
 
-def tables_are_locations(project: Project) -> Iterator[Issue]:
+def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
     """Every `table` is a path, a URI or `db.table`."""
     for policy in project.policies:
         fault = location_fault(policy.declaration.table)
@@ -63,7 +63,7 @@ def tables_are_locations(project: Project) -> Iterator[Issue]:
             yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
 
 
-def ro_tables_are_catalog_names(project: Project) -> Iterator[Issue]:
+def ro_tables_are_catalog_names(project: CheckedProject) -> Iterator[Issue]:
     """Every `sync.ro_table` is `db.table`, and no two enabled policies write the properties of one."""
     first: dict[str, DeclaredPolicy] = {}
     for policy in project.policies:
@@ -82,7 +82,7 @@ def ro_tables_are_catalog_names(project: Project) -> Iterator[Issue]:
                 yield Issue(Code.BAD_RO_TABLE, message, where, hint)
 
 
-def freshness_can_be_met(project: Project) -> Iterator[Issue]:
+def freshness_can_be_met(project: CheckedProject) -> Iterator[Issue]:
     """No limit of freshness is below `data_latency`: completeness never comes nearer to now than that."""
     for policy in project.policies:
         latency, limits = policy.declaration.data_latency, policy.declaration.freshness
@@ -99,7 +99,7 @@ def freshness_can_be_met(project: Project) -> Iterator[Issue]:
             yield Issue(Code.NO_TIME_TO_COMPACT, message, where, hint, level="warning")
 
 
-def freshness_is_ordered(project: Project) -> Iterator[Issue]:
+def freshness_is_ordered(project: CheckedProject) -> Iterator[Issue]:
     """`warn_after` comes before `error_after`, and `error_after` not before `target`."""
     for policy in project.policies:
         limits = policy.declaration.freshness
@@ -114,7 +114,7 @@ def freshness_is_ordered(project: Project) -> Iterator[Issue]:
             yield Issue(Code.FRESHNESS_ORDER, message, where, "an error means that the target was missed")
 
 
-def event_time_is_readable(project: Project) -> Iterator[Issue]:
+def event_time_is_readable(project: CheckedProject) -> Iterator[Issue]:
     """An event-time column has a unit (integers) or a pattern (text), not both, and the pattern is Spark's."""
     for policy in project.policies:
         column = policy.declaration.event_time_column
@@ -128,7 +128,7 @@ def event_time_is_readable(project: Project) -> Iterator[Issue]:
             yield Issue(Code.BAD_FORMAT, fault, policy.where("event_time_column", "format"), hint)
 
 
-def hudi_options_are_free(project: Project) -> Iterator[Issue]:
+def hudi_options_are_free(project: CheckedProject) -> Iterator[Issue]:
     """`hudi_options` holds options of Hudi only, and none that the policy or the table decides."""
     for policy in project.policies:
         for key in policy.declaration.hudi_options:
@@ -138,7 +138,7 @@ def hudi_options_are_free(project: Project) -> Iterator[Issue]:
                 yield Issue(fault[0], f"the option `{key[:80]}` {fault[1]}", where, fault[2])
 
 
-def planned_options_are_numbers(project: Project) -> Iterator[Issue]:
+def planned_options_are_numbers(project: CheckedProject) -> Iterator[Issue]:
     """The Hudi options that planning reads are whole numbers, and archiving keeps fewer commits than it begins at."""
     for policy in project.policies:
         options, numbers = policy.declaration.hudi_options, dict[str, int]()
@@ -158,7 +158,7 @@ def planned_options_are_numbers(project: Project) -> Iterator[Issue]:
             yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", given), hint)
 
 
-def lock_options_are_locks(project: Project) -> Iterator[Issue]:
+def lock_options_are_locks(project: CheckedProject) -> Iterator[Issue]:
     """`writer.lock` holds lock options only."""
     for policy in project.policies:
         for key in policy.declaration.writer.lock:
@@ -168,7 +168,7 @@ def lock_options_are_locks(project: Project) -> Iterator[Issue]:
                 yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
 
 
-def secrets_have_a_reference(project: Project) -> Iterator[Issue]:
+def secrets_have_a_reference(project: CheckedProject) -> Iterator[Issue]:
     """What `hudi_options` and `writer.lock` take from the environment is not changed on the way: files keep a reference."""
     for policy in project.policies:
         writer = policy.values.get("writer")
@@ -178,7 +178,7 @@ def secrets_have_a_reference(project: Project) -> Iterator[Issue]:
                 yield Issue(Code.CHANGED_SECRET, message, policy.where(*path, key), REFERENCE_HINT)
 
 
-def suites_exist(project: Project) -> Iterator[Issue]:
+def suites_exist(project: CheckedProject) -> Iterator[Issue]:
     """Every policy names a suite that there is."""
     for policy in project.policies:
         suite = policy.declaration.verify.suite
@@ -189,7 +189,7 @@ def suites_exist(project: Project) -> Iterator[Issue]:
             yield Issue(Code.UNKNOWN_SUITE, message, policy.where("verify", "suite"), hint)
 
 
-def writers_leave_compaction(project: Project) -> Iterator[Issue]:
+def writers_leave_compaction(project: CheckedProject) -> Iterator[Issue]:
     """Warns where the table's writers compact on their own, whatever the policy says."""
     for policy in project.policies:
         kind = policy.declaration.writer.compaction

@@ -114,7 +114,7 @@ class Refusals:
     since: str
 
 
-class TableMemory(Protocol):
+class ApplyStateStore(Protocol):
     """What `etc apply` keeps beside a table from run to run. Losing it costs a verification or a count, never data."""
 
     def verified(self, base_path: str) -> str | None:

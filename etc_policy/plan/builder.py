@@ -9,8 +9,8 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
 from etc_policy.plan.instants import add_ms, instant_from_ms
-from etc_policy.plan.left_out import group_left_out
 from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, clock_behind, find_refusal, overlapping_writer
+from etc_policy.plan.skipped_slices import group_skipped_slices
 from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.watermark import Watermark, watermark
@@ -202,7 +202,9 @@ def _idle(context: _Context, action: Action, refusal: Refusal | None, place: _Pl
         data_latency_ms=policy.data_latency_ms,
         instant_start=place.start if place else None,
         moves=moves,
-        left_out=group_left_out(state.slices, lambda s: _due(s, context.threshold_ms), refused=action == "refused"),
+        left_out=group_skipped_slices(
+            state.slices, lambda s: _due(s, context.threshold_ms), refused=action == "refused"
+        ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
         warnings=_unknown_warning(unknown, len(files)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),

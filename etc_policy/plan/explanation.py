@@ -7,7 +7,7 @@ from itertools import groupby
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.refusals import CUT_VERSIONS
-from etc_policy.plan.stages import UNREAD_VERSION, LeftOut, LeftOutSlice, Move, Operation, TablePlan
+from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, TablePlan
 
 #: (label, text); an empty label goes on with the one before it.
 Row = tuple[str, str]
@@ -142,7 +142,7 @@ def _merged(operation: Operation) -> str:
     return text
 
 
-def _slices_out(table: TablePlan, left_out: LeftOut) -> Iterator[Row]:
+def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
     count, slices = left_out.file_slices, count_of(left_out.file_slices, "file slice")
     files = f"{count_of(left_out.log_files, 'log file')}, {format_bytes(left_out.log_bytes)}"
     match left_out.reason:
@@ -159,7 +159,7 @@ def _slices_out(table: TablePlan, left_out: LeftOut) -> Iterator[Row]:
         yield "", f"- and {count_of(rest, 'more file slice')} with later events."
 
 
-def _first_event(table: TablePlan, one: LeftOutSlice) -> str:
+def _first_event(table: TablePlan, one: SkippedSlice) -> str:
     if one.earliest_event_ms is None:
         return "no event time is known"
     due = f"; due from {_due_at(table, one.earliest_event_ms)} on" if one.earliest_event_ms > table.threshold_ms else ""

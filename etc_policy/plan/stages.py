@@ -15,7 +15,7 @@ UNREAD_VERSION = 0
 
 Action = Literal["compact", "nothing_due", "refused"]
 #: `due_but_refused`: would be compacted if the table could be; the others have nothing at or below T in log files.
-LeftOutReason = Literal["due_but_refused", "newer_than_threshold", "no_log_files"]
+SkipReason = Literal["due_but_refused", "newer_than_threshold", "no_log_files"]
 
 
 class Operation(Frozen):
@@ -51,7 +51,7 @@ class Move(Frozen):
     witness: str | None = None
 
 
-class LeftOutSlice(Frozen):
+class SkippedSlice(Frozen):
     """A file slice that is not compacted; `earliest_event_ms` is None where no event time of it is known."""
 
     partition: str
@@ -61,14 +61,14 @@ class LeftOutSlice(Frozen):
     earliest_event_ms: int | None
 
 
-class LeftOut(Frozen):
+class SkippedSlices(Frozen):
     """All file slices that are not compacted for one reason, with the ones named whose events come first."""
 
-    reason: LeftOutReason
+    reason: SkipReason
     file_slices: int
     log_files: int
     log_bytes: int
-    nearest: tuple[LeftOutSlice, ...] = ()
+    nearest: tuple[SkippedSlice, ...] = ()
 
 
 class SeenState(Frozen):
@@ -112,7 +112,7 @@ class TablePlan(Frozen):
     data_latency_ms: int | None = None
     instant_start: str | None = None
     moves: tuple[Move, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[SkippedSlices, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()

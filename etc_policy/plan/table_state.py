@@ -18,7 +18,7 @@ class LogFile(NamedTuple):
     `yyyyMMddHHmmssSSS`). An archived delta commit whose completion time is not known counts as completed when requested.
     `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
     (commit, file group), because a log file that rolled over books its events on its predecessor (FACTS 4.1).
-    `booked_bytes` is its size by its commit's write stat, 0 if that tells none; None where no active commit has a stat.
+    `recorded_bytes` is its size by its commit's write stat, 0 if that tells none; None where no active commit has a stat.
     """
 
     name: str
@@ -27,14 +27,14 @@ class LogFile(NamedTuple):
     completed: str
     min_event_time_ms: int | None
     has_deletes: bool = False
-    booked_bytes: int | None = None
+    recorded_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """The latest slice of a file group: a base file (None for log-only slices) and its log files in completion order.
 
-    `base_file_booked_bytes` is as a log file's `booked_bytes`.
+    `base_file_recorded_bytes` is as a log file's `recorded_bytes`.
     """
 
     partition: str
@@ -43,7 +43,7 @@ class FileSlice:
     base_file: str | None
     base_file_bytes: int
     log_files: tuple[LogFile, ...]
-    base_file_booked_bytes: int | None = None
+    base_file_recorded_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

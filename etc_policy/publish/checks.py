@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.stages import Plan, TablePlan
+from etc_policy.publish.check_titles import subject_of
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -17,7 +18,6 @@ from etc_policy.publish.results import (
     TableResult,
     VerificationReport,
 )
-from etc_policy.publish.words import about_words
 from etc_policy.verify.ports import CheckStatus, Verification
 
 Places = Mapping[str, Where | None]
@@ -114,7 +114,7 @@ def checks_of_verifications(report: VerificationReport, places: Places) -> tuple
 
 def _of_verification(policy: str, verification: Verification, where: Where | None) -> Iterator[Check]:
     for result in verification.expectations:
-        about = about_words(result)
+        about = subject_of(result)
         name = f"{result.expectation} ({about})" if about else result.expectation
         yield Check(policy, name, result.status, result.message, where)
 

@@ -40,7 +40,7 @@ _TOLD = frozenset(
 )
 
 
-class Check(Frozen):
+class RecordedCheck(Frozen):
     """A verdict that a run file keeps."""
 
     recorded_at: str
@@ -76,7 +76,7 @@ class Compaction(Frozen):
     archived: bool
     extra: dict[str, str] = Field(default_factory=dict)
     result: TableResult | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[RecordedCheck, ...] = ()
 
 
 class Attempt(Frozen):
@@ -191,7 +191,7 @@ def _book_result(compactions: list[Compaction], attempts: list[Attempt], run: Ru
     place = _at(compactions, result.instant if done else result.resumed_instant)
     if place is not None:
         told, before = compactions[place], compactions[place].result
-        check = Check(recorded_at=run.recorded_at, kind=run.kind, verification=verdict) if verdict else None
+        check = RecordedCheck(recorded_at=run.recorded_at, kind=run.kind, verification=verdict) if verdict else None
         known = done and (before is None or result.status != "already_applied")
         update = {"result": result if known else before, "checks": (*told.checks, check) if check else told.checks}
         compactions[place] = told.model_copy(update=update)
@@ -221,7 +221,7 @@ def _book_check(compactions: list[Compaction], attempts: list[Attempt], run: Run
     for index in reversed(range(len(compactions))):
         compaction = compactions[index]
         if compaction.completed_at <= run.recorded_at and compaction.threshold_ms == verdict.threshold_ms:
-            check = Check(recorded_at=run.recorded_at, kind=run.kind, verification=verdict)
+            check = RecordedCheck(recorded_at=run.recorded_at, kind=run.kind, verification=verdict)
             compactions[index] = compaction.model_copy(update={"checks": (*compaction.checks, check)})
             return
     threshold = verdict.threshold_ms

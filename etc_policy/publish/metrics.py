@@ -34,7 +34,7 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One value of a gauge; `extra` is the value of its extra label."""
 
     gauge: Gauge
@@ -141,16 +141,16 @@ GAUGES = (
 )
 
 
-def table_samples(observation: TableObservation) -> tuple[Sample, ...]:
+def table_samples(observation: TableObservation) -> tuple[MetricSample, ...]:
     """Every sample of one table; what is not known has none."""
     run = () if observation.last_run is None else tuple(_run_samples(observation.last_run))
     return (*_freshness_samples(observation), *_late_samples(observation), *run)
 
 
-def _freshness_samples(observation: TableObservation) -> Iterator[Sample]:
+def _freshness_samples(observation: TableObservation) -> Iterator[MetricSample]:
     found, limits = observation.freshness, observation.policy.freshness
-    yield Sample(OBSERVED, observation.observed_at_ms / _THOUSAND)
-    yield Sample(READABLE, float(found.remaining_log_files is not None))
+    yield MetricSample(OBSERVED, observation.observed_at_ms / _THOUSAND)
+    yield MetricSample(READABLE, float(found.remaining_log_files is not None))
     yield from _states(FRESHNESS, get_args(FreshnessStatus), found.status)
     yield from _known(COMPLETE_UNTIL, _seconds(found.complete_until_ms))
     yield from _known(LAG, found.lag_seconds)
@@ -165,29 +165,29 @@ def _freshness_samples(observation: TableObservation) -> Iterator[Sample]:
     yield from _known(FILE_SLICES, found.remaining_file_slices)
     yield from _known(UNKNOWN_FILES, found.unknown_log_files)
     if found.last_commit_age_seconds is not None:
-        yield Sample(LAST_COMMIT, observation.observed_at_ms / _THOUSAND - found.last_commit_age_seconds)
+        yield MetricSample(LAST_COMMIT, observation.observed_at_ms / _THOUSAND - found.last_commit_age_seconds)
 
 
-def _late_samples(observation: TableObservation) -> Iterator[Sample]:
+def _late_samples(observation: TableObservation) -> Iterator[MetricSample]:
     late, latency = observation.freshness.late_data, observation.freshness.data_latency
     if late is not None:
-        yield Sample(LATE_WRITES, late.writes)
-        yield Sample(LATE_ROWS, late.rows_at_most)
-        yield Sample(REGRESSION, late.regression_ms / _THOUSAND)
-    yield Sample(LATENCY, observation.policy.data_latency_ms / _THOUSAND)
+        yield MetricSample(LATE_WRITES, late.writes)
+        yield MetricSample(LATE_ROWS, late.rows_at_most)
+        yield MetricSample(REGRESSION, late.regression_ms / _THOUSAND)
+    yield MetricSample(LATENCY, observation.policy.data_latency_ms / _THOUSAND)
     if latency is not None and latency.observed is not None:
-        yield Sample(LATENCY_P99, latency.observed.p99_ms / _THOUSAND)
-        yield Sample(LATENCY_MAX, latency.observed.max_ms / _THOUSAND)
+        yield MetricSample(LATENCY_P99, latency.observed.p99_ms / _THOUSAND)
+        yield MetricSample(LATENCY_MAX, latency.observed.max_ms / _THOUSAND)
 
 
-def _run_samples(run: TableResult) -> Iterator[Sample]:
-    yield Sample(RUN_TIME, datetime.fromisoformat(run.completed_at).timestamp())
+def _run_samples(run: TableResult) -> Iterator[MetricSample]:
+    yield MetricSample(RUN_TIME, datetime.fromisoformat(run.completed_at).timestamp())
     yield from _states(RUN_STATUS, get_args(TableStatus), run.status)
-    yield Sample(RUN_READ, run.bytes_read)
-    yield Sample(RUN_WRITTEN, run.bytes_written)
-    yield Sample(RUN_FILES, run.log_files)
+    yield MetricSample(RUN_READ, run.bytes_read)
+    yield MetricSample(RUN_WRITTEN, run.bytes_written)
+    yield MetricSample(RUN_FILES, run.log_files)
     for step, seconds in run.step_seconds.items():
-        yield Sample(RUN_SECONDS, seconds, step)
+        yield MetricSample(RUN_SECONDS, seconds, step)
     if run.verification is not None:
         yield from _states(RUN_VERIFICATION, get_args(VerificationStatus), run.verification.status)
         yield from _known(RUN_LATE_ROWS, run.verification.late_rows)
@@ -195,12 +195,12 @@ def _run_samples(run: TableResult) -> Iterator[Sample]:
         yield from _states(RUN_SYNC, get_args(SyncStatus), run.sync.status)
 
 
-def _known(gauge: Gauge, value: float | None) -> Iterable[Sample]:
-    return () if value is None else (Sample(gauge, value),)
+def _known(gauge: Gauge, value: float | None) -> Iterable[MetricSample]:
+    return () if value is None else (MetricSample(gauge, value),)
 
 
-def _states(gauge: Gauge, states: Iterable[str], current: str) -> Iterator[Sample]:
-    return (Sample(gauge, float(state == current), state) for state in states)
+def _states(gauge: Gauge, states: Iterable[str], current: str) -> Iterator[MetricSample]:
+    return (MetricSample(gauge, float(state == current), state) for state in states)
 
 
 def _seconds(milliseconds: int | None) -> float | None:

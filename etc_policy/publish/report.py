@@ -16,6 +16,7 @@ from etc_policy.plan.formats import (
     keep_together,
     labelled,
 )
+from etc_policy.publish.check_titles import expectation_title, result_title, subject_of, title_of_key
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -27,7 +28,6 @@ from etc_policy.publish.results import (
     VerificationReport,
 )
 from etc_policy.publish.sync import COMPLETE_UNTIL, THRESHOLD
-from etc_policy.publish.words import about_words, expectation_words, key_words, result_words
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
@@ -138,7 +138,7 @@ def _verdict(verification: Verification) -> Iterator[Line]:
     for expectation in verification.expectations:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
     if verification.not_checked:
-        names = dict.fromkeys(expectation_words(name) for name in verification.not_checked)
+        names = dict.fromkeys(expectation_title(name) for name in verification.not_checked)
         yield "not checked", f"needs rows: {', '.join(names)}"
 
 
@@ -155,11 +155,11 @@ def coverage_text(coverage: Coverage) -> str:
 
 
 def _expectation(result: ExpectationResult) -> str:
-    name = result_words(result)
+    name = result_title(result)
     if result.message:
         return f"{name}: {result.message}"
     facts = [fact for key, value in result.observed.items() if (fact := _fact(key, value))]
-    if about_words(result):
+    if subject_of(result):
         return f"{name}: {', '.join(facts)}" if facts else name
     return f"{name} ({', '.join(facts)})" if facts else name
 
@@ -175,7 +175,7 @@ def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
     if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
         return ""
     told = format_duration(value) if key.endswith("_ms") else f"{value:,}"
-    return keep_together(f"{key_words(key.removesuffix('_ms'))} {told}")
+    return keep_together(f"{title_of_key(key.removesuffix('_ms'))} {told}")
 
 
 def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:

@@ -12,10 +12,10 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time, iso_time
+from etc_policy.publish.check_titles import expectation_title, result_title, title_of_key
 from etc_policy.publish.history_text import short_sha
 from etc_policy.publish.report import coverage_text
 from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip, worst_first
-from etc_policy.publish.words import expectation_words, key_words, result_words
 
 #: Files that are copied as they are.
 ASSETS = (
@@ -62,8 +62,8 @@ def _environment(read_template: Callable[[str], str]) -> Environment:
         "bytes": lambda size: "-" if size is None else format_bytes(size).replace(" ", "\N{NO-BREAK SPACE}"),
         "duration": lambda ms: "-" if ms is None else format_duration(int(ms)),
         "sha": short_sha,
-        "words": expectation_words,
-        "result_words": result_words,
+        "words": expectation_title,
+        "result_title": result_title,
         "fact": fact_text,
         "verdict": verdict_chip,
         "status": status_chip,
@@ -113,7 +113,9 @@ def fact_text(value: Any, key: str) -> str:  # noqa: ANN401 - any JSON value
 def facts_of(observed: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(words, value) of what a check observed, without samples, what is empty, and the verdict, which its status says."""
     told = ((k, v) for k, v in observed.items() if k not in ("samples", "verdict") and v not in (None, [], {}, ""))
-    return [(key_words(key.removesuffix("_ms").removesuffix("_bytes")), fact_text(value, key)) for key, value in told]
+    return [
+        (title_of_key(key.removesuffix("_ms").removesuffix("_bytes")), fact_text(value, key)) for key, value in told
+    ]
 
 
 def samples_of(observed: Mapping[str, Any]) -> list[tuple[str, list[str], list[list[str]]]]:

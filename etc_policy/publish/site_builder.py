@@ -15,14 +15,14 @@ from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import FileSlice
 from etc_policy.plan.watermark import event_time_bound_ms
 from etc_policy.publish.history_text import is_quiet, when
-from etc_policy.publish.site_charts import Moment, Past, bytes_chart, completeness_chart, spark_line, table_past
+from etc_policy.publish.site_charts import ChartPoint, Past, bytes_chart, completeness_chart, spark_line, table_past
 from etc_policy.publish.site_views import (
     Chip,
     OperationRow,
     RunView,
+    SiteTable,
     SiteView,
     SliceRow,
-    TableFacts,
     TableView,
     done_chip,
     freshness_chip,
@@ -36,7 +36,7 @@ MAX_ROWS = 200
 
 def site_view(
     project: str,
-    tables: tuple[TableFacts, ...],
+    tables: tuple[SiteTable, ...],
     observed_ms: int,
     warnings: tuple[Issue, ...] = (),
     max_runs: int = 100,
@@ -46,7 +46,7 @@ def site_view(
     return SiteView(project, observed_ms, views, warnings)
 
 
-def _table(facts: TableFacts, observed_ms: int, max_runs: int) -> TableView:
+def _table(facts: SiteTable, observed_ms: int, max_runs: int) -> TableView:
     runs = sorted(_runs(facts), key=lambda run: run.at, reverse=True)
     past = table_past(facts.policy, facts.log, facts.state, observed_ms) if facts.log else Past()
     slices = sorted(_slices(facts), key=lambda row: (row.oldest_ms, row.partition, row.file_id))
@@ -70,14 +70,14 @@ def _table(facts: TableFacts, observed_ms: int, max_runs: int) -> TableView:
     )
 
 
-def _told(past: Past) -> Iterator[Moment]:
+def _told(past: Past) -> Iterator[ChartPoint]:
     """What the table beside the chart tells, newest first: how it is now, what happened, and how it began."""
     for index, moment in reversed(list(enumerate(past.moments))):
         if moment.mark or index in (0, len(past.moments) - 1):
             yield moment
 
 
-def _runs(facts: TableFacts) -> Iterator[RunView]:
+def _runs(facts: SiteTable) -> Iterator[RunView]:
     if facts.history is None:
         return
     folder, table_href = f"runs/{slug(facts.policy.name)}", f"tables/{slug(facts.policy.name)}.html"
@@ -130,7 +130,7 @@ def _operations(plan: TablePlan | None, groups: tuple[GroupChange, ...]) -> Iter
         )
 
 
-def _slices(facts: TableFacts) -> Iterator[SliceRow]:
+def _slices(facts: SiteTable) -> Iterator[SliceRow]:
     state = facts.state
     if state is None:
         return

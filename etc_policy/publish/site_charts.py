@@ -19,7 +19,7 @@ SPARK_WIDTH, SPARK_HEIGHT = 120, 28
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ChartPoint:
     """One point of a table's past; times are epoch milliseconds, `now_ms` is what counted as now at `at_ms`.
 
     `complete_until_ms` is None where it is not known. A point with a `mark` is a commit that changed something: `run`
@@ -47,7 +47,7 @@ class Moment:
 class Past:
     """A table's past, oldest first; `shift_ms` is not 0 where old events are replayed, so that now is not the clock's."""
 
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[ChartPoint, ...] = ()
     shift_ms: int = 0
     cut_short: bool = False
     policy: Policy | None = field(default=None)
@@ -59,7 +59,7 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
-class Spark:
+class Sparkline:
     """The points of an SVG polyline of 120 by 28, newest at the right, and how high the target lies."""
 
     points: str
@@ -106,7 +106,7 @@ def bytes_chart(runs: Sequence[tuple[int, int]]) -> dict[str, object]:
     return {"x": [at_ms / 1000 for at_ms, _ in runs], "bytes": [written for _, written in runs]}
 
 
-def spark_line(past: Past) -> Spark | None:
+def spark_line(past: Past) -> Sparkline | None:
     """The lag over time in small; None where there is nothing to draw."""
     known = [(m.at_ms, m.lag_ms) for m in past.moments if m.lag_ms is not None]
     if len(known) < 2 or known[0][0] == known[-1][0]:
@@ -119,7 +119,7 @@ def spark_line(past: Past) -> Spark | None:
         return SPARK_HEIGHT - 1 - lag_ms / highest * (SPARK_HEIGHT - 3)
 
     points = " ".join(f"{(at - start) / span * SPARK_WIDTH:.1f},{height(lag):.1f}" for at, lag in known)
-    return Spark(points, None if target_ms is None else f"{height(target_ms):.1f}")
+    return Sparkline(points, None if target_ms is None else f"{height(target_ms):.1f}")
 
 
 def _known_event_times(state: TableState | None) -> dict[tuple[str, str, str], int]:
@@ -144,7 +144,7 @@ def _changes(points: Sequence[CompletenessPoint]) -> Iterator[CompletenessPoint]
 
 def _moments(
     points: Sequence[CompletenessPoint], ours: set[str], latency_ms: int, shift_ms: int, end_ms: int
-) -> Iterator[Moment]:
+) -> Iterator[ChartPoint]:
     """Two for each point: when it came, and just before the next, so that lines run straight in between."""
     for index, point in enumerate(points):
         next_ms = points[index + 1].at_ms - 1 if index + 1 < len(points) else end_ms
@@ -153,9 +153,9 @@ def _moments(
             yield _moment(point, next_ms, latency_ms, shift_ms, "")
 
 
-def _moment(point: CompletenessPoint, at_ms: int, latency_ms: int, shift_ms: int, mark: str) -> Moment:
+def _moment(point: CompletenessPoint, at_ms: int, latency_ms: int, shift_ms: int, mark: str) -> ChartPoint:
     now_ms = at_ms + shift_ms
-    return Moment(
+    return ChartPoint(
         at_ms=at_ms,
         now_ms=now_ms,
         complete_until_ms=complete_until_ms(point.watermark_ms, now_ms, latency_ms) if point.known else None,

@@ -13,9 +13,9 @@ from etc_policy.errors import Issue
 from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import TableState
-from etc_policy.publish.history import Attempt, Check, Compaction, PolicyHistory
+from etc_policy.publish.history import Attempt, Compaction, PolicyHistory, RecordedCheck
 from etc_policy.publish.results import TableFreshness
-from etc_policy.publish.site_charts import Moment, Past, Spark
+from etc_policy.publish.site_charts import ChartPoint, Past, Sparkline
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.ports import CheckStatus, ExpectationResult, Verification
 
@@ -37,7 +37,7 @@ _DONE = {
 
 
 @dataclass(frozen=True, slots=True)
-class TableFacts:
+class SiteTable:
     """All that was found out about one policy; what could not be read is None, and `freshness` says why."""
 
     policy: Policy
@@ -94,14 +94,14 @@ class RunView:
         return (self.compaction or self.attempt).threshold_ms  # type: ignore[union-attr]
 
     @property
-    def checks(self) -> tuple[Check, ...]:
+    def checks(self) -> tuple[RecordedCheck, ...]:
         """Its verdicts, oldest first."""
         if self.compaction is not None:
             return self.compaction.checks
         attempt = self.attempt
         if attempt is None or attempt.verification is None:
             return ()
-        return (Check(recorded_at=attempt.recorded_at, kind=attempt.kind, verification=attempt.verification),)
+        return (RecordedCheck(recorded_at=attempt.recorded_at, kind=attempt.kind, verification=attempt.verification),)
 
     @property
     def checked_at(self) -> str:
@@ -133,14 +133,14 @@ class TableView:
     runs: tuple[RunView, ...]
     older_runs: int
     past: Past
-    told: tuple[Moment, ...]
+    told: tuple[ChartPoint, ...]
     slices: tuple[SliceRow, ...]
     slices_left_out: int
     late: tuple[LateData, ...]
     values: Mapping[str, str]
     completeness: Mapping[str, Any]
     rewritten: Mapping[str, Any]
-    spark: Spark | None
+    spark: Sparkline | None
 
     @property
     def runs_shown(self) -> bool:

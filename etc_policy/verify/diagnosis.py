@@ -59,7 +59,7 @@ class TableFacts:
 
 
 Found = tuple[FindingStatus, str, str | None]
-Check = Callable[[TableFacts], Found]
+TableCheck = Callable[[TableFacts], Found]
 
 
 def can_be_planned(facts: TableFacts) -> Found:
@@ -198,7 +198,7 @@ def dropped_indexes(facts: TableFacts) -> Found:
     return "warn", f"at risk: others compact, and default settings remove its {named}", hint
 
 
-CHECKS: Mapping[str, Check] = {
+CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
     "log file size": log_file_sizes,
     "event times": event_times,

@@ -256,11 +256,11 @@ def _not_as_booked(evidence: Evidence) -> Iterator[tuple[str, int, int | None, s
     """
     is_cut = _is_cut(evidence.state)
     for file_slice in evidence.state.slices:
-        size, told = file_slice.base_file_bytes, file_slice.base_file_booked_bytes
+        size, told = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
         if file_slice.base_file is not None and (told is None or told not in (0, size)):
             yield file_slice.base_file, size, told, file_slice.base_instant
         for log_file in file_slice.log_files if is_cut else ():
-            told = log_file.booked_bytes
+            told = log_file.recorded_bytes
             if told is None or log_file.size_bytes < told:
                 yield log_file.name, log_file.size_bytes, told, log_file.requested
 

@@ -1,4 +1,4 @@
-"""TableMemory in one small file of the table's own folder, so that it holds on every machine that works on the table."""
+"""ApplyStateStore in one small file of the table's own folder, so that it holds on every machine that works on the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from etc_policy.adapters.hudi.layout import etc_folder, local_path
 from etc_policy.execute.ports import Refusals
 
 
-class FileMemory:
+class FileApplyState:
     """Keeps `memory.json` beside the lease; a file that cannot be read or written counts as empty."""
 
     def verified(self, base_path: str) -> str | None:

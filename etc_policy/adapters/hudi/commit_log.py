@@ -12,7 +12,7 @@ from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat
 from etc_policy.adapters.hudi.layout import local_path, timeline_folder
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
 from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.hudi.stable_reading import attempt
+from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.table import column_type_of, trust_of
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_times, table_zone
 from etc_policy.compile.manifest import EventTime
@@ -54,7 +54,7 @@ class FileCommitLogReader:
         """
         base = local_path(base_path)
         properties = read_properties(base)
-        return attempt(base, lambda: self._read(base, properties, event_time, compactions_only))
+        return read_until_stable(base, lambda: self._read(base, properties, event_time, compactions_only))
 
     def _read(
         self, base: Path, properties: Mapping[str, str], event_time: EventTime, compactions_only: bool

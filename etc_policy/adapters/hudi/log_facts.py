@@ -56,7 +56,7 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
 
 
 def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
-    """What two stats tell of a group: of log files that rolled over the event times are booked on one of them."""
+    """What two stats tell of a group: of log files that rolled over the event times are recorded on one of them."""
     times = [write.min_event_time_ms for write in (one, other) if write.min_event_time_ms is not None]
     return one._replace(
         min_event_time_ms=min(times, default=None),

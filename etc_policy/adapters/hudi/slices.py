@@ -30,10 +30,10 @@ class DataFile(NamedTuple):
     name: DataFileName
     size_bytes: int
     completed: str
-    booked_bytes: int | None = None
+    recorded_bytes: int | None = None
 
 
-class Booked(NamedTuple):
+class RecordedFile(NamedTuple):
     """A file that a completed commit says that it wrote."""
 
     completed: str
@@ -63,51 +63,53 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         self._timeline = timeline
         self._by_name = timeline.layout < 2
 
-    def add_booked(self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: LogFacts) -> list[Booked]:
+    def add_recorded(
+        self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: LogFacts
+    ) -> list[RecordedFile]:
         """Moves the log files that commits book out of the listing; gives what they book besides.
 
         Their names need not be taken apart, as the commit tells all. Before table version 8 no log file bears the instant
         of its commit, and all are left.
         """
-        others: list[Booked] = []
+        others: list[RecordedFile] = []
         bears_instant, completions = not self._by_name, self._timeline.completions
         for completed, requested in sorted((completions[requested], requested) for requested in commits):
             writes = facts[requested]
             stats = commits[requested].stats
-            for group, name, booked in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
+            for group, name, recorded in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
                 partition, file_id = group
                 start = f".{file_id}_{requested}.log."
                 is_known = bears_instant and file_id and name.startswith(start) and _LOG_END.fullmatch(name, len(start))
                 size = listed[partition].pop(name, None) if is_known and partition in listed else None
                 if size is None:
-                    others.append(Booked(completed, partition, name, booked))
+                    others.append(RecordedFile(completed, partition, name, recorded))
                     continue
                 write = writes[group]
-                log_file = LogFile(name, size, requested, completed, write.certain_min_ms, write.has_deletes, booked)
+                log_file = LogFile(name, size, requested, completed, write.certain_min_ms, write.has_deletes, recorded)
                 self[group].logs.append(log_file)
         for replaced in self._timeline.replaced:
             self.pop(replaced, None)
-        self._book_again(others)
+        self._take_largest_recorded(others)
         return others
 
-    def _book_again(self, others: Iterable[Booked]) -> None:
-        """Of a log file that is booked more than once the largest size counts: log files may grow."""
+    def _take_largest_recorded(self, others: Iterable[RecordedFile]) -> None:
+        """Of a log file that is recorded more than once the largest size counts: log files may grow."""
         logs = [one for one in others if one.file_name.startswith(".")]
         again = {(one.partition, one.file_name): one.size_bytes for one in sorted(logs, key=attrgetter("size_bytes"))}
         for (partition, _), group in self.items() if again else ():
             for place, log_file in enumerate(group.logs):
                 size = again.get((partition, log_file.name))
-                if size is not None and size > (log_file.booked_bytes or 0):
-                    group.logs[place] = log_file._replace(booked_bytes=size)
+                if size is not None and size > (log_file.recorded_bytes or 0):
+                    group.logs[place] = log_file._replace(recorded_bytes=size)
 
-    def add(self, files: Iterable[DataFile], booked: Iterable[Booked], facts: LogFacts) -> None:
+    def add(self, files: Iterable[DataFile], recorded: Iterable[RecordedFile], facts: LogFacts) -> None:
         """Adds data files; a log file that `facts` do not speak of has no event time, and from version 8 on may delete."""
-        sizes = {(one.partition, one.file_name): one.size_bytes for one in booked}
+        sizes = {(one.partition, one.file_name): one.size_bytes for one in recorded}
         for file in files:
             (partition, _), name = file.group, file.name
             told = sizes.get((partition, name.name))
             if not name.is_log:
-                self[file.group].bases.append(file._replace(booked_bytes=told))
+                self[file.group].bases.append(file._replace(recorded_bytes=told))
                 continue
             write = facts.get(name.instant, {}).get(file.group)
             time_ms = write.certain_min_ms if write else None
@@ -123,23 +125,23 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """
         return tuple(_latest_slice(group, self[group], by_name=self._by_name) for group in sorted(self))
 
-    def missing(self, booked: Iterable[Booked]) -> tuple[str, ...]:
-        """Paths of the files among those booked that belong to a latest slice and are not there; empty ones are not written.
+    def missing(self, recorded: Iterable[RecordedFile]) -> tuple[str, ...]:
+        """Paths of the files among those recorded that belong to a latest slice and are not there; empty ones are not written.
 
         What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned. Before
         table version 8 it is not known.
         """
         if self._by_name:
             return ()
-        lacking = (one for one in booked if one.size_bytes and self._lacks(one))
+        lacking = (one for one in recorded if one.size_bytes and self._lacks(one))
         return tuple(sorted(f"{one.partition}/{one.file_name}".lstrip("/") for one in lacking))
 
-    def _lacks(self, booked: Booked) -> bool:
-        name = parse_data_file(booked.file_name)
-        if name is None or (booked.partition, name.file_id) in self._timeline.replaced:
+    def _lacks(self, recorded: RecordedFile) -> bool:
+        name = parse_data_file(recorded.file_name)
+        if name is None or (recorded.partition, name.file_id) in self._timeline.replaced:
             return False
-        files = self.get((booked.partition, name.file_id)) or FileGroup()
-        if (booked.completed if name.is_log else name.instant) < files.base_instant:
+        files = self.get((recorded.partition, name.file_id)) or FileGroup()
+        if (recorded.completed if name.is_log else name.instant) < files.base_instant:
             return False
         if name.is_log:
             return all(file.name != name.name for file in files.logs)
@@ -177,7 +179,7 @@ def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSl
         base_file=base.name.name if base else None,
         base_file_bytes=base.size_bytes if base else 0,
         log_files=tuple(_in_order(own)),
-        base_file_booked_bytes=base.booked_bytes if base else None,
+        base_file_recorded_bytes=base.recorded_bytes if base else None,
     )
 
 

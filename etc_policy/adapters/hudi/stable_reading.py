@@ -17,7 +17,7 @@ ATTEMPTS = 4
 Result = TypeVar("Result")
 
 
-def attempt(base: Path, read: Callable[[], Result]) -> Result:
+def read_until_stable(base: Path, read: Callable[[], Result]) -> Result:
     """What `read` returns; it is asked again when a timeline file was archived under it.
 
     Raises:

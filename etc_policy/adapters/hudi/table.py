@@ -16,7 +16,7 @@ from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes, hi
 from etc_policy.adapters.hudi.partitions import PartitionLister
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.slices import FileGroups, data_files
-from etc_policy.adapters.hudi.stable_reading import Result, attempt
+from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
 from etc_policy.adapters.hudi.timeline import (
     Timeline,
     all_times,
@@ -96,7 +96,7 @@ def _read(base_path: str, event_time: EventTime, finish: Callable[[_Commits], Re
         with PartitionLister(str(base)) as lister:
             return finish(_read_commits(base, properties, event_time, lister))
 
-    return attempt(base, read)
+    return read_until_stable(base, read)
 
 
 def _read_commits(
@@ -119,7 +119,7 @@ def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
     """The latest slices, and paths of files that are missing in them."""
     timeline, archive = commits.timeline, commits.archive
     listed, groups = commits.lister.read(), FileGroups(timeline)
-    booked = groups.add_booked(listed, commits.metadata, commits.writes)
+    recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
     rest = list(data_files(listed, timeline, completions_of(timeline, archive)))
     named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
     if timeline.layout < 2:
@@ -127,8 +127,8 @@ def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
     else:
         archived = archive.commit_metadata(frozenset(instant for instant, _ in named) - timeline.files.keys())
         facts = {**commits.writes, **{i: group_writes(i, i, commit, commits.trust) for i, commit in archived.items()}}
-    groups.add(rest, booked, facts)
-    return groups.slices(), groups.missing(booked)
+    groups.add(rest, recorded, facts)
+    return groups.slices(), groups.missing(recorded)
 
 
 def _state(commits: _Commits) -> TableState:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.adapters.hudi.apply_state import FileMemory
+from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
 from etc_policy.cli import apply
@@ -452,7 +452,7 @@ class TestStarvation:
 
     def test_it_is_kept_beside_the_table(self, tmp_path):
         (tmp_path / ".hoodie").mkdir()
-        for memory in (FileMemory(), MemoryOfTables()):
+        for memory in (FileApplyState(), MemoryOfTables()):
             base = str(tmp_path)
             assert (memory.verified(base), memory.refusals(base)) == (None, None)
             memory.note_refusals(base, Refusals(2, "then"))
@@ -466,13 +466,13 @@ class TestStarvation:
         folder = tmp_path / ".hoodie" / ".etc"
         folder.mkdir(parents=True)
         (folder / "memory.json").write_text(content)
-        memory = FileMemory()
+        memory = FileApplyState()
         assert (memory.verified(str(tmp_path)), memory.refusals(str(tmp_path))) == (None, None)
         memory.note_verified(str(tmp_path), C)
         assert memory.verified(str(tmp_path)) == C
 
     def test_a_folder_that_is_not_ours_to_write_is_no_error(self, tmp_path):
-        FileMemory().note_verified(str(tmp_path / "gone"), C)
+        FileApplyState().note_verified(str(tmp_path / "gone"), C)
         assert not (tmp_path / "gone").exists()
 
 

@@ -104,7 +104,7 @@ def _log_file(name: str, text: str) -> LogFile:
     requested, completed = (instant(time.strip()) for time in times.split(">"))
     events = [word.removeprefix("event ") for word in rest if word.startswith("event ")]
     event_ms = epoch_ms(events[0]) if events else None
-    return LogFile(name, 10_000, requested, completed, event_ms, "deletes" in rest, booked_bytes=10_000)
+    return LogFile(name, 10_000, requested, completed, event_ms, "deletes" in rest, recorded_bytes=10_000)
 
 
 def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:

@@ -33,9 +33,9 @@ def state(**told):
 def with_booked(table, base=None, log=None):
     """The table with what commits book of its base file and its log file changed, by a function of the size."""
     (one,) = table.slices
-    logs = tuple(f._replace(booked_bytes=log(f.booked_bytes)) if log else f for f in one.log_files)
-    told = base(one.base_file_booked_bytes) if base else one.base_file_booked_bytes
-    return replace(table, slices=(replace(one, log_files=logs, base_file_booked_bytes=told),))
+    logs = tuple(f._replace(recorded_bytes=log(f.recorded_bytes)) if log else f for f in one.log_files)
+    told = base(one.base_file_recorded_bytes) if base else one.base_file_recorded_bytes
+    return replace(table, slices=(replace(one, log_files=logs, base_file_recorded_bytes=told),))
 
 
 def evidence(table=None, history=None, policy=POLICY, claim=None):

@@ -256,16 +256,16 @@ def test_the_bytes_that_commits_book(table):
     table.commit(at("10:00:02"), at("10:00:03"), log("f2", 3, size=0))
     table.data(at("10:00:02"), unbooked)
     one, two = read(table).slices
-    assert (one.base_file_bytes, one.base_file_booked_bytes, two.base_file_booked_bytes) == (100, 100, None)
-    assert [(f.size_bytes, f.booked_bytes) for f in one.log_files] == [(77, 77), (10, None)]
-    assert [f.booked_bytes for f in two.log_files] == [88, 0]
+    assert (one.base_file_bytes, one.base_file_recorded_bytes, two.base_file_recorded_bytes) == (100, 100, None)
+    assert [(f.size_bytes, f.recorded_bytes) for f in one.log_files] == [(77, 77), (10, None)]
+    assert [f.recorded_bytes for f in two.log_files] == [88, 0]
 
 
 def test_a_log_file_that_only_an_archived_commit_books(table):
     table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 5)))
     table.data(at("09:00:00"), log("f1", 5))
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
-    assert [(f.min_event_time_ms, f.booked_bytes) for f in read(table).slices[0].log_files] == [(5, None), (40, 10)]
+    assert [(f.min_event_time_ms, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(5, None), (40, 10)]
 
 
 def with_stats(table, *more):
@@ -301,12 +301,12 @@ def test_the_earliest_event_time_of_the_group_is_its_log_files(table, time, lowe
 
 def test_a_log_file_that_is_booked_again_has_its_largest_size(table):
     path = with_stats(table, lambda _: {"fileSizeInBytes": 30}, lambda _: {"fileId": "f9", "fileSizeInBytes": 4})
-    assert [(f.size_bytes, f.booked_bytes) for f in read(table).slices[0].log_files] == [(10, 30)]
+    assert [(f.size_bytes, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(10, 30)]
     record = commit_metadata(at("10:00:02"), ())
     later = {"fileId": "f1", "path": f"p/{path.name}", "fileSizeInBytes": 40, "numDeletes": 0, "minEventTime": 1}
     record["partitionToWriteStats"]["p"] = [later]
     table.commit(at("10:00:02"), at("10:00:03")).write_bytes(avro(COMMIT_SCHEMA, record))
-    assert [(f.size_bytes, f.booked_bytes) for f in read(table).slices[0].log_files] == [(10, 40)]
+    assert [(f.size_bytes, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(10, 40)]
 
 
 def test_a_table_of_many_commits_is_read_as_one_of_few_is(table, monkeypatch):

@@ -13,23 +13,23 @@ _NAMED = {
 }
 
 
-def expectation_words(name: str) -> str:
+def expectation_title(name: str) -> str:
     """`expect_no_key_twice` as `no key twice`, the views in capitals."""
-    return _NAMED.get(name) or key_words(name.removeprefix("expect_"))
+    return _NAMED.get(name) or title_of_key(name.removeprefix("expect_"))
 
 
-def result_words(result: ExpectationResult) -> str:
+def result_title(result: ExpectationResult) -> str:
     """The name of a check, with what it was about: `column values to not be null (status on RO)`."""
-    about = about_words(result)
-    return f"{expectation_words(result.expectation)} ({about})" if about else expectation_words(result.expectation)
+    about = subject_of(result)
+    return f"{expectation_title(result.expectation)} ({about})" if about else expectation_title(result.expectation)
 
 
-def about_words(result: ExpectationResult) -> str:
+def subject_of(result: ExpectationResult) -> str:
     """The columns and the view that a check was about, as far as it was about some."""
     columns = ", ".join(result.columns)
     return f"{columns} on {result.on.upper()}".strip() if result.on is not None else columns
 
 
-def key_words(key: str) -> str:
+def title_of_key(key: str) -> str:
     """`rt_rows` as `RT rows`."""
     return " ".join(word.upper() if word in ("ro", "rt") else word for word in key.split("_"))

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from etc_policy.plan.stages import LeftOut, LeftOutReason, LeftOutSlice
+from etc_policy.plan.stages import SkippedSlice, SkippedSlices, SkipReason
 from etc_policy.plan.table_state import FileSlice
 
 #: So many file slices are named for each reason; a large table has more than anybody reads.
 NAMED_SLICES = 10
 
-_REASONS: tuple[LeftOutReason, ...] = ("due_but_refused", "newer_than_threshold", "no_log_files")
+_REASONS: tuple[SkipReason, ...] = ("due_but_refused", "newer_than_threshold", "no_log_files")
 
 
-def group_left_out(
+def group_skipped_slices(
     slices: Iterable[FileSlice], is_due: Callable[[FileSlice], bool], *, refused: bool
-) -> tuple[LeftOut, ...]:
+) -> tuple[SkippedSlices, ...]:
     """The slices that are not compacted, by reason; on a `refused` table those that are due are left out too."""
-    found: dict[LeftOutReason, list[FileSlice]] = {reason: [] for reason in _REASONS}
+    found: dict[SkipReason, list[FileSlice]] = {reason: [] for reason in _REASONS}
     for file_slice in slices:
         if not file_slice.log_files:
             found["no_log_files"].append(file_slice)
@@ -28,9 +28,9 @@ def group_left_out(
     return tuple(_left_out(reason, of_reason) for reason, of_reason in found.items() if of_reason)
 
 
-def _left_out(reason: LeftOutReason, slices: list[FileSlice]) -> LeftOut:
+def _left_out(reason: SkipReason, slices: list[FileSlice]) -> SkippedSlices:
     named = sorted(map(_slice, slices), key=_nearest)[:NAMED_SLICES] if reason != "no_log_files" else ()
-    return LeftOut(
+    return SkippedSlices(
         reason=reason,
         file_slices=len(slices),
         log_files=sum(len(one.log_files) for one in slices),
@@ -39,9 +39,9 @@ def _left_out(reason: LeftOutReason, slices: list[FileSlice]) -> LeftOut:
     )
 
 
-def _slice(file_slice: FileSlice) -> LeftOutSlice:
+def _slice(file_slice: FileSlice) -> SkippedSlice:
     known = (f.min_event_time_ms for f in file_slice.log_files if f.min_event_time_ms is not None)
-    return LeftOutSlice(
+    return SkippedSlice(
         partition=file_slice.partition,
         file_id=file_slice.file_id,
         log_files=len(file_slice.log_files),
@@ -50,6 +50,6 @@ def _slice(file_slice: FileSlice) -> LeftOutSlice:
     )
 
 
-def _nearest(one: LeftOutSlice) -> tuple[bool, int, str, str]:
+def _nearest(one: SkippedSlice) -> tuple[bool, int, str, str]:
     """Unknown event times first, then the earliest."""
     return one.earliest_event_ms is not None, one.earliest_event_ms or 0, one.partition, one.file_id

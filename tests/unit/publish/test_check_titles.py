@@ -1,9 +1,9 @@
-from etc_policy.publish.words import about_words, result_words
+from etc_policy.publish.check_titles import result_title, subject_of
 from etc_policy.verify.ports import ExpectationResult
 
 
 def said(name, **fields):
-    return result_words(ExpectationResult(expectation=name, status="pass", **fields))
+    return result_title(ExpectationResult(expectation=name, status="pass", **fields))
 
 
 def test_checks_in_words():
@@ -14,4 +14,4 @@ def test_checks_in_words():
     )
     assert said("expect_table_row_count_to_be_between", on="ro") == "table row count to be between (on RO)"
     assert said("data_can_be_read") == "the rows can be read"
-    assert about_words(ExpectationResult(expectation="x", status="pass", columns=("a", "b"))) == "a, b"
+    assert subject_of(ExpectationResult(expectation="x", status="pass", columns=("a", "b"))) == "a, b"
