@@ -1,0 +1,100 @@
+"""What is asked of the place where a table lies. Paths are below the table, with `/` between their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import BinaryIO, NamedTuple, Protocol
+
+#: Bytes by file name of each folder, by the folder's path; the table's own folder is the empty path.
+Tree = Mapping[str, dict[str, int]]
+
+
+class FileInfo(NamedTuple):
+    """A file as its storage lists it; `modified_ns` is in nanoseconds since the epoch, as fine as the storage keeps it."""
+
+    size_bytes: int
+    modified_ns: int
+
+
+class TreeLister(Protocol):
+    """Lists every folder of a table that is not hidden, once, as a context; hidden files are listed."""
+
+    def __enter__(self) -> TreeLister:
+        """Nothing is listed yet."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End what was begun."""
+        ...
+
+    def begin(self) -> None:
+        """List beside other work, where the storage can."""
+        ...
+
+    def read(self) -> Tree:
+        """What is listed.
+
+        Raises:
+            OSError: a folder cannot be read.
+
+        """
+        ...
+
+
+class TableStorage(Protocol):
+    """A table's files. Every method raises OSError with the storage's own words; FileNotFoundError where a path is missing.
+
+    A path that leads out of the table is a ValueError. What is read must be a regular file: a device or a pipe is an OSError.
+    """
+
+    @property
+    def location(self) -> str:
+        """The table's base path, as messages show it."""
+        ...
+
+    def list(self, folder: str) -> Mapping[str, FileInfo]:
+        """The files of a folder, links to files among them, by name; folders are not listed."""
+        ...
+
+    def tree(self) -> TreeLister:
+        """Lists the table's folders, so that partitions can be found among them."""
+        ...
+
+    def info(self, path: str) -> FileInfo | None:
+        """A file's size and time; None where there is no such file."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """A file's whole content."""
+        ...
+
+    def open(self, path: str) -> BinaryIO:
+        """A file to read by ranges; seekable."""
+        ...
+
+    def create(self, path: str, content: bytes) -> None:
+        """Write a new file in one step, its folders too; FileExistsError where there is one, which stays as it is."""
+        ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a file in one step, its folders too: a reader sees the old content or the new one."""
+        ...
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """Give a file a second name, or where the storage has no links a copy; FileExistsError where the target exists."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file within the table; FileExistsError where the target exists."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a link and not what it leads to; one that is missing is no error."""
+        ...
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder and all that is in it, following no link; one that is missing is no error."""
+        ...

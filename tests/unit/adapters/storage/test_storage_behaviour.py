@@ -1,0 +1,155 @@
+"""What every TableStorage does; a new storage joins by its name in `STORAGES`."""
+
+import os
+import threading
+
+import pytest
+
+from etc_policy.adapters.storage.local import LocalStorage
+
+#: Name -> a function of an empty folder that makes a storage over it.
+STORAGES = {"local": LocalStorage}
+
+
+@pytest.fixture(params=sorted(STORAGES))
+def storage(request, tmp_path):
+    return STORAGES[request.param](tmp_path)
+
+
+def test_a_created_file_can_be_read_listed_and_measured(storage):
+    storage.create("a/b/f", b"12345")
+    assert storage.read("a/b/f") == b"12345"
+    assert storage.list("a/b").keys() == {"f"}
+    assert storage.list("a/b")["f"] == storage.info("a/b/f")
+    assert storage.info("a/b/f").size_bytes == 5
+    assert storage.list("a") == {}
+
+
+def test_what_is_missing_is_not_found(storage):
+    storage.create("a/f", b"")
+    for read in (storage.read, storage.open, storage.list):
+        with pytest.raises(FileNotFoundError):
+            read("nowhere")
+    assert storage.info("nowhere") is None
+    assert storage.info("a/f/nowhere") is None
+    with pytest.raises(FileNotFoundError):
+        storage.link_or_copy("nowhere", "g")
+
+
+def test_a_folder_is_not_a_file(storage):
+    storage.create("a/f", b"")
+    assert storage.info("a") is None
+    with pytest.raises(OSError):
+        storage.read("a")
+
+
+def test_an_empty_file_is_a_file(storage):
+    storage.create("f", b"")
+    assert storage.read("f") == b""
+    assert storage.info("f").size_bytes == 0
+
+
+def test_what_exists_is_not_created_again(storage):
+    storage.create("f", b"first")
+    with pytest.raises(FileExistsError):
+        storage.create("f", b"second")
+    assert storage.read("f") == b"first"
+    assert storage.list("").keys() == {"f"}
+
+
+def test_of_many_creators_one_wins(storage):
+    won = []
+
+    def create(number):
+        try:
+            storage.create("f", str(number).encode())
+        except FileExistsError:
+            return
+        won.append(number)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert storage.read("f") == str(won[0]).encode()
+    assert storage.list("").keys() == {"f"}
+
+
+def test_a_file_is_replaced_whole(storage):
+    storage.replace("a/f", b"first, and longer")
+    storage.replace("a/f", b"second")
+    assert storage.read("a/f") == b"second"
+    assert storage.list("a").keys() == {"f"}
+
+
+def test_a_range_is_read(storage):
+    storage.create("f", bytes(range(100)))
+    with storage.open("f") as opened:
+        opened.seek(40)
+        assert opened.read(3) == bytes([40, 41, 42])
+        opened.seek(-2, os.SEEK_END)
+        assert opened.read() == bytes([98, 99])
+
+
+def test_a_file_is_there_under_a_second_name(storage):
+    storage.create("a/f", b"x")
+    storage.link_or_copy("a/f", "b/g")
+    storage.remove("a/f")
+    assert storage.read("b/g") == b"x"
+    storage.create("h", b"y")
+    with pytest.raises(FileExistsError):
+        storage.link_or_copy("h", "b/g")
+    assert storage.read("b/g") == b"x"
+
+
+def test_a_file_is_moved_and_overwrites_nothing(storage):
+    storage.create("f", b"x")
+    storage.create("g", b"y")
+    with pytest.raises(FileExistsError):
+        storage.move("f", "g")
+    storage.move("f", "a/h")
+    assert (storage.info("f"), storage.read("g"), storage.read("a/h")) == (None, b"y", b"x")
+
+
+def test_what_is_removed_is_gone_and_may_be_removed_again(storage):
+    storage.create("a/f", b"")
+    storage.remove("a/f")
+    storage.remove("a/f")
+    storage.remove("nowhere/f")
+    assert storage.info("a/f") is None
+
+
+def test_a_folder_is_removed_with_all_in_it(storage):
+    storage.create("a/b/f", b"")
+    storage.create("a/g", b"")
+    storage.create("c/h", b"")
+    storage.remove_tree("a")
+    storage.remove_tree("a")
+    assert storage.info("a/b/f") is None
+    assert storage.info("c/h") is not None
+
+
+def test_the_tree_has_every_folder_that_is_not_hidden(storage):
+    for path in ("top", "a/f", "a/.g", "b/c/h", ".hoodie/hoodie.properties"):
+        storage.create(path, b"12")
+    with storage.tree() as tree:
+        found = {folder: files for folder, files in tree.read().items() if files}
+    assert found == {"": {"top": 2}, "a": {"f": 2, ".g": 2}, "b/c": {"h": 2}}
+    with storage.tree() as tree:
+        tree.begin()
+        assert {folder: files for folder, files in tree.read().items() if files} == found
+
+
+@pytest.mark.parametrize("path", ["../f", "a/../../f", "/f", "a//f", ".", "a/.", "f\0", ""])
+def test_a_path_stays_below_the_table(storage, path):
+    for step in (lambda: storage.create(path, b""), lambda: storage.replace(path, b""), lambda: storage.remove(path)):
+        with pytest.raises(ValueError, match="below a table"):
+            step()
+
+
+def test_names_are_any_text(storage):
+    storage.create("a b/ü€'\"%", b"x")
+    assert storage.list("a b").keys() == {"ü€'\"%"}
+    assert storage.read("a b/ü€'\"%") == b"x"
