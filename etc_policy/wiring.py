@@ -163,10 +163,10 @@ class Environment:
 
     def table_properties(self, policy: Policy) -> Mapping[str, str]:
         """The pairs of a policy's table's `hoodie.properties`."""
-        from etc_policy.adapters.hudi.layout import local_path
         from etc_policy.adapters.hudi.properties import read_properties
+        from etc_policy.adapters.storage.door import open_storage
 
-        return read_properties(local_path(self.locate(policy)))
+        return read_properties(open_storage(self.locate(policy)))
 
     def machine_findings(self, variables: Mapping[str, str]) -> tuple[Finding, ...]:
         """What this machine has for running Spark with Hudi; `variables` are those of the process."""

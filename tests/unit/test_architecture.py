@@ -1,10 +1,48 @@
 """The layers of the package hold: see [tool.importlinter] in pyproject.toml."""
 
+import ast
 from pathlib import Path
 
 from importlinter import cli
+
+import etc_policy
+
+ADAPTERS = Path(etc_policy.__file__).parent / "adapters"
 
 
 def test_import_contracts_are_kept(monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[2])
     assert cli.lint_imports() == 0
+
+
+#: What opens, lists or changes files by itself.
+FILE_CALLS = {
+    "open",
+    "listdir",
+    "scandir",
+    "walk",
+    "stat",
+    "unlink",
+    "remove",
+    "rename",
+    "replace",
+    "link",
+    "symlink",
+    "mkdir",
+}
+
+
+def test_files_of_tables_are_touched_by_their_storage_alone():
+    touched = []
+    for path in [*ADAPTERS.glob("hudi/*.py"), *ADAPTERS.glob("logs/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                is_builtin = isinstance(node.func, ast.Name) and node.func.id == "open"
+                is_of_os = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) in (
+                    "os",
+                    "os.path",
+                    "io",
+                )
+                if is_builtin or (is_of_os and node.func.attr in FILE_CALLS):
+                    touched.append(f"{path.name}: {ast.unparse(node)}")
+    assert touched == []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.hudi.layout import etc_folder, local_path
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
+from etc_policy.adapters.storage.door import open_storage
 from etc_policy.execute.ports import Refusals
 
 
@@ -37,21 +36,16 @@ class FileApplyState:
         _write(base_path, {**_read(base_path), "refusals": pairs})
 
 
-def _path(base_path: str) -> Path:
-    return etc_folder(local_path(base_path)) / "memory.json"
+_FILE = f"{ETC_FOLDER}/memory.json"
 
 
 def _read(base_path: str) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
-        content = json.loads(_path(base_path).read_text("utf-8"))
+        content = json.loads(open_storage(base_path).read(_FILE))
         return content if isinstance(content, dict) else {}
     return {}
 
 
 def _write(base_path: str, content: dict[str, Any]) -> None:
-    path = _path(base_path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(OSError):
-        path.parent.mkdir(exist_ok=True)
-        draft.write_text(json.dumps(content), "utf-8")
-        draft.replace(path)
+        open_storage(base_path).replace(_FILE, json.dumps(content).encode())

@@ -10,12 +10,12 @@ import importlib.util
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.history import Commit
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
@@ -36,9 +36,10 @@ class ArchivedWrite:
 class Archive:
     """The archived timeline of one table; nothing is read before it is asked for."""
 
-    def __init__(self, base: Path, properties: Mapping[str, str]) -> None:
-        timeline = base / ".hoodie" / properties.get("hoodie.timeline.path", "timeline")
-        self._folder = timeline / properties.get("hoodie.timeline.history.path", "history")
+    def __init__(self, storage: TableStorage, properties: Mapping[str, str]) -> None:
+        self._storage = storage
+        timeline = properties.get("hoodie.timeline.path", "timeline")
+        self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
         self._completions: dict[str, str] | None = None
 
     @property
@@ -92,10 +93,10 @@ class Archive:
         return self._plan(row).get("extraMetadata") or {}
 
     def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return decode_metadata(row["plan"] or b"", str(self._folder))
+        return decode_metadata(row["plan"] or b"", self._place())
 
     def _commit(self, row: Mapping[str, Any], among: int = 1) -> CommitMetadata:
-        return decode_commit(row["metadata"] or b"", str(self._folder), among=among)
+        return decode_commit(row["metadata"] or b"", self._place(), among=among)
 
     def _write(self, row: Mapping[str, Any], among: int) -> ArchivedWrite:
         commit, plan = self._commit(row, among), self._plan(row)
@@ -103,12 +104,11 @@ class Archive:
 
     def _rows(self, columns: Sequence[str], condition: tuple[str, str, Any] | None = None) -> Iterator[dict[str, Any]]:
         for name in self._files():
-            path = self._folder / name
             try:
-                rows = _read_parquet(path, columns, condition)
+                rows = self._read_parquet(name, columns, condition)
             except FileNotFoundError as error:
                 if name in self._files():
-                    raise _corrupt(path, error) from error
+                    raise self._corrupt(name, error) from error
                 raise
             yield from rows
 
@@ -116,20 +116,53 @@ class Archive:
         version = self._version()
         if version is None:
             return []
-        manifest = self._folder / f"manifest_{version}"
+        manifest = f"manifest_{version}"
         try:
-            return [str(entry["fileName"]) for entry in json.loads(manifest.read_bytes())["files"]]
+            return [
+                str(entry["fileName"])
+                for entry in json.loads(self._storage.read(f"{self._folder}/{manifest}"))["files"]
+            ]
         except FileNotFoundError as error:
             if self._version() == version:
-                raise _corrupt(manifest, error) from error
+                raise self._corrupt(manifest, error) from error
             raise
         except (ValueError, RecursionError, KeyError, TypeError) as error:
-            raise _corrupt(manifest, error) from error
+            raise self._corrupt(manifest, error) from error
 
     def _version(self) -> str | None:
         """The version of the manifest in use; None where nothing has been archived."""
-        path = self._folder / "_version_"
-        return path.read_text("utf-8", errors="replace").strip() if path.is_file() else None
+        try:
+            content = self._storage.read(f"{self._folder}/_version_")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return content.decode("utf-8", errors="replace").strip()
+
+    def _read_parquet(
+        self, name: str, columns: Sequence[str], condition: tuple[str, str, Any] | None
+    ) -> list[dict[str, Any]]:
+        if importlib.util.find_spec("pyarrow") is None:
+            message = f"commits of this table are archived, and pyarrow is needed to read `{self._place(name)}`"
+            raise TableError(Code.NEEDS_PYARROW, message, hint="run `pip install pyarrow`")
+        import pyarrow.parquet
+
+        filters = [condition] if condition else None
+        try:
+            with self._storage.open(f"{self._folder}/{name}") as opened:
+                table = pyarrow.parquet.read_table(opened, columns=list(columns), filters=filters)
+        except FileNotFoundError:
+            raise
+        except (pyarrow.ArrowException, OSError) as error:
+            raise self._corrupt(name, error) from error
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
+
+    def _place(self, name: str = "") -> str:
+        """A file of the archive, or the archive itself, as messages show it."""
+        return f"{self._storage.location}/{self._folder}/{name}".rstrip("/")
+
+    def _corrupt(self, name: str, error: Exception) -> TableError:
+        message = f"cannot read archived timeline file `{self._place(name)}`"
+        return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error))
 
 
 def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:
@@ -146,25 +179,3 @@ def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str 
         return archive.completions.get(instant, instant if instant < surely else None)
 
     return completion
-
-
-def _read_parquet(path: Path, columns: Sequence[str], condition: tuple[str, str, Any] | None) -> list[dict[str, Any]]:
-    if importlib.util.find_spec("pyarrow") is None:
-        hint = "run `pip install pyarrow`"
-        raise TableError(
-            Code.NEEDS_PYARROW, f"commits of this table are archived, and pyarrow is needed to read `{path}`", hint=hint
-        )
-    import pyarrow.parquet
-
-    try:
-        table = pyarrow.parquet.read_table(path, columns=list(columns), filters=[condition] if condition else None)
-    except FileNotFoundError:
-        raise
-    except (pyarrow.ArrowException, OSError) as error:
-        raise _corrupt(path, error) from error
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
-
-
-def _corrupt(path: Path, error: Exception) -> TableError:
-    return TableError(Code.DAMAGED_TIMELINE, f"cannot read archived timeline file `{path}`", cause=str(error))

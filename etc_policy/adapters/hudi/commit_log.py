@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, get_args
 
 from etc_policy.adapters.hudi.archive import Archive, ArchivedWrite
 from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat
-from etc_policy.adapters.hudi.layout import local_path, timeline_folder
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.table import column_type_of, trust_of
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_times, table_zone
+from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange, WriteAction
 from etc_policy.plan.table_history import GroupWrite
@@ -52,32 +52,44 @@ class FileCommitLogReader:
             RetryableError: the timeline kept changing while it was read.
 
         """
-        base = local_path(base_path)
-        properties = read_properties(base)
-        return read_until_stable(base, lambda: self._read(base, properties, event_time, compactions_only))
+        storage = open_storage(base_path)
+        properties = read_properties(storage)
+        return read_until_stable(
+            storage.location, lambda: self._read(storage, properties, event_time, compactions_only)
+        )
 
     def _read(
-        self, base: Path, properties: Mapping[str, str], event_time: EventTime, compactions_only: bool
+        self, storage: TableStorage, properties: Mapping[str, str], event_time: EventTime, compactions_only: bool
     ) -> CommitLog:
-        folder, layout = timeline_folder(base, dict(properties))
-        timeline = require_times(read_timeline(folder, layout))
+        timeline = require_times(read_timeline(storage, properties))
+        layout, base_path = timeline.layout, storage.location
         actions = ("commit",) if compactions_only else _ACTIONS
         active = list(_active(timeline, actions))
         known = {write.requested for write in active}
-        rows, cut_short = Archive(base, properties).writes(actions, self._max_archived) if layout > 1 else ((), False)
+        rows, cut_short = (
+            Archive(storage, properties).writes(actions, self._max_archived) if layout > 1 else ((), False)
+        )
         writes = [*active, *(_archived(row) for row in rows if row.requested not in known)]
         writes.sort(key=lambda write: (write.completed, write.requested))
         metadata = {write.requested: write.metadata for write in writes}
-        kind = column_type_of(event_time.column, metadata, base)
+        kind = column_type_of(event_time.column, metadata, base_path)
         trust = trust_of(layout, properties, event_time, kind)
-        older_archive = layout == 1 and any((folder / "archived").glob(".commits_*"))
         return CommitLog(
-            base_path=str(base),
+            base_path=base_path,
             table_version=int(properties["hoodie.table.version"]),
             timezone=table_zone(properties),
             commits=tuple(_commit(write, trust) for write in writes),
-            complete=not (compactions_only or cut_short or older_archive),
+            complete=not (compactions_only or cut_short or (layout == 1 and _has_older_archive(timeline))),
         )
+
+
+def _has_older_archive(timeline: Timeline) -> bool:
+    """Whether a table of layout 1 has archived commits, which are not read."""
+    try:
+        names = timeline.storage.names(f"{timeline.folder}/archived")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(name.startswith(".commits_") for name in names)
 
 
 def _active(timeline: Timeline, actions: tuple[str, ...]) -> Iterator[_Write]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from etc_policy.adapters.hudi.layout import local_path, timeline_folder
 from etc_policy.adapters.hudi.plan_file import decode_operations
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline
+from etc_policy.adapters.storage.door import open_storage
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import CommitSummary, Job
 from etc_policy.plan.commit_metadata import PLAN_ID
@@ -37,8 +37,8 @@ class HudiFiles:
             for name in (operation.base_file, *operation.log_files_compacted)
             if name
         )
-        base = local_path(job.base_path)
-        return tuple(path for path in planned if not (base / path).is_file())
+        storage = open_storage(job.base_path)
+        return tuple(path for path in planned if storage.info(path) is None)
 
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
         """Completion time and bytes written of the compaction at an instant; None when it has not completed."""
@@ -53,5 +53,5 @@ class HudiFiles:
 
 def timeline_of(base_path: str) -> Timeline:
     """The active timeline of the table at a base path, as listed now."""
-    base = local_path(base_path)
-    return read_timeline(*timeline_folder(base, read_properties(base)))
+    storage = open_storage(base_path)
+    return read_timeline(storage, read_properties(storage))

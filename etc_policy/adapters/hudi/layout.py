@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from etc_policy.codes.registry import Code
@@ -18,6 +18,11 @@ _INSTANT_V2 = re.compile(
     r"(?P<requested>\d+)(?:_(?P<completed>\d+))?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
 _INSTANT_V1 = re.compile(r"(?P<requested>\d+)(?:\.(?P<action>[a-z]+?))??(?:\.(?P<state>requested|inflight))?")
+#: The metadata table, below its table.
+METADATA_TABLE = ".hoodie/metadata"
+#: What etc itself keeps in a table: its lease, its own lock where the writers declare none, the state of `etc apply`.
+ETC_FOLDER = ".hoodie/.etc"
+
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 
 
@@ -85,29 +90,10 @@ def parse_instant_file(name: str, layout: int) -> InstantFile | None:
     return InstantFile(name, parts["requested"], completed, parts["action"] or "commit", state)
 
 
-def timeline_folder(base: Path, properties: dict[str, str]) -> tuple[Path, int]:
-    """The active timeline's folder and its layout version."""
+def timeline_folder(properties: Mapping[str, str], location: str) -> tuple[str, int]:
+    """The active timeline's folder below the table at a location, and its layout version."""
     layout = properties.get("hoodie.timeline.layout.version", "1")
     if layout not in ("1", "2"):
         hint = "this version of etc knows layouts 1 and 2"
-        raise TableError(Code.TIMELINE_LAYOUT, f"timeline layout `{layout}` of {base} is not known", hint=hint)
-    folder = base / ".hoodie"
-    return (folder / properties.get("hoodie.timeline.path", "timeline"), 2) if layout == "2" else (folder, 1)
-
-
-def local_path(location: str) -> Path:
-    """The local folder of a table's location.
-
-    Raises:
-        TableError: the location lies on an object store.
-
-    """
-    if "://" in location and not location.startswith("file://"):
-        hint = "tables on local disk or a mounted folder can be planned; object stores are not supported yet"
-        raise TableError(Code.NOT_LOCAL, f"cannot read `{location}` without a JVM", hint=hint)
-    return Path(re.sub(r"^file:(//)?", "", location))
-
-
-def etc_folder(base: Path) -> Path:
-    """What etc itself keeps in a table: its lease, its own lock where the writers declare none, the state of `etc apply`."""
-    return base / ".hoodie" / ".etc"
+        raise TableError(Code.TIMELINE_LAYOUT, f"timeline layout `{layout}` of {location} is not known", hint=hint)
+    return (f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}", 2) if layout == "2" else (".hoodie", 1)

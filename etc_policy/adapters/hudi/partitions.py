@@ -1,113 +1,21 @@
-"""The files of a table's partitions; run as a program, it lists them beside other work.
-
-Asking for the size of each file takes about as long as reading what the commits say of it. The program needs nothing but
-Python itself, so that it starts at once.
-"""
+"""Which of a table's folders are partitions."""
 
 from __future__ import annotations
 
-import marshal
-import os
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 
-_PARTITION_MARKER = ".hoodie_partition_metadata"
-#: What the program's answer begins with: another program may stand where Python is looked for.
-_HEAD = b"etc partitions\n"
+from etc_policy.adapters.storage.port import Tree
+
+_MARKER = ".hoodie_partition_metadata"
 
 
-def list_partitions(base: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """(partition path, bytes by file name) of every partition folder below a table."""
-    folders = [""]
-    while folders:
-        partition = folders.pop()
-        files: dict[str, int] = {}
-        marked = False
-        folder = f"{base}/{partition}"
-        with _open_folder(folder) as number, os.scandir(number) as entries:
-            for entry in entries:
-                name = entry.name
-                if name.startswith(_PARTITION_MARKER):
-                    marked = True
-                elif entry.is_file(follow_symlinks=False):
-                    if not name.endswith(".crc"):
-                        files[name] = entry.stat(follow_symlinks=False).st_size
-                elif _is_folder(entry, folder, base):
-                    if not name.startswith("."):
-                        folders.append(f"{partition}/{name}" if partition else name)
-                elif not (name.endswith(".crc") or _is_dangling(entry, folder)):
-                    files[name] = entry.stat().st_size
-        if marked:
-            yield partition, files
-
-
-@contextmanager
-def _open_folder(path: str) -> Iterator[int]:
-    """A folder's number: files are found sooner by it than by their whole paths."""
-    number = os.open(path, os.O_RDONLY)
-    try:
-        yield number
-    finally:
-        os.close(number)
-
-
-def _is_folder(entry: os.DirEntry[str], folder: str, base: str) -> bool:
-    """Hudi follows links to folders; a link to a place in the table itself only shows again what is listed anyway."""
-    if not entry.is_dir():
-        return False
-    if not entry.is_symlink():
-        return True
-    table, target = os.path.realpath(base), os.path.realpath(f"{folder}/{entry.name}")
-    return os.path.commonpath([table, target]) != table
-
-
-def _is_dangling(entry: os.DirEntry[str], folder: str) -> bool:
-    return entry.is_symlink() and not os.path.exists(f"{folder}/{entry.name}")  # noqa: PTH110
-
-
-class PartitionLister:
-    """Lists a table's partitions once, as a context: in a process of its own, if it is told to begin before."""
-
-    def __init__(self, base: str) -> None:
-        self._base = base
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> PartitionLister:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            with self._process:
-                self._process.kill()
-
-    def begin(self) -> None:
-        """Begin now, if this Python can be run as a program: where it is embedded, another program bears its name."""
-        name = os.path.basename(sys.executable or "").lower()  # noqa: PTH119
-        if self._process is not None or getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
-            return
-        command = [sys.executable, "-I", "-S", f"-Xutf8={sys.flags.utf8_mode}", __file__, self._base]
-        with suppress(OSError):
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-
-    def read(self) -> Mapping[str, dict[str, int]]:
-        """Bytes by file name of each partition.
-
-        Raises:
-            OSError: a folder cannot be read.
-
-        """
-        if self._process is not None:
-            content, _ = self._process.communicate()
-            if self._process.returncode == 0 and content.startswith(_HEAD):
-                with suppress(EOFError, ValueError, TypeError):  # killed, and nobody could tell
-                    listed: dict[str, dict[str, int]] = marshal.loads(memoryview(content)[len(_HEAD) :])  # noqa: S302 - it is ours
-                    return listed
-        return dict(list_partitions(self._base))
-
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(_HEAD + marshal.dumps(dict(list_partitions(sys.argv[1]))))
+def partitions_of(tree: Tree) -> Mapping[str, dict[str, int]]:
+    """Bytes by file name of the folders that Hudi has marked as partitions, the marks left out."""
+    found = {}
+    for folder, files in tree.items():
+        marks = [name for name in files if name.startswith(_MARKER)]
+        if marks:
+            found[folder] = files
+            for mark in marks:
+                del files[mark]
+    return found

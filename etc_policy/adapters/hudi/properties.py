@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from typing import NoReturn
 
 from etc_policy.adapters.hudi.layout import parse_instant_file, parse_properties, timeline_folder
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
@@ -19,49 +20,68 @@ _ALWAYS = ("hoodie.table.name", "hoodie.table.type")
 _ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.version")
 
 
-def read_properties(base: Path) -> dict[str, str]:
+_PROPERTIES = ".hoodie/hoodie.properties"
+_BACKUP = f"{_PROPERTIES}.backup"
+
+
+def read_properties(storage: TableStorage) -> dict[str, str]:
     """The properties of a merge-on-read table that we can handle.
 
     Raises:
         TableError: there is no table, one of another kind, or its properties are cut short, missing or contradict it.
 
     """
-    if not base.is_dir():
-        hint = "check `table` in the policy"
-        raise TableError(Code.NO_TABLE, f"there is no table at `{base}`: the folder does not exist", hint=hint)
     try:
-        properties = parse_properties(_text(base))
+        properties = parse_properties(_text(storage))
     except OSError as error:
-        raise TableError(Code.CANNOT_READ_TABLE, f"cannot read the table at `{base}`", cause=str(error)) from error
-    _require_merge_on_read(base, properties)
-    _require_whole(base, properties)
-    _require_version_as_laid_out(base, properties)
+        message = f"cannot read the table at `{storage.location}`"
+        raise TableError(Code.CANNOT_READ_TABLE, message, cause=str(error)) from error
+    _require_merge_on_read(storage.location, properties)
+    _require_whole(storage.location, properties)
+    _require_version_as_laid_out(storage, properties)
     return properties
 
 
-def _text(base: Path) -> str:
+def properties_of(storage: TableStorage, folder: str) -> dict[str, str] | None:
+    """The properties of a table in a folder of another, such as the metadata table, as they are; None where there is none."""
+    try:
+        return parse_properties(storage.read(f"{folder}/{_PROPERTIES}").decode("utf-8", errors="replace"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _text(storage: TableStorage) -> str:
     """The file's text, once a writer that is changing it has finished."""
-    path = base / ".hoodie" / "hoodie.properties"
-    backup = path.with_name("hoodie.properties.backup")
     for number in range(ATTEMPTS):
         if number:
             time.sleep(PAUSE_SECONDS)
         try:
-            text = path.read_text("utf-8", errors="replace")
-        except FileNotFoundError:
-            if backup.is_file():
+            text = storage.read(_PROPERTIES).decode("utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            if storage.info(_BACKUP) is not None:
                 continue
-            message = f"`{base}` is not a Hudi table: it has no .hoodie/hoodie.properties"
-            raise TableError(Code.NOT_HUDI, message) from None
+            _refuse_no_table(storage)
         if text.endswith("\n"):
             return text
     hint = "a writer died while it changed the file: any write by Hudi restores it from hoodie.properties.backup"
-    if not backup.is_file():
+    if storage.info(_BACKUP) is None:
         hint = "it ends in the middle of a line; restore it from a copy (or end its last line, if it was edited)"
-    raise TableError(Code.DAMAGED_PROPERTIES, f"hoodie.properties of `{base}` is cut short or missing", hint=hint)
+    message = f"hoodie.properties of `{storage.location}` is cut short or missing"
+    raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
 
 
-def _require_merge_on_read(base: Path, properties: Mapping[str, str]) -> None:
+def _refuse_no_table(storage: TableStorage) -> NoReturn:
+    try:
+        storage.names("")
+    except (FileNotFoundError, NotADirectoryError):
+        hint = "check `table` in the policy"
+        message = f"there is no table at `{storage.location}`: the folder does not exist"
+        raise TableError(Code.NO_TABLE, message, hint=hint) from None
+    message = f"`{storage.location}` is not a Hudi table: it has no .hoodie/hoodie.properties"
+    raise TableError(Code.NOT_HUDI, message) from None
+
+
+def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:
     kind = properties.get("hoodie.table.type", "COPY_ON_WRITE")
     if kind != "MERGE_ON_READ":
         hint = "its read-optimized and snapshot views are the same: there is nothing to compact"
@@ -78,7 +98,7 @@ def _require_merge_on_read(base: Path, properties: Mapping[str, str]) -> None:
         )
 
 
-def _require_whole(base: Path, properties: Mapping[str, str]) -> None:
+def _require_whole(base: str, properties: Mapping[str, str]) -> None:
     """Lines may be missing from the end: what every table has must be there."""
     always = _ALWAYS + (_ALWAYS_IN_LAYOUT_2 if int(properties["hoodie.table.version"]) >= _FIRST_OF_LAYOUT_2 else ())
     missing = next((key for key in always if key not in properties), None)
@@ -89,32 +109,32 @@ def _require_whole(base: Path, properties: Mapping[str, str]) -> None:
         )
 
 
-def _require_version_as_laid_out(base: Path, properties: Mapping[str, str]) -> None:
+def _require_version_as_laid_out(storage: TableStorage, properties: Mapping[str, str]) -> None:
     """Table version 8 moved the timeline to a folder of its own (layout 2): version, layout and files must agree."""
-    version = int(properties["hoodie.table.version"])
-    folder, layout = timeline_folder(base, dict(properties))
+    version, base = int(properties["hoodie.table.version"]), storage.location
+    folder, layout = timeline_folder(properties, base)
     if (version >= _FIRST_OF_LAYOUT_2) != (layout >= 2):
         message = (
             f"hoodie.properties of `{base}` contradicts itself: table version {version} with timeline layout {layout}"
         )
         hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
         raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
-    other, its_layout = (base / ".hoodie", 1) if layout >= 2 else (base / ".hoodie" / "timeline", 2)
-    stray = _an_instant(other, its_layout)
-    if stray is not None and _an_instant(folder, layout) is None:
+    other, its_layout = (".hoodie", 1) if layout >= 2 else (".hoodie/timeline", 2)
+    stray = _an_instant(storage, other, its_layout)
+    if stray is not None and _an_instant(storage, folder, layout) is None:
         message = (
             f"hoodie.properties of `{base}` says table version {version}, but the table's commits are those of "
-            f"{'an older' if layout >= 2 else 'a later'} one: `{stray}`"
+            f"{'an older' if layout >= 2 else 'a later'} one: `{base}/{stray}`"
         )
         hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
         raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
 
 
-def _an_instant(folder: Path, layout: int) -> Path | None:
+def _an_instant(storage: TableStorage, folder: str, layout: int) -> str | None:
     """The timeline file in a folder whose name sorts first, None where there is none."""
     try:
-        names = (path.name for path in folder.iterdir() if parse_instant_file(path.name, layout) is not None)
+        names = (name for name in storage.names(folder) if parse_instant_file(name, layout) is not None)
         first = min((name for name in names if name.count(".")), default=None)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return folder / first if first else None
+    return f"{folder}/{first}" if first else None

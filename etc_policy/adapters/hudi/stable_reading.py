@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 from etc_policy.codes.registry import Code
@@ -17,7 +16,7 @@ ATTEMPTS = 4
 Result = TypeVar("Result")
 
 
-def read_until_stable(base: Path, read: Callable[[], Result]) -> Result:
+def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
     """What `read` returns; it is asked again when a timeline file was archived under it.
 
     Raises:
@@ -32,13 +31,17 @@ def read_until_stable(base: Path, read: Callable[[], Result]) -> Result:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise TableError(Code.CANNOT_READ_TABLE, f"cannot read the table at `{base}`", cause=str(error)) from error
+            raise TableError(
+                Code.CANNOT_READ_TABLE, f"cannot read the table at `{location}`", cause=str(error)
+            ) from error
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            message = f"the metadata of the table at `{base}` is not in a form that this version of etc knows"
+            message = f"the metadata of the table at `{location}` is not in a form that this version of etc knows"
             hint = f"it may be from a later version of Hudi, or damaged ({type(error).__name__}: {str(error)[:200]})"
             raise TableError(Code.UNKNOWN_METADATA, message, hint=hint, cause=repr(error)) from error
     raise RetryableError(
-        Code.TIMELINE_KEEPS_CHANGING, f"the timeline of `{base}` kept changing while it was read", hint="run it again"
+        Code.TIMELINE_KEEPS_CHANGING,
+        f"the timeline of `{location}` kept changing while it was read",
+        hint="run it again",
     )
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.adapters.hudi.history import Commit, build_history
-from etc_policy.adapters.hudi.layout import InstantFile, local_path, parse_properties, timeline_folder
+from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
 from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes, hides_deletes_of, slice_facts
-from etc_policy.adapters.hudi.partitions import PartitionLister
-from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.partitions import partitions_of
+from etc_policy.adapters.hudi.properties import properties_of, read_properties
 from etc_policy.adapters.hudi.slices import FileGroups, data_files
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
 from etc_policy.adapters.hudi.timeline import (
@@ -25,6 +24,8 @@ from etc_policy.adapters.hudi.timeline import (
     require_times,
     table_zone,
 )
+from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.port import FileInfo, TableStorage, TreeLister
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
@@ -76,7 +77,7 @@ class FileTableReader:
 class _Commits:
     """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote to logs."""
 
-    base: Path
+    storage: TableStorage
     properties: Mapping[str, str]
     timeline: Timeline
     archive: Archive
@@ -84,41 +85,42 @@ class _Commits:
     column_type: str | None
     trust: Trust
     writes: LogFacts
-    lister: PartitionLister
+    tree: TreeLister
 
 
 def _read(base_path: str, event_time: EventTime, finish: Callable[[_Commits], Result]) -> Result:
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
-    base = local_path(base_path)
-    properties = read_properties(base)
+    storage = open_storage(base_path)
+    properties = read_properties(storage)
 
     def read() -> Result:
-        with PartitionLister(str(base)) as lister:
-            return finish(_read_commits(base, properties, event_time, lister))
+        with storage.tree() as tree:
+            return finish(_read_commits(storage, properties, event_time, tree))
 
-    return read_until_stable(base, read)
+    return read_until_stable(storage.location, read)
 
 
 def _read_commits(
-    base: Path, properties: Mapping[str, str], event_time: EventTime, lister: PartitionLister
+    storage: TableStorage, properties: Mapping[str, str], event_time: EventTime, tree: TreeLister
 ) -> _Commits:
-    timeline = require_times(read_timeline(*timeline_folder(base, dict(properties))))
+    timeline = require_times(read_timeline(storage, properties))
     if len(timeline.files) >= _MANY_INSTANTS:
-        lister.begin()
+        tree.begin()
     metadata = {f.requested: timeline.commit(f.requested) for f in map(timeline.latest, timeline.files) if _is_write(f)}
-    column_type = column_type_of(event_time.column, metadata, base)
+    column_type = column_type_of(event_time.column, metadata, storage.location)
     trust = trust_of(timeline.layout, properties, event_time, column_type)
     writes = {
         requested: group_writes(requested, timeline.completions[requested], commit, trust)
         for requested, commit in metadata.items()
     }
-    return _Commits(base, properties, timeline, Archive(base, properties), metadata, column_type, trust, writes, lister)
+    archive = Archive(storage, properties)
+    return _Commits(storage, properties, timeline, archive, metadata, column_type, trust, writes, tree)
 
 
 def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
     """The latest slices, and paths of files that are missing in them."""
     timeline, archive = commits.timeline, commits.archive
-    listed, groups = commits.lister.read(), FileGroups(timeline)
+    listed, groups = partitions_of(commits.tree.read()), FileGroups(timeline)
     recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
     rest = list(data_files(listed, timeline, completions_of(timeline, archive)))
     named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
@@ -132,23 +134,23 @@ def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
 
 
 def _state(commits: _Commits) -> TableState:
-    base, properties, timeline = commits.base, commits.properties, commits.timeline
+    storage, properties, timeline = commits.storage, commits.properties, commits.timeline
     slices, missing_files = _slices(commits)
     return TableState(
-        base_path=str(base),
-        table_name=properties.get("hoodie.table.name", base.name),
+        base_path=storage.location,
+        table_name=properties.get("hoodie.table.name") or storage.location.rpartition("/")[2],
         table_version=int(properties["hoodie.table.version"]),
         timezone=table_zone(properties),
         metadata_partitions=_names(properties.get("hoodie.table.metadata.partitions")),
         properties_fingerprint=fingerprint(properties),
         event_time_type=commits.column_type,
         instants=timeline.instants(),
-        metadata_instants=_metadata_instants(base),
+        metadata_instants=_metadata_instants(storage),
         slices=slices,
         earliest_commit_to_retain=_retained(timeline),
         last_compaction=_last_compaction(timeline, commits.metadata, commits.archive),
         own_pending=_own_pending(timeline),
-        living_writers=_living_writers(base, timeline),
+        living_writers=_living_writers(storage, timeline),
         partition_fields=_partition_fields(properties),
         missing_files=missing_files,
     )
@@ -193,7 +195,7 @@ def _is_write(file: InstantFile) -> bool:
     return file.state == "completed" and file.action in _WRITES
 
 
-def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: Path) -> str | None:
+def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str) -> str | None:
     """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
     for requested in sorted(commits, reverse=True):
         schema = commits[requested].extra.get("schema")
@@ -211,7 +213,7 @@ def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: Pat
     return None
 
 
-def _time_type(column_type: str, column: str, base: Path) -> str:
+def _time_type(column_type: str, column: str, base: str) -> str:
     """The column's type, if its values can be times."""
     if column_type not in _TIME_TYPES:
         hint = "name a column of timestamps, dates, integers or strings in `event_time_column`"
@@ -237,12 +239,11 @@ def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name.split(":", 1)[0] for name in _names(properties.get("hoodie.table.partition.fields")))
 
 
-def _metadata_instants(base: Path) -> frozenset[str]:
-    table = base / ".hoodie" / "metadata"
-    path = table / ".hoodie" / "hoodie.properties"
-    if not path.is_file():
+def _metadata_instants(storage: TableStorage) -> frozenset[str]:
+    properties = properties_of(storage, METADATA_TABLE)
+    if properties is None:
         return frozenset()
-    return frozenset(all_times(read_timeline(*timeline_folder(table, parse_properties(path.read_text("utf-8"))))))
+    return frozenset(all_times(read_timeline(storage, properties, METADATA_TABLE)))
 
 
 def _retained(timeline: Timeline) -> str | None:
@@ -267,19 +268,18 @@ def _last_compaction(
     return max(found, key=lambda record: record.completed) if found else archive.last_compaction()
 
 
-def _living_writers(base: Path, timeline: Timeline) -> frozenset[str]:
+def _living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:
     """Pending writes with a heartbeat no older than Hudi's default tolerance."""
     pending = (
         f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in _WRITES
     )
-    return frozenset(requested for requested in pending if _beats(base / ".hoodie" / ".heartbeat" / requested))
+    return frozenset(requested for requested in pending if _beats(storage.info(f".hoodie/.heartbeat/{requested}")))
 
 
-def _beats(heartbeat: Path) -> bool:
-    try:
-        return time.time() - heartbeat.stat().st_mtime <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
-    except FileNotFoundError:
+def _beats(heartbeat: FileInfo | None) -> bool:
+    if heartbeat is None:
         return False
+    return time.time() - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
 
 
 def _own_pending(timeline: Timeline) -> str | None:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from etc_policy.adapters.hudi.commits import CORRUPT_HINT, CommitMetadata, decode_commit, decode_metadata
-from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file
+from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.cut import WRITE_ACTIONS
@@ -35,7 +35,8 @@ class Timeline:
     `savepointed` are instants with a savepoint. It bears the time of its commit, and its own files are not in `files`.
     """
 
-    folder: Path
+    storage: TableStorage
+    folder: str
     layout: int
     files: Mapping[str, tuple[InstantFile, ...]]
     savepointed: frozenset[str] = frozenset()
@@ -97,12 +98,11 @@ class Timeline:
         return self._commits[requested]
 
     def _content(self, file: InstantFile) -> tuple[bytes, str]:
-        path = os.path.join(self.folder, file.name)  # noqa: PTH118 - a Path takes longer than the file's reading
-        with open(path, "rb") as opened:  # noqa: PTH123
-            content = opened.read()
+        path = f"{self.folder}/{file.name}"
+        content, place = self.storage.read(path), f"{self.storage.location}/{path}"
         if not content and (file.state, file.action) in _NEVER_EMPTY:
-            raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{path}` is empty", hint=CORRUPT_HINT)
-        return content, path
+            raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{place}` is empty", hint=CORRUPT_HINT)
+        return content, place
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
         """The compaction plan of an instant, pending or completed; None where there is none."""
@@ -143,24 +143,26 @@ class Timeline:
         return None
 
 
-def read_timeline(folder: Path, layout: int) -> Timeline:
-    """The timeline in a folder, as listed now."""
-    if not folder.is_dir():
-        raise TableError(
-            Code.DAMAGED_TIMELINE,
-            f"there is no timeline at `{folder}`",
-            hint="the table is not complete, or its version is not known",
-        )
+def read_timeline(storage: TableStorage, properties: Mapping[str, str], table: str = "") -> Timeline:
+    """The active timeline, as listed now, of the table with these properties; it may be one in a folder of another."""
+    folder, layout = timeline_folder(properties, storage.location)
+    folder = f"{table}/{folder}".lstrip("/")
+    try:
+        names = storage.names(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        hint = "the table is not complete, or its version is not known"
+        message = f"there is no timeline at `{storage.location}/{folder}`"
+        raise TableError(Code.DAMAGED_TIMELINE, message, hint=hint) from None
     files: dict[str, list[InstantFile]] = defaultdict(list)
     savepointed = set()
-    for name in os.listdir(folder):  # noqa: PTH208 - names are enough
+    for name in names:
         parsed = parse_instant_file(name, layout)
         if parsed is not None and parsed.action == "savepoint":
             savepointed.add(parsed.requested)
         elif parsed is not None:
             files[parsed.requested].append(parsed)
     return Timeline(
-        folder, layout, {requested: tuple(found) for requested, found in files.items()}, frozenset(savepointed)
+        storage, folder, layout, {requested: tuple(found) for requested, found in files.items()}, frozenset(savepointed)
     )
 
 

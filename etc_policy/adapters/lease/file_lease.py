@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from etc_policy.adapters.hudi.layout import etc_folder, local_path, timeline_folder
+from etc_policy.adapters.hudi.layout import ETC_FOLDER, timeline_folder
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.table import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
 
@@ -40,8 +41,8 @@ class FileLease:
 
     def __init__(self, base_path: str, *, local: bool = False) -> None:
         self._boot = _boot() if local else "-"
-        self._base = local_path(base_path)
-        self._path = etc_folder(self._base) / "apply.lease"
+        self._base, self._storage = local_path(base_path), open_storage(base_path)
+        self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
         self._token = uuid.uuid4().hex
         self._last_mark, self._mark, self._inflight_made = "", "", ""
@@ -211,8 +212,8 @@ class FileLease:
                 yield from (self._base / one.split(_MARKER)[0].lstrip("/") for one in announced if _MARKER in one)
 
     def _inflight(self, instant: str) -> Path:
-        folder, _ = timeline_folder(self._base, read_properties(self._base))
-        return folder / f"{instant}.compaction.inflight"
+        folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)
+        return self._base / folder / f"{instant}.compaction.inflight"
 
     def _heartbeat(self, instant: str) -> Path:
         return self._base / ".hoodie" / ".heartbeat" / instant

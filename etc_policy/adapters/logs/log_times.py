@@ -10,10 +10,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.hudi.layout import local_path
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
 from etc_policy.adapters.logs.parquet import can_read_parquet
+from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import Policy, digest
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
@@ -39,14 +40,14 @@ def fill_from_logs(
     missing = [(s, f) for s, f in state.log_files if f.min_event_time_ms is None]
     if not missing:
         return state
-    base = local_path(state.base_path)
-    cache = _Cache.load(cache_dir, state.base_path, wanted := _wanted(base, policy, state))
+    storage = open_storage(state.base_path)
+    cache = _Cache.load(cache_dir, state.base_path, wanted := _wanted(storage, policy, state))
     unread = [(s, f) for s, f in missing if cache.get(_path(s, f), f.size_bytes) is None]
     announce = _announcer(unread, progress)
     for file_slice, log_file in unread:
         announce(log_file)
         path = _path(file_slice, log_file)
-        times = _read(base / path, log_file.size_bytes, wanted)
+        times = _read(storage, path, log_file.size_bytes, wanted)
         if times is not None:
             cache.put(path, log_file.size_bytes, times)
     cache.save({_path(s, f) for s, f in state.log_files})
@@ -71,19 +72,20 @@ def _with_time(log_file: LogFile, cache: _Cache, path: str) -> LogFile:
     return log_file._replace(min_event_time_ms=times.min_ms)
 
 
-def _wanted(base: Path, policy: Policy, state: TableState) -> TimesWanted:
-    properties = read_properties(base)
+def _wanted(storage: TableStorage, policy: Policy, state: TableState) -> TimesWanted:
+    properties = read_properties(storage)
     names = next(filter(None, (properties.get(key) for key in _ORDERING)), "")
     ordering = tuple(name.strip() for name in names.split(",") if name.strip())
     return TimesWanted(policy.event_time, state.event_time_type, ordering)
 
 
-def _read(path: Path, size: int, wanted: TimesWanted) -> LogTimes | None:
+def _read(storage: TableStorage, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:
     """What the log file holds; None where the file system does not give it as it was listed."""
     try:
-        with path.open("rb") as stream:
-            if os.fstat(stream.fileno()).st_size != size:
+        with storage.open(path) as stream:
+            if stream.seek(0, os.SEEK_END) != size:
                 return None
+            stream.seek(0)
             return read_times(stream, size, wanted)
     except OSError:
         return None

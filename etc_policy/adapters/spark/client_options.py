@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
-from etc_policy.adapters.hudi.layout import etc_folder
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.declare.secrets import with_values
 from etc_policy.execute.ports import Job
@@ -50,7 +49,7 @@ def _lock(job: Job) -> Mapping[str, str]:
         return job.policy.writer.lock
     return {
         "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
-        "hoodie.write.lock.filesystem.path": str(etc_folder(Path(job.base_path))),
+        "hoodie.write.lock.filesystem.path": f"{job.base_path}/{ETC_FOLDER}",
         "hoodie.write.lock.filesystem.expire": "1",
         "hoodie.write.lock.wait_time_ms_between_retry": "500",
         "hoodie.write.lock.num_retries": "20",

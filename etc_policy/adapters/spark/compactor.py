@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi.files import timeline_of
-from etc_policy.adapters.hudi.layout import etc_folder, local_path, parse_data_file, timeline_folder
-from etc_policy.adapters.hudi.partitions import list_partitions
+from etc_policy.adapters.hudi.layout import ETC_FOLDER, parse_data_file, timeline_folder
+from etc_policy.adapters.hudi.partitions import partitions_of
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.adapters.storage.door import local_path, open_storage
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
@@ -43,7 +43,7 @@ class HudiCompactor:
             try:
                 check(True)
             except EtcError:
-                if not self._timeline_file(job, "inflight").exists():  # else its base files would go under its writer
+                if not _is_inflight(job):  # else its base files would go under its writer
                     self._remove_plan(job)
                 raise
 
@@ -81,8 +81,8 @@ class HudiCompactor:
 
     def _require_written(self, job: Job, statuses: Any) -> None:  # noqa: ANN401 - a list of WriteStatus
         """The new base files are there: a challenger that took the run over would have rolled them back."""
-        base = local_path(job.base_path)
-        gone = [path for status in statuses if not (base / (path := status.getStat().getPath())).is_file()]
+        storage = open_storage(job.base_path)
+        gone = [path for status in statuses if storage.info(path := str(status.getStat().getPath())) is None]
         if gone:
             hint = "another run has taken over; run `etc apply` again"
             raise EngineError(
@@ -99,7 +99,7 @@ class HudiCompactor:
         """
         self._require_incomplete(job)
         _require_unwritten(job)
-        if self._timeline_file(job, "inflight").exists():
+        if _is_inflight(job):
             self._with_metadata_table(job, lambda: self._roll_back(job))
         self._remove_plan(job)
 
@@ -134,19 +134,16 @@ class HudiCompactor:
         """
         self._require_incomplete(job)
         _require_unwritten(job)
+        storage = open_storage(job.base_path)
         for path, is_log in _files_of(job):
             if not is_log:
-                _remove(path)
+                _remove(storage, path)
         for path in _rollbacks_begun(job):
-            _remove(path)
+            _remove(storage, path)
         for state in ("inflight", "requested"):
-            _remove(self._timeline_file(job, state))
-        shutil.rmtree(local_path(job.base_path) / ".hoodie" / ".temp" / job.instant, ignore_errors=True)
-
-    def _timeline_file(self, job: Job, state: str) -> Path:
-        base = local_path(job.base_path)
-        folder, _ = timeline_folder(base, read_properties(base))
-        return folder / f"{job.instant}.compaction.{state}"
+            _remove(storage, _timeline_file(job, state))
+        with suppress(OSError):
+            storage.remove_tree(f".hoodie/.temp/{job.instant}")
 
     def _save_plan(self, job: Job, table: Any) -> None:  # noqa: ANN401 - a HoodieTable
         jvm = self._jvm
@@ -175,7 +172,7 @@ class HudiCompactor:
     @contextmanager
     def _java_lease(self, job: Job) -> Iterator[None]:
         """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit."""
-        folder = etc_folder(local_path(job.base_path))
+        folder = local_path(job.base_path) / ETC_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         file = self._jvm.java.io.RandomAccessFile(str(folder / JAVA_LEASE), "rw")
         try:
@@ -214,17 +211,31 @@ def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
     return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
 
 
-def _files_of(job: Job) -> Iterator[tuple[Path, bool]]:
+def _timeline_folder(job: Job) -> tuple[str, int]:
+    storage = open_storage(job.base_path)
+    return timeline_folder(read_properties(storage), storage.location)
+
+
+def _timeline_file(job: Job, state: str) -> str:
+    return f"{_timeline_folder(job)[0]}/{job.instant}.compaction.{state}"
+
+
+def _is_inflight(job: Job) -> bool:
+    return open_storage(job.base_path).info(_timeline_file(job, "inflight")) is not None
+
+
+def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
     """Data files that bear the job's instant in their names, and whether each is a log file."""
-    base = local_path(job.base_path)
-    for partition, files in list_partitions(str(base)):
+    with open_storage(job.base_path).tree() as tree:
+        partitions = partitions_of(tree.read())
+    for partition, files in partitions.items():
         for name in files:
             parsed = parse_data_file(name)
             if parsed is not None and parsed.instant == job.instant:
-                yield base / partition / name, parsed.is_log
+                yield f"{partition}/{name}".lstrip("/"), parsed.is_log
 
 
-def _rollbacks_begun(job: Job) -> Iterator[Path]:
+def _rollbacks_begun(job: Job) -> Iterator[str]:
     """The timeline files of pending rollbacks of the job's instant, the plan of each last."""
     timeline = timeline_of(job.base_path)
     for requested, files in timeline.files.items():
@@ -232,21 +243,22 @@ def _rollbacks_begun(job: Job) -> Iterator[Path]:
         if plan is not None and requested not in timeline.completions:
             target = (timeline.metadata(plan).get("instantToRollback") or {}).get("commitTime")
             if target == job.instant:
-                yield from (timeline.folder / f.name for f in sorted(files, key=lambda f: f.state))
+                yield from (f"{timeline.folder}/{f.name}" for f in sorted(files, key=lambda f: f.state))
 
 
 def _require_unwritten(job: Job) -> None:
     """Before table version 8 a log file belongs to the slice that it names: with the plan that slice would lose its base."""
-    base = local_path(job.base_path)
-    if timeline_folder(base, read_properties(base))[1] > 1:
+    if _timeline_folder(job)[1] > 1:
         return
     written = next((path for path, is_log in _files_of(job) if is_log), None)
     if written is not None:
-        message = f"the log file {written.name} was written since the plan at {job.instant} was published"
+        message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
         hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
         raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
 
 
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+def _remove(storage: TableStorage, path: str) -> None:
+    """Remove a file, and the checksum that Hadoop keeps beside it on local disk."""
+    folder, _, name = path.rpartition("/")
+    storage.remove(path)
+    storage.remove(f"{folder}/.{name}.crc".lstrip("/"))

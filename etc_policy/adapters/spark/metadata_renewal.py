@@ -6,13 +6,15 @@ past, so that is the rule where a run died between its commit to the metadata ta
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.hudi.layout import etc_folder, local_path
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
+from etc_policy.adapters.storage.door import open_storage
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
 
+#: Beside the lease: what the metadata table had, one partition a line.
+_NOTE = f"{ETC_FOLDER}/metadata_partitions"
 _REFUSAL = "is earlier than the latest compaction"
 
 
@@ -23,9 +25,7 @@ def is_due(error: EngineError) -> bool:
 
 def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:  # noqa: ANN401 - Java objects
     """Drop the metadata table by Hudi's own means; what it had is owed until a compaction has built it again."""
-    note = _note(job)
-    note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text("\n".join(job.metadata_partitions), "utf-8")
+    open_storage(job.base_path).replace(_NOTE, "\n".join(job.metadata_partitions).encode())
     utility = jvm.org.apache.hudi.metadata.HoodieTableMetadataUtil
     utility.deleteMetadataTable(table.getMetaClient(), client.getEngineContext(), False)
 
@@ -33,7 +33,7 @@ def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:  # noqa: ANN401 -
 def owed(job: Job) -> tuple[str, ...]:
     """Partitions of the metadata table that were dropped by a run which then died, less those that the table has."""
     try:
-        names = _note(job).read_text("utf-8").split()
+        names = open_storage(job.base_path).read(_NOTE).decode().split()
     except FileNotFoundError:
         return ()
     return tuple(name for name in names if name not in job.metadata_partitions)
@@ -41,8 +41,4 @@ def owed(job: Job) -> tuple[str, ...]:
 
 def settle(job: Job) -> None:
     """Nothing is owed any more."""
-    _note(job).unlink(missing_ok=True)
-
-
-def _note(job: Job) -> Path:
-    return etc_folder(local_path(job.base_path)) / "metadata_partitions"
+    open_storage(job.base_path).remove(_NOTE)

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -34,6 +34,10 @@ class LocalStorage:
     def location(self) -> str:
         """The table's folder."""
         return str(self._base)
+
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of all that is in a folder; their sizes are not asked for, which takes most of the time of a listing."""
+        return os.listdir(self._path(folder))  # noqa: PTH208 - names are enough
 
     def list(self, folder: str) -> Mapping[str, FileInfo]:
         """The files of a folder; those that are gone before their size was read are left out."""

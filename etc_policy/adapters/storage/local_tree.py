@@ -35,7 +35,7 @@ def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
                 elif _is_folder(entry, folder, base):
                     if not name.startswith("."):
                         folders.append(f"{path}/{name}" if path else name)
-                elif not (name.endswith(_CHECKSUM) or _is_dangling(entry, folder)):
+                elif entry.is_file() and not name.endswith(_CHECKSUM):
                     files[name] = entry.stat().st_size
         yield path, files
 
@@ -58,10 +58,6 @@ def _is_folder(entry: os.DirEntry[str], folder: str, base: str) -> bool:
         return True
     table, target = os.path.realpath(base), os.path.realpath(f"{folder}/{entry.name}")
     return os.path.commonpath([table, target]) != table
-
-
-def _is_dangling(entry: os.DirEntry[str], folder: str) -> bool:
-    return entry.is_symlink() and not os.path.exists(f"{folder}/{entry.name}")  # noqa: PTH110
 
 
 class LocalTreeLister:

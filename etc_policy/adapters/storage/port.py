@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -53,6 +53,10 @@ class TableStorage(Protocol):
     @property
     def location(self) -> str:
         """The table's base path, as messages show it."""
+        ...
+
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of all that is in a folder, in no order."""
         ...
 
     def list(self, folder: str) -> Mapping[str, FileInfo]:

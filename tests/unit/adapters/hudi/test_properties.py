@@ -6,6 +6,7 @@ import pytest
 
 from etc_policy.adapters.hudi import properties as hudi_properties
 from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.errors import TableError
 from tests.unit.adapters.table_folder import TableFolder, at, base
 
@@ -21,7 +22,7 @@ def properties_file(table):
 
 def error_of(table):
     with pytest.raises(TableError) as error:
-        read_properties(table.base)
+        read_properties(LocalStorage(table.base))
     assert str(table.base) in error.value.message
     return error.value
 
@@ -42,7 +43,7 @@ class TestCutShort:
 
     def test_tables_before_version_8_have_fewer_lines(self, tmp_path):
         table = TableFolder(tmp_path / "t", version=6, properties={"hoodie.record.merge.mode": None})
-        assert read_properties(table.base)["hoodie.table.version"] == "6"
+        assert read_properties(LocalStorage(table.base))["hoodie.table.version"] == "6"
 
     def test_empty(self, table):
         properties_file(table).write_text("")
@@ -57,7 +58,7 @@ class TestBeingChanged:
         backup = path.rename(path.with_name("hoodie.properties.backup"))
         writer = threading.Timer(0.03, lambda: backup.rename(path))
         writer.start()
-        assert read_properties(table.base)["hoodie.table.name"] == "orders"
+        assert read_properties(LocalStorage(table.base))["hoodie.table.name"] == "orders"
         writer.join()
 
     def test_but_not_for_ever(self, table):
@@ -102,13 +103,13 @@ class TestLies:
 
     def test_names_that_look_like_instants_are_none(self, table):
         (table.meta / "2026").mkdir()
-        assert read_properties(table.base)["hoodie.table.version"] == "9"
+        assert read_properties(LocalStorage(table.base))["hoodie.table.version"] == "9"
 
 
 def test_a_file_that_may_not_be_read(table, monkeypatch):
     def denied(*_, **__):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.read_text", denied)
+    monkeypatch.setattr("etc_policy.adapters.storage.local.os.open", denied)
     error = error_of(table)
     assert (error.code, error.cause) == ("ETC213", "[Errno 13] Permission denied")

@@ -1,8 +1,8 @@
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
-from etc_policy.adapters.hudi import partitions as hudi_partitions
 from etc_policy.adapters.hudi import table as hudi_table
+from etc_policy.adapters.storage import local_tree
 from etc_policy.compile.manifest import EventTime
 from tests.unit.adapters.reading import read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
@@ -323,7 +323,7 @@ def test_a_table_of_many_commits_is_read_as_one_of_few_is(table, monkeypatch):
     monkeypatch.setattr(hudi_table, "_MANY_INSTANTS", 1)
     monkeypatch.setattr(hudi_commits, "_MANY", 1)
     monkeypatch.setattr(hudi_commits, "decode_metadata", lambda content, place: pytest.fail(place))
-    monkeypatch.setattr(hudi_partitions, "list_partitions", None)
+    monkeypatch.setattr(local_tree, "list_tree", None)
     assert read(table) == few
 
 

@@ -106,7 +106,7 @@ class TestRefused:
         assert error.value.code == "ETC208"
 
     def test_a_file_that_cannot_be_read(self, table, monkeypatch):
-        def denied(folder, layout):
+        def denied(*_):
             raise PermissionError(13, "Permission denied")
 
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
@@ -147,10 +147,10 @@ class TestChangesWhileRead:
         table.commit(at("10:00:02"), at("10:00:03"), log("f1", 2))
         content, read_timeline, listings = gone.read_bytes(), hudi_table.read_timeline, []
 
-        def listed(folder, layout):
+        def listed(*asked):
             gone.write_bytes(content)
-            timeline = read_timeline(folder, layout)
-            listings.append(folder)
+            timeline = read_timeline(*asked)
+            listings.append(asked)
             if len(listings) <= times:
                 gone.unlink()
             return timeline
@@ -162,9 +162,9 @@ class TestChangesWhileRead:
     def test_what_never_stands_still_is_for_another_run(self, table, monkeypatch):
         gone, read_timeline = table.commit(at("10:00:00"), at("10:00:01"), base("f1")), hudi_table.read_timeline
 
-        def listed(folder, layout):
+        def listed(*asked):
             gone.touch()
-            timeline = read_timeline(folder, layout)
+            timeline = read_timeline(*asked)
             gone.unlink()
             return timeline
 

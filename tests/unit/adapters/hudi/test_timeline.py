@@ -8,6 +8,7 @@ from etc_policy.adapters.hudi import timeline as hudi_timeline
 from etc_policy.adapters.hudi.commits import decode_metadata
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.hudi.timeline import all_times, fingerprint, read_timeline, table_zone
+from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from tests.unit.adapters.reading import OURS, slices
@@ -15,6 +16,8 @@ from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archive
 
 SYNC_MARKER = 16
 CONTENT = avro(COMMIT_SCHEMA, commit_metadata(at("10:00:00"), (base("f1"), log("f1", 5))))
+
+LAYOUT_2 = {"hoodie.timeline.layout.version": "2"}
 
 
 def read(table):
@@ -125,7 +128,7 @@ def test_files_that_are_not_instants_are_passed_over(table):
     (table.timeline / f".{at('10:00:00')}.deltacommit.requested.crc").write_bytes(b"")
     (table.timeline / "history").mkdir()
     (table.timeline / "notes.txt").write_bytes(b"")
-    timeline = read_timeline(table.timeline, 2)
+    timeline = read_timeline(LocalStorage(table.base), LAYOUT_2)
     assert list(timeline.files) == [at("10:00:00")]
     assert set(all_times(timeline)) == {at("10:00:00"), at("10:00:01")}
 
@@ -134,7 +137,7 @@ def test_a_log_compaction_is_one_also_when_it_ended_as_a_delta_commit(table):
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 5), log("f2", 5))
     table.log_compaction(at("10:00:02"), at("10:00:03"), log("f1"))
     table.log_compaction(at("10:00:04"), None)
-    writes, done, pending = read_timeline(table.timeline, 2).instants()
+    writes, done, pending = read_timeline(LocalStorage(table.base), LAYOUT_2).instants()
     assert (writes.action, writes.file_ids) == ("deltacommit", None)
     assert (done.action, done.state, done.completed) == ("logcompaction", "completed", at("10:00:03"))
     assert done.file_ids == frozenset({"f1"})
@@ -145,7 +148,7 @@ def test_the_archive_ends_at_the_first_write_and_not_at_a_clean(table):
     table.clean(at("09:00:00"), at("09:00:01"), at("08:00:00"))
     table.start(at("10:00:00"))
     table.commit(at("10:00:02"), at("10:00:03"), base("f1"))
-    assert read_timeline(table.timeline, 2).first_active == at("10:00:00")
+    assert read_timeline(LocalStorage(table.base), LAYOUT_2).first_active == at("10:00:00")
 
 
 class TestSavepoints:
@@ -197,7 +200,7 @@ class TestSavepoints:
     def test_where_all_commits_have_one_the_first_is_where_the_archive_ends(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         table.savepoint(at("10:00:00"), at("10:10:00"))
-        assert read_timeline(table.timeline, 2).first_active == at("10:00:00")
+        assert read_timeline(LocalStorage(table.base), LAYOUT_2).first_active == at("10:00:00")
 
 
 def test_archiving_that_has_passed_a_pending_plan_of_ours_hides_no_log_file(table):
@@ -214,7 +217,7 @@ def test_archiving_that_has_passed_a_pending_plan_of_ours_hides_no_log_file(tabl
 
 
 def test_an_empty_timeline(table):
-    timeline = read_timeline(table.timeline, 2)
+    timeline = read_timeline(LocalStorage(table.base), LAYOUT_2)
     assert (timeline.first_active, timeline.completions, timeline.instants()) == (None, {}, ())
     state = read(table)
     assert (state.slices, state.instants, state.event_time_type, state.last_completed) == ((), (), None, None)
