@@ -1,0 +1,49 @@
+# The everyday commands. `make check` is what CI runs; the others are parts of it, or make something to look at.
+.PHONY: help install check test lint format demo bench docs picture changelog
+
+BIN := .venv/bin
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(BIN)/etc  ## the environment in .venv, with all that tests and linters need
+
+$(BIN)/etc: pyproject.toml
+	python3 -m venv .venv
+	$(BIN)/pip install --quiet --editable ".[dev]"
+	@touch $@
+
+check:  ## everything that CI checks (installs Debian packages where they are missing)
+	.ci/run
+
+test: install  ## all tests; `make test ARGS="tests/unit -n 0"` for some
+	$(BIN)/pytest $(ARGS)
+
+lint: install  ## linters, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install  ## put the code into its form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+demo: install  ## a real table: written, planned, compacted, verified
+	$(BIN)/etc demo
+
+bench: install  ## what parsing and verification cost, as ratios of one run
+	$(BIN)/python -m benchmarks.parse
+	$(BIN)/python -m benchmarks.metadata_verification
+	$(BIN)/python -m benchmarks.data_verification
+
+docs: install  ## the documentation site in build/docs; any warning is an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "build/docs/index.html"
+
+picture: demo  ## the chart in README, drawn anew from the demo's site
+	$(BIN)/etc docs generate --at 2013-01-02T01:00:00Z
+	$(BIN)/python -m dev.picture
+
+changelog: install  ## what the next release will say
+	$(BIN)/towncrier build --draft --version unreleased

@@ -1,0 +1,1 @@
+"""What maintainers run and users never see; not in the wheel."""
