@@ -5,19 +5,29 @@ import importlib
 import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
 
 from etc_policy.cli.main import COMMANDS, main
+from etc_policy.errors import ExitCode
 from etc_policy.publish.reference import render_reference
+from tests.unit.cli.test_help import commands
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = [
-    *(DOCS / name for name in ("tutorial.md", "promise.md", "lies.md")),
-    *(DOCS / "how-to" / name for name in ("existing-table.md", "many-tables.md", "ci.md", "monitor.md", "verify.md")),
-]
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs"
+ALL_PAGES = sorted(DOCS.rglob("*.md"))
+#: Pages for users, without the record of what was measured and the reports to Hudi.
+PAGES = [page for page in ALL_PAGES if page.name != "facts.md" and page.parent.name != "upstream"]
+IN_THE_ROOT = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/README.md")]
+COMMAND_PAGE = (DOCS / "reference" / "commands.md").read_text("utf-8")
+
+
+def page_name(page):
+    return page.relative_to(REPOSITORY).as_posix()
 
 
 def blocks(page, language):
@@ -34,20 +44,30 @@ def test_the_reference_is_fresh():
     assert path.read_text("utf-8") == render_reference(), "run this test with ETC_REWRITE_GOLDEN=1"
 
 
-@pytest.mark.parametrize("page", [*PAGES, DOCS / "reference.md"], ids=lambda page: page.name)
+def anchors(page):
+    headings = re.findall(r"^#{1,4} (.*)$", page.read_text("utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading).replace(" ", "-").lower() for heading in headings]
+
+
+@pytest.mark.parametrize("page", [*ALL_PAGES, *IN_THE_ROOT], ids=page_name)
 def test_links_lead_somewhere(page):
+    for path, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", page.read_text("utf-8")):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+@pytest.mark.parametrize("page", [*ALL_PAGES, *IN_THE_ROOT], ids=page_name)
+def test_the_tests_and_benchmarks_it_names_exist(page):
     text = page.read_text("utf-8")
-    for path, anchor in re.findall(r"\]\(([\w./-]*)(?:#([\w-]+))?\)", text):
-        assert not path or (page.parent / path).exists(), path
-        if anchor and not path:
-            headings = [
-                re.sub(r"[^\w -]", "", line.lstrip("# ")).replace(" ", "-").lower() for line in text.splitlines()
-            ]
-            assert anchor in headings
+    paths = re.findall(r"\b((?:tests|benchmarks)/[\w/.-]*\w)", text)
+    modules = re.findall(r"python -m ((?:tests|benchmarks|dev)[\w.]+)", text)
+    paths += [f"{module.replace('.', '/')}.py" for module in modules]
+    assert [path for path in paths if not (REPOSITORY / path).exists()] == []
 
 
 COMMAND_LINES = [
-    (page.name, line)
+    (page_name(page), line)
     for page in PAGES
     for block in blocks(page, "sh")
     for line in block.splitlines()
@@ -55,21 +75,28 @@ COMMAND_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("page", "line"), COMMAND_LINES, ids=lambda value: str(value)[:40])
-def test_commands_are_understood(page, line):
+def commands_of(line):
+    """The command that a line means, None where there is none of this name or an option is not its own."""
     _, name, *arguments = shlex.split(line, comments=True)
-    if ">" in arguments:
-        arguments = arguments[: arguments.index(">")]
+    if name not in COMMANDS:
+        return None
+    for end in (">", "&&", "|"):
+        arguments = arguments[: arguments.index(end)] if end in arguments else arguments
     module, attribute = COMMANDS[name][0].split(":")
     command = getattr(importlib.import_module(module), attribute)
-    if isinstance(command, click.Group):
+    if isinstance(command, click.Group) and arguments:
         command = command.commands[arguments.pop(0)]
     known = {option for parameter in command.params for option in parameter.opts}
-    assert [a for a in arguments if a.startswith("--") and a.partition("=")[0] not in known] == []
-    assert isinstance(command, click.Command)
+    flags = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
+    return command if flags <= known | {"--help"} else None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(("page", "line"), COMMAND_LINES, ids=lambda value: str(value)[:40])
+def test_commands_are_understood(page, line):
+    assert isinstance(commands_of(line), click.Command)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_python_is_python(page):
     for block in blocks(page, "python"):
         for node in ast.walk(ast.parse(block)):
@@ -94,3 +121,58 @@ def test_the_yaml_of_many_tables_is_a_project(capsys, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert etc("parse", "--project-dir", str(tmp_path)) == (0, "3 policies OK\n", "")
+
+
+def test_the_page_of_commands_names_every_command():
+    assert re.findall(r"^\| `etc (\w+)", COMMAND_PAGE, re.MULTILINE) == list(COMMANDS)
+
+
+def test_the_commands_that_it_says_have_no_json():
+    (sentence,) = re.findall(r"`--output json` is in all commands but (.*?)\.", COMMAND_PAGE, re.DOTALL)
+    named = set(re.findall(r"`([\w ]+)`", sentence))
+    leaves = {path.removeprefix("etc "): command for path, command in commands() if not hasattr(command, "commands")}
+    without = {path for path, command in leaves.items() if all(p.name != "output" for p in command.params)}
+    assert {path if path in named else path.split()[0] for path in without} == named
+    assert {path for path in leaves if path in named or path.split()[0] in named} == without
+
+
+def test_the_commands_that_select():
+    leaves = {path.removeprefix("etc "): command for path, command in commands() if not hasattr(command, "commands")}
+    project = {path for path, command in leaves.items() if any(p.name == "project_dir" for p in command.params)}
+    selecting = {path for path, command in leaves.items() if any(p.name == "select" for p in command.params)}
+    assert project - selecting == {"wait", "history", "docs serve", "demo"}
+    assert "while `wait` and `history` take names" in COMMAND_PAGE
+
+
+def test_its_exit_codes_are_all():
+    assert re.findall(r"^\| (\d+) \|", COMMAND_PAGE, re.MULTILINE) == [str(int(code)) for code in ExitCode]
+
+
+def test_the_yaml_of_the_configuration_is_a_project(capsys, tmp_path):
+    project, loop = blocks(DOCS / "reference" / "configuration.md", "yaml")
+    files = {
+        "etc_project.yml": project,
+        "templates/hourly.yml": "version: 1\ntemplate: {event_time_column: ts, data_latency: 30m}\n",
+        "policies/sales/orders.yml": "version: 1\nvars: {tables: [{name: orders}]}\n" + loop,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert main(("parse", "--project-dir", str(tmp_path))) == 0
+    assert capsys.readouterr().out == "1 policy OK\n"
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    build = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", str(DOCS), str(tmp_path)]
+    done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    made = sorted(path for path in tmp_path.rglob("*.html") if "_static" not in path.parts)
+    pages = {page.relative_to(DOCS).with_suffix(".html") for page in ALL_PAGES}
+    assert pages <= {path.relative_to(tmp_path) for path in made}
+    loaded = [
+        tag
+        for path in made
+        for tag in re.findall(r"<(?:script|link|img|iframe|source)\b[^>]*>", path.read_text("utf-8"))
+        if re.search(r"(?:src|href)=\"(?:https?:)?//", tag)
+    ]
+    assert loaded == []

@@ -1,17 +1,21 @@
-"""README says what is so."""
+"""README is a front door: short, with the demo's own policy, and all that it names exists."""
 
 import re
 from pathlib import Path
 
-from etc_policy.cli.main import COMMANDS
-from tests.unit.cli.test_help import commands
+from tests.unit.test_docs import commands_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = (REPOSITORY / "README.md").read_text("utf-8")
+MAX_LINES = 120
 
 
 def blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+
+
+def test_it_is_short():
+    assert len(README.splitlines()) <= MAX_LINES
 
 
 def test_its_policy_is_the_demo_s():
@@ -25,28 +29,30 @@ def test_its_first_two_commands_are_one_line_each():
     assert tests.rstrip().endswith(".venv/bin/pytest")
 
 
-def test_its_table_names_every_command():
-    assert re.findall(r"^\| `etc (\w+)", README, re.MULTILINE) == list(COMMANDS)
-
-
 def test_the_paths_it_names_exist():
     named = re.findall(r"(?:\(|`|pytest )((?:tests|docs|policies|etc_policy)/[\w/.-]+)", README)
     assert named
     assert [path for path in named if not (REPOSITORY / path).exists()] == []
 
 
-def test_the_commands_that_it_says_have_no_json():
-    (sentence,) = re.findall(r"`--output json` is in all commands but (.*?)\.", README, re.DOTALL)
-    named = set(re.findall(r"`([\w ]+)`", sentence))
-    leaves = {path.removeprefix("etc "): command for path, command in commands() if not hasattr(command, "commands")}
-    without = {path for path, command in leaves.items() if all(p.name != "output" for p in command.params)}
-    assert {path if path in named else path.split()[0] for path in without} == named
-    assert {path for path in leaves if path in named or path.split()[0] in named} == without
+def test_its_plan_and_its_result_are_of_one_run():
+    plan, result = blocks("text")
+    (instant,) = set(re.findall(r"instant C +(\d{17})", plan + result))
+    assert instant in result
+    thresholds = set(re.findall(r"threshold T +(\S+ \S+)", plan + result))
+    assert thresholds == {"2013-01-01 20:00:00"}
+    merged = re.findall(r"(\d+) (?:of \d+ )?log files (?:\(.*\) in|of) (\d+) file slices", plan + result)
+    assert len(merged) == 2
+    assert len(set(merged)) == 1
 
 
-def test_the_commands_that_select():
-    leaves = {path.removeprefix("etc "): command for path, command in commands() if not hasattr(command, "commands")}
-    project = {path for path, command in leaves.items() if any(p.name == "project_dir" for p in command.params)}
-    selecting = {path for path, command in leaves.items() if any(p.name == "select" for p in command.params)}
-    assert project - selecting == {"wait", "history", "docs serve", "demo"}
-    assert "while `wait` and `history` take names" in README
+def test_its_picture_is_small():
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert (REPOSITORY / picture).read_bytes().startswith(b"\x89PNG")
+    assert (REPOSITORY / picture).stat().st_size < 100_000
+
+
+def test_the_commands_in_its_text_are_understood():
+    named = re.findall(r"`(etc [a-z][^`]*)`", README)
+    assert len(named) >= 3
+    assert [line for line in named if commands_of(line) is None] == []
