@@ -17,6 +17,9 @@ def test_wheel_outside_the_checkout(tmp_path):
     zipfile.ZipFile(wheel).extractall(installed)
     for shipped in ("demo/flights.yml", "site/base.html", "site/assets/uplot/LICENSE"):
         assert (installed / "etc_policy/templates" / shipped).is_file()
+    (info,) = installed.glob("*.dist-info")
+    assert {"LICENSE", "NOTICE"} <= {path.name for path in (info / "licenses").iterdir()}
+    assert not (installed / "dev").exists()
 
     def etc(*arguments):
         script = tmp_path / "run.py"
