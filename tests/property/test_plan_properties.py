@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from etc_policy.plan import cut
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.stages import TablePlan
+from tests.property import mutate
 from tests.property.checks import check, check_cut, check_later_writes, check_readers, describe
 from tests.property.histories import broken_promise, histories, report, run, shorten
 from tests.property.history import EVENT_ZERO_MS, INDEXES, LATENCY_MS, History
@@ -113,3 +116,8 @@ def test_a_failing_history_is_reported_in_its_shortest_form() -> None:
         assert len(short) < len(failing)
         assert f"--bytes {short.hex()}" in report(short)
     assert broken_promise(short) is None
+
+
+def test_every_guard_has_a_mutation() -> None:
+    source = inspect.getsource(mutate)
+    assert [guard.__name__ for guard in cut.GUARDS if f'without_guard("{guard.__name__}")' not in source] == []
