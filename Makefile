@@ -41,9 +41,12 @@ docs: install  ## the documentation site in build/docs; any warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
 	@echo "build/docs/index.html"
 
-picture: demo  ## the chart in README, drawn anew from the demo's site
+picture: install  ## the chart in README, and what README prints, from one new run of the demo
+	@mkdir -p target
+	$(BIN)/etc demo > target/demo.txt
 	$(BIN)/etc docs generate --at 2013-01-02T01:00:00Z
 	$(BIN)/python -m dev.picture
+	$(BIN)/python -m dev.printed target/demo.txt
 
 changelog: install  ## what the next release will say
 	$(BIN)/towncrier build --draft --version unreleased
