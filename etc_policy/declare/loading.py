@@ -11,12 +11,13 @@ from pydantic import BaseModel, ValidationError
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
-from etc_policy.declare.jinja_chunks import TemplateProblem, has_template
-from etc_policy.declare.jinja_functions import Value
-from etc_policy.declare.jinja_text import Expansion, expand
-from etc_policy.declare.jinja_values import Context
 from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.sources import SourceFile
+from etc_policy.declare.templating.expansion import Expansion
+from etc_policy.declare.templating.problems import TemplateProblem
+from etc_policy.declare.templating.rendering import Context, expand
+from etc_policy.declare.templating.shape import has_template
+from etc_policy.declare.templating.values import Value
 from etc_policy.declare.yaml_marks import YamlPath, load_marked, require_printable
 from etc_policy.errors import Issue, PolicyError, Where
 
@@ -41,6 +42,8 @@ class Loaded:
     def template_issues(self, name_of: Mapping[YamlPath, str] | None = None) -> Iterator[tuple[YamlPath, Issue]]:
         """A path and issue for each template that gave no value."""
         for path, problem in self.problems.items():
+            if problem.reported:
+                continue
             name = (name_of or {}).get(path[:2])
             where = self.file.where(path, name)
             if problem.place is not None:
@@ -63,6 +66,7 @@ class Loaded:
 def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
     """The file with its templates carried out; `hint` says how such a file begins."""
     loaded = Loaded(FileMarks(source.path, source.relative, {}))
+    expansion: Expansion | None = None
     try:
         expansion = _expand(source, context)
         if expansion is not None and expansion.problems:
@@ -70,7 +74,12 @@ def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
             loaded.partial = True
         marked = load_marked(source.text, source.path, expansion)
     except PolicyError as error:
-        if not loaded.issues:  # what is left of a file without its faulty loops need not be YAML
+        failures = [] if expansion is None else expansion.failures()
+        if (
+            failures
+        ):  # what is left of a file without the values that failed need not be YAML, nor without its faulty loops
+            loaded.issues += [_value_issue(problem, source.path) for problem in failures]
+        elif not loaded.issues:
             loaded.issues += error.issues
         return loaded
     loaded.file = FileMarks(source.path, source.relative, marked.marks)
@@ -109,11 +118,6 @@ def _expand(source: SourceFile, context: Context) -> Expansion | None:
     if not has_template(source.text):
         return None
     require_printable(source.text, source.path)
-    bad = re.search("[\U000f0000-\U0010ffff]", source.text)
-    if bad is not None:
-        message = f"the character U+{ord(bad[0]):04X} is not allowed in a file with templates"
-        line = source.text.count("\n", 0, bad.start()) + 1
-        raise PolicyError([Issue(Code.SYNTAX, message, Where(source.path, line))])
     return expand(source.text, context)
 
 
@@ -122,3 +126,8 @@ def _statement_issues(expansion: Expansion, path: str) -> list[Issue]:
         Issue(problem.code, problem.message, Where(path, *expansion.position(offset)), problem.hint)
         for offset, problem in expansion.problems
     ]
+
+
+def _value_issue(problem: TemplateProblem, path: str) -> Issue:
+    where = Where(path) if problem.place is None else Where(path, *problem.place)
+    return Issue(problem.code, problem.message, where, problem.hint)

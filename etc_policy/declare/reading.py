@@ -12,9 +12,6 @@ from pydantic import ValidationError
 from etc_policy.codes.registry import Code
 from etc_policy.declare.defaults import DEFAULT_KEYS, FolderDefaults
 from etc_policy.declare.findings import schema_issues
-from etc_policy.declare.jinja_functions import Value
-from etc_policy.declare.jinja_text import Expansion, read_macros
-from etc_policy.declare.jinja_tree import MacroBlock
 from etc_policy.declare.layers import Layer, layer_of, merge
 from etc_policy.declare.loading import Loaded, load_file, own_variables
 from etc_policy.declare.project import DeclaredPolicy, Places, ProjectFiles
@@ -23,6 +20,9 @@ from etc_policy.declare.secrets import EnvText, without_secrets
 from etc_policy.declare.settings import Settings, read_settings
 from etc_policy.declare.sources import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.declare.templating.rendering import MacroSource, read_macros
+from etc_policy.declare.templating.shape import Lines
+from etc_policy.declare.templating.values import Value
 from etc_policy.declare.yaml_marks import NO_VALUE, YamlPath
 from etc_policy.errors import Issue, Where
 
@@ -193,17 +193,17 @@ class _ProjectReader:
         broken = shape is None or bool(loaded.problems) or bool(found)
         return _Template(Layer(layer.file, entries), extends if isinstance(extends, str) else None, broken)
 
-    def _read_macros(self, files: Iterable[SourceFile]) -> dict[str, MacroBlock]:
-        macros: dict[str, MacroBlock] = {}
+    def _read_macros(self, files: Iterable[SourceFile]) -> dict[str, MacroSource]:
+        macros: dict[str, MacroSource] = {}
         for file in files:
             found, problems = read_macros(file.text)
-            positions = Expansion(file.text)
+            lines = Lines(file.text)
             for offset, problem in problems:
-                where = Where(file.path, *positions.position(offset))
+                where = Where(file.path, *lines.position(offset))
                 self.issues.append(Issue(problem.code, problem.message, where, problem.hint))
             for name, block in found.items():
                 if name in macros:
-                    where = Where(file.path, *positions.position(block.offset))
+                    where = Where(file.path, *lines.position(block.offset))
                     message = f"there are two macros `{name}`"
                     self.issues.append(Issue(Code.DUPLICATE_MACRO, message, where, "rename one of them"))
                 macros.setdefault(name, block)

@@ -9,8 +9,6 @@ from typing import Any
 
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
-from etc_policy.declare.jinja_functions import Value
-from etc_policy.declare.jinja_values import Context
 from etc_policy.declare.loading import Loaded, load_file, own_variables, plain_variables
 from etc_policy.declare.project import FileMarks
 from etc_policy.declare.project_schema import ProjectFile
@@ -18,6 +16,8 @@ from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.sources import SourceFile, read_project_file
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.targets import Target, choose_target, target_of
+from etc_policy.declare.templating.rendering import Context
+from etc_policy.declare.templating.values import Value
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue, PolicyError
 

@@ -21,10 +21,10 @@ from yaml.events import (
 )
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.jinja_chunks import TemplateProblem
-from etc_policy.declare.jinja_functions import join_texts
-from etc_policy.declare.jinja_text import Expansion
 from etc_policy.declare.secrets import EnvText
+from etc_policy.declare.templating.expansion import Expansion
+from etc_policy.declare.templating.problems import TemplateProblem
+from etc_policy.declare.templating.values import join_texts
 from etc_policy.errors import Issue, PolicyError, Where
 
 MAX_DEPTH = 32

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from etc_policy.compile.provenance import render_provenance
 from etc_policy.compile.resolve import check_project, compile_project
-from etc_policy.declare import jinja_values
 from etc_policy.declare.reading import read_project
+from etc_policy.declare.templating import bounds
 from etc_policy.errors import EtcError, PolicyError
 
 SECONDS_ALLOWED = 20
@@ -230,11 +230,11 @@ def run(count: int, seed: int | None = None) -> Counter[str]:
     def one(files: dict[str, bytes | str]) -> None:
         found[outcome(files)] += 1
 
-    steps, jinja_values.MAX_STEPS = jinja_values.MAX_STEPS, 5_000
+    steps, bounds.MAX_STEPS = bounds.MAX_STEPS, 5_000
     try:
         one()
     finally:
-        jinja_values.MAX_STEPS = steps
+        bounds.MAX_STEPS = steps
     return found
 
 

@@ -1,0 +1,98 @@
+"""A text whose templates were carried out, with a placeholder for each value and the place of each character."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from etc_policy.codes.registry import Code
+from etc_policy.declare.templating.problems import Exhausted, TemplateProblem
+from etc_policy.declare.templating.program import MAX_PROBLEMS, Problem
+from etc_policy.declare.templating.shape import Lines
+from etc_policy.declare.templating.values import MAX_CHARACTERS, Piece, Value, pieces_of
+
+#: Private-use characters: a placeholder is four that are drawn at random for each rendering, so that no file holds them, and two
+#: that count.
+_PLANE, _SIZE = 0xF0000, 0xFFFE
+DRAWN = 12
+
+
+class Expansion:
+    """A text with its templates carried out.
+
+    `values` belong to the placeholders in order: a value, or the problem that there is instead. `problems` are those of
+    statements, each with its offset in the source.
+    """
+
+    def __init__(self, source: str, drawn: bytes) -> None:
+        """`drawn` are DRAWN random bytes."""
+        self.values: list[Value] = []
+        self.problems: list[Problem] = []
+        self._lines = Lines(source)
+        self._parts: list[str] = []
+        self._starts: list[int] = []
+        self._origins: list[tuple[int, bool]] = []
+        self._length = 0
+        numbers = (int.from_bytes(drawn[place : place + 3]) for place in range(0, DRAWN, 3))
+        self._mark = "".join(chr(_PLANE + number % _SIZE) for number in numbers)
+        self._cut = re.compile(self._mark + "(..)", re.DOTALL)
+
+    def located(self, place: int) -> tuple[int, int]:
+        """Line and column in the source of a place in the text; what an expression or macro gave is at its `{{`."""
+        number = bisect_right(self._starts, place) - 1
+        if number < 0:
+            return 1, 1
+        origin, literal = self._origins[number]
+        return self.position(origin + place - self._starts[number] if literal else origin)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset in the source, both from 1."""
+        return self._lines.position(offset)
+
+    def pieces(self, text: str) -> list[Value] | None:
+        """A text cut at its placeholders, which are replaced by their values; None where it has none."""
+        if text.isascii() or self._mark not in text:
+            return None
+        parts: list[Value] = self._cut.split(text)
+        for place in range(1, len(parts), 2):
+            high, low = (ord(character) - _PLANE for character in parts[place])
+            parts[place] = self.values[high * _SIZE + low]
+        return [part for place, part in enumerate(parts) if place % 2 or part]
+
+    def failures(self) -> list[TemplateProblem]:
+        """The problems of values, each with its place."""
+        return [value for value in self.values if isinstance(value, TemplateProblem) and not value.reported]
+
+    def add(self, piece: Piece, at: int | None = None) -> None:
+        """Add text, or a placeholder for a value; `at` is where a macro is called that gave it."""
+        inner = pieces_of(piece.value)
+        offset = piece.offset if at is None else at
+        if inner is not None:
+            for part in inner:
+                self.add(part, offset)
+            return
+        text = piece.value if piece.literal else self._placeholder_of(piece.value, offset)
+        self._starts.append(self._length)
+        self._origins.append((offset, piece.literal and at is None))
+        self._length += len(text)
+        if self._length > MAX_CHARACTERS:
+            message = f"the file has more than {MAX_CHARACTERS:,} characters once its loops ran"
+            raise Exhausted(Code.TOO_BIG, message)
+        self._parts.append(text)
+
+    def _placeholder_of(self, value: Value, offset: int) -> str:
+        if isinstance(value, TemplateProblem):
+            value = value.again(self.position(offset))
+        high, low = divmod(len(self.values), _SIZE)
+        self.values.append(value)
+        return self._mark + chr(_PLANE + high) + chr(_PLANE + low)
+
+    @property
+    def text(self) -> str:
+        """The text, with placeholders."""
+        return "".join(self._parts)
+
+    def record(self, offset: int, problem: TemplateProblem) -> None:
+        """Add a problem of a statement."""
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append((offset, problem))

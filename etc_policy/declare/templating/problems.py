@@ -1,0 +1,65 @@
+"""What can be wrong in a template, as exceptions that become issues."""
+
+from __future__ import annotations
+
+import re
+
+from jinja2 import UndefinedError
+
+from etc_policy.codes.registry import Code
+
+ALLOWED_HINT = "a template may use `var`, `env_var`, `target`, macros, and Jinja's own filters and tests"
+
+
+class TemplateProblem(Exception):  # noqa: N818 - carried into an Issue, never shown as an exception
+    """Something in a template that cannot be carried out: code, message and hint of the issue it becomes.
+
+    `place` is line and column in the file, where they are known; `reported` says that an issue was made of it already.
+    """
+
+    def __init__(self, code: Code, message: str, hint: str | None = None, place: tuple[int, int] | None = None) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint, self.place = code, message, hint, place
+        self.reported = False
+
+    def again(self, place: tuple[int, int] | None = None) -> TemplateProblem:
+        """The same problem at another place."""
+        found = TemplateProblem(self.code, self.message, self.hint, place or self.place)
+        found.reported = self.reported
+        return found
+
+
+class Exhausted(TemplateProblem):
+    """The project's steps or seconds are used up; no further expression is worked out."""
+
+
+class UnknownName(TemplateProblem):
+    """A name without a value; whoever knows the names here adds a hint."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Code.UNKNOWN_VARIABLE, f"`{name[:60]}` is not known here", ALLOWED_HINT)
+        self.name = name
+
+
+def too_big(message: str, hint: str | None = None) -> TemplateProblem:
+    """A bound is exceeded."""
+    return TemplateProblem(Code.TOO_BIG, message, hint)
+
+
+def forbidden(message: str, hint: str | None = ALLOWED_HINT) -> TemplateProblem:
+    """Something that templates may not do."""
+    return TemplateProblem(Code.TEMPLATE_FORBIDDEN, message, hint)
+
+
+def problem_of(error: Exception, what: str = "the template", *, secret: bool = False) -> TemplateProblem:
+    """The problem that an exception stands for; with `secret` its message might hold a value of the environment."""
+    if isinstance(error, TemplateProblem):
+        return error
+    if isinstance(error, UndefinedError):
+        return TemplateProblem(Code.UNKNOWN_VARIABLE, re.sub(r" on line \d+", "", str(error)).rstrip("."))
+    if isinstance(error, RecursionError):
+        return too_big("the template is nested too deeply, or calls itself too deeply")
+    if isinstance(error, MemoryError):
+        return too_big("the template takes too much memory")
+    told = "it does not work with this value of the environment" if secret else str(error)[:200]
+    return TemplateProblem(Code.TEMPLATE_SYNTAX, f"{what} fails: {told}", ALLOWED_HINT)

@@ -1,0 +1,336 @@
+"""Jinja's sandbox, on values of YAML: what templates reach, how far values grow, what keeps the mark of a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from itertools import islice
+from typing import Any
+
+from jinja2 import Undefined, pass_context, pass_environment
+from jinja2.lexer import TokenStream
+from jinja2.runtime import LoopContext, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
+from jinja2.utils import Cycler, Joiner, Namespace
+
+from etc_policy.declare.secrets import is_secret
+from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.declare.templating.problems import forbidden, problem_of, too_big
+from etc_policy.declare.templating.values import (
+    MAX_CHARACTERS,
+    MAX_ITEMS,
+    Missing,
+    Value,
+    fragment,
+    join_texts,
+    marked,
+    shown,
+    survey,
+    text_of,
+)
+
+FUNCTIONS = ("var", "env_var", "range", "dict", "namespace", "cycler", "joiner")
+_MAX_POWER = 64
+_MAX_WIDTH = 100
+_OPERATORS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+_TOO_WIDE = re.compile(r"%[^%a-zA-Z]*(?:\d{4}|\*)")
+_GREW = "the value would grow too big"
+
+_TEXT_METHODS = """capitalize casefold center count endswith expandtabs find format format_map index isalnum isalpha isascii
+isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip partition
+removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title
+upper zfill"""
+_LOOP = """changed cycle depth depth0 first index index0 last length nextitem previtem revindex revindex0"""
+_CHOOSING_FILTERS = """attr batch d default dictsort first groupby items join last list map max min reject rejectattr reverse
+select selectattr slice sort unique"""
+#: What can be asked of a value with a dot, by its kind.
+_ATTRIBUTES: Mapping[type, frozenset[str]] = {
+    str: frozenset(_TEXT_METHODS.split()),
+    dict: frozenset({"get", "items", "keys", "values"}),
+    list: frozenset({"count", "index"}),
+    tuple: frozenset({"grouper", "list"}),
+    LoopContext: frozenset(_LOOP.split()),
+    Cycler: frozenset({"current", "next", "reset"}),
+}
+#: Filters that hand out parts of what they are given, each with the mark that it has.
+_CHOOSING = frozenset(_CHOOSING_FILTERS.split())
+#: Left out of Jinja's filters: a plan must be the same twice.
+LEFT_OUT = ("random",)
+
+
+class Function:
+    """Something that templates may call; `careful` says that a value of the environment marks what it gives, `given` that
+    it gives what was measured before.
+    """
+
+    __slots__ = ("call", "careful", "given", "name")
+
+    def __init__(self, name: str, call: Callable[..., Value], *, careful: bool = False, given: bool = False) -> None:
+        self.name, self.call, self.careful, self.given = name, call, careful, given
+
+
+class Sandbox(ImmutableSandboxedEnvironment):
+    """Jinja's sandbox without Python's objects."""
+
+    intercepted_binops = _OPERATORS
+    intercepted_unops = frozenset({"+", "-"})
+    concat = staticmethod(fragment)  # type: ignore[assignment]
+
+    def __init__(self) -> None:
+        super().__init__(undefined=Missing, optimized=False, autoescape=False, keep_trailing_newline=True)
+        functions = {"dict": dict, "namespace": Namespace, "cycler": Cycler, "joiner": Joiner}
+        self.globals = {name: Function(name, call) for name, call in functions.items()}
+        self.globals["range"] = Function("range", range_of, careful=True)
+        own = {**self.filters, "attr": _attribute, "join": _joined, "string": text_of, "format": _formatted}
+        self.filters = _Known("filter", {k: _guarded(k, v) for k, v in own.items() if k not in LEFT_OUT})
+        self.tests = _Known("test", self.tests)
+
+    def _tokenize(self, source: Any, name: Any, filename: Any = None, state: Any = None) -> TokenStream:  # noqa: ANN401
+        """The tokens that a shape holds, instead of a text's."""
+        return TokenStream(self.lexer.wrap(source, name, filename), name, filename)
+
+    def getattr(self, obj: Value, attribute: str) -> Value:
+        """A key of a mapping, or what can be asked of other values."""
+        if isinstance(obj, Undefined):
+            obj._fail_with_undefined_error()
+        if isinstance(obj, dict) and attribute in obj:
+            return obj[attribute]
+        if isinstance(obj, Namespace) and not attribute.startswith("_"):
+            return getattr(obj, attribute, self.undefined(name=attribute))
+        for kind, names in _ATTRIBUTES.items():
+            if isinstance(obj, kind) and attribute in names:
+                return self._asked(obj, attribute)
+        if isinstance(obj, dict):
+            return self.undefined(obj=obj, name=attribute)
+        message = f"`{attribute[:60]}` is not allowed: only mappings have keys, and only lists have items"
+        raise forbidden(message)
+
+    def _asked(self, obj: Value, attribute: str) -> Value:
+        if attribute in ("format", "format_map"):
+            format_map = attribute == "format_map"
+            value: Value = lambda *args, **named: _FORMAT.vformat(obj, args, args[0] if format_map else named)  # noqa: E731
+        else:
+            value = getattr(obj, attribute, None)
+            if value is None and attribute == "grouper":
+                return None
+        if not callable(value):
+            return value
+        if not self.is_safe_attribute(obj, attribute, value):
+            raise forbidden(f"`{attribute}` is not allowed")
+        if isinstance(obj, str):
+            return Function(attribute, _method(self, obj, attribute, value))
+        return Function(attribute, value, careful=isinstance(obj, list))
+
+    def getitem(self, obj: Value, argument: Value) -> Value:
+        """A value of a mapping, an item of a list, a part of a text."""
+        if isinstance(obj, Undefined):
+            obj._fail_with_undefined_error()
+        if isinstance(argument, Undefined):
+            argument._fail_with_undefined_error()
+        if isinstance(obj, dict) and isinstance(argument, str):
+            return obj[argument] if argument in obj else self.undefined(obj=obj, name=argument)
+        whole = isinstance(argument, int) and not isinstance(argument, bool)
+        if isinstance(obj, list | tuple | str) and (whole or isinstance(argument, slice)):
+            try:
+                part = obj[argument]
+            except IndexError:
+                return self.undefined(obj=obj, name=argument)
+            ends = (argument.start, argument.stop, argument.step) if isinstance(argument, slice) else (argument,)
+            secret = isinstance(obj, str) and (is_secret(obj) or any(map(is_secret, ends)))
+            return marked(part) if secret else part
+        raise forbidden(f"{shown(argument)} is not allowed: only mappings have keys, and only lists have items")
+
+    def call(self, context: Any, obj: Value, *args: Value, **named: Value) -> Value:  # noqa: ANN401
+        """Call a function of ours, a macro, or a method that was asked for."""
+        named.pop("_loop_vars", None)
+        named.pop("_block_vars", None)
+        if isinstance(obj, Macro):
+            return context.room.called(obj, args, named)
+        if isinstance(obj, Joiner):
+            return obj()
+        if not isinstance(obj, Function):
+            raise context.room.no_function(obj)
+        secret = obj.careful and survey(*args, *named.values()).secret
+        try:
+            result = obj.call(*args, **named)
+            result = list(result) if isinstance(result, KeysView | ValuesView | ItemsView) else result
+        except StopIteration:
+            return self.undefined("there is no further item")
+        except Exception as error:
+            held = survey(*args, *named.values()).secret
+            raise problem_of(error, f"`{obj.name}`", secret=held) from None
+        return result if obj.given else context.room.measured(marked(result) if secret else result)
+
+    def call_binop(self, context: Any, operator: str, left: Value, right: Value) -> Value:  # noqa: ANN401
+        """An operation on numbers, texts or lists, if its result has a bound."""
+        secret = survey(left, right).secret
+        if operator == "+" and isinstance(left, str) and isinstance(right, str):
+            return join_texts((left, right))
+        try:
+            if operator == "%" and isinstance(left, str):
+                result = _formatted(left, *(right if isinstance(right, list | tuple) else (right,)))
+            else:
+                _require_small(operator, left, right)
+                result = self.binop_table[operator](left, right)
+        except TypeError:
+            kinds = f"{_kind(left)} and {_kind(right)}"
+            raise forbidden(f"`{operator}` does not work with {kinds}", "join texts with `~`") from None
+        except Exception as error:
+            raise problem_of(error, secret=secret) from None
+        return context.room.measured(marked(result) if secret and not isinstance(result, list) else result)
+
+    def call_unop(self, context: Any, operator: str, arg: Value) -> Value:  # noqa: ANN401
+        """A sign before a number."""
+        secret = survey(arg).secret
+        try:
+            result = self.unop_table[operator](arg)
+        except Exception as error:
+            raise problem_of(error, secret=secret) from None
+        return marked(result) if secret else result
+
+
+class _Known(dict[str, Any]):
+    """Filters or tests; one that does not exist is an error where it is used."""
+
+    def __init__(self, kind: str, known: Mapping[str, Any]) -> None:
+        super().__init__(known)
+        self._kind = kind
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a filter or test
+        return self.get(name)
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - a filter or test
+        if name in self:
+            return self[name]
+
+        def unknown(*_args: Value, **_named: Value) -> Value:
+            hint = did_you_mean(name, self) or f"the {self._kind}s are those of Jinja"
+            raise forbidden(f"the {self._kind} `{name[:40]}` is not allowed here", hint)
+
+        return unknown
+
+
+class _Format(SandboxedFormatter):
+    """`str.format` that asks the sandbox, and has bounds."""
+
+    def format_field(self, value: Value, format_spec: str) -> str:
+        """One field."""
+        if re.search(r"\d{4}", format_spec):
+            raise too_big(_GREW)
+        return str(super().format_field(value, format_spec))
+
+
+def _kind(value: Value) -> str:
+    if isinstance(value, Undefined):
+        value._fail_with_undefined_error()
+    if isinstance(value, dict | list | tuple):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    return "text" if isinstance(value, str) else "nothing" if value is None else "a number"
+
+
+def range_of(*numbers: int) -> list[int]:
+    """Python's range as a list, at most MAX_ITEMS long."""
+    found = range(*numbers)
+    if len(found) > MAX_ITEMS:
+        raise too_big(f"a range has more than {MAX_ITEMS:,} numbers")
+    return list(found)
+
+
+def _guarded(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+    """A filter of Jinja that refuses what is missing, keeps within bounds and marks what comes from the environment."""
+    kind = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
+
+    @pass_context
+    def guarded(context: Any, value: Value = None, *args: Value, **named: Value) -> Value:  # noqa: ANN401
+        if isinstance(value, Undefined) and name not in ("default", "d"):
+            value._fail_with_undefined_error()
+        whole = is_secret(value)
+        secret = survey(value, *args, *named.values()).secret
+        _require_bounds(name, value, (*args, *named.values()))
+        first = {"context": (context,), "eval_context": (context.eval_ctx,), "environment": (SANDBOX,)}.get(kind, ())
+        try:
+            result = function(*first, value, *args, **named)
+            result = list(islice(result, MAX_ITEMS + 1)) if isinstance(result, Iterator) else result
+        except Exception as error:
+            raise problem_of(error, f"the filter `{name}`", secret=secret) from None
+        if (
+            type(result) is not str
+            and isinstance(result, str)
+            and not is_secret(result)
+            and hasattr(result, "__html__")
+        ):
+            result = str.__str__(result)
+        if secret and (name not in _CHOOSING or (whole and result is not value and name not in ("default", "d"))):
+            result = marked(result)
+        return context.room.measured(result)
+
+    return guarded
+
+
+def _method(sandbox: Sandbox, text: str, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+    """A method of a text."""
+
+    def method(*args: Value, **named: Value) -> Value:
+        secret = survey(text, *args, *named.values()).secret
+        _require_bounds(name, text, (*args, *named.values()))
+        try:
+            if name == "join":
+                return _joined(sandbox, args[0], text)
+            result = function(*args, **named)
+        except Exception as error:
+            raise problem_of(error, f"`{name}`", secret=secret) from None
+        return marked(result) if secret else result
+
+    return method
+
+
+def _require_bounds(name: str, value: Value, others: Iterable[Value]) -> None:
+    """Return if what a filter or method makes is of a bounded size."""
+    parts = max(len(value), 1) if isinstance(value, str | list | tuple | dict) else 1
+    narrow = name in ("indent", "tojson", "pprint", "expandtabs")
+    for other in others:
+        if isinstance(other, int | float) and abs(other) > (_MAX_WIDTH if narrow else MAX_ITEMS):
+            raise too_big(_GREW)
+        if isinstance(other, str | list | tuple | dict) and parts * len(other) > 10 * MAX_CHARACTERS:
+            raise too_big(_GREW)
+
+
+def _require_small(operator: str, left: Value, right: Value) -> None:
+    """Return if the result of an operation is of a bounded size."""
+    if operator == "**" and abs(right) > _MAX_POWER:
+        raise too_big("a number is too big")
+    if operator == "*":
+        for many, times in ((left, right), (right, left)):
+            if isinstance(many, str | list | tuple) and isinstance(times, int) and len(many) * times > MAX_ITEMS:
+                raise too_big(_GREW)
+
+
+def _formatted(text: Value, *args: Value, **named: Value) -> str:
+    """`text % args`, within bounds."""
+    pattern = text_of(text)
+    secret = survey(pattern, *args, *named.values()).secret
+    if _TOO_WIDE.search(pattern):
+        raise too_big(_GREW)
+    result = str.__mod__(pattern, named or args)
+    return marked(result) if secret else result
+
+
+@pass_environment
+def _joined(sandbox: Sandbox, values: Value, separator: Value = "", attribute: Value = None) -> str:
+    """The items of a list as one text."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError("it is for lists")
+    parts: list[Value] = []
+    for value in values:
+        item = value if attribute is None else sandbox.getitem(value, attribute)
+        parts += [separator, item] if parts else [item]
+    return join_texts(parts)
+
+
+@pass_environment
+def _attribute(sandbox: Sandbox, value: Value, name: str) -> Value:
+    return sandbox.getattr(value, name)
+
+
+SANDBOX = Sandbox()
+_FORMAT = _Format(SANDBOX)
