@@ -25,6 +25,7 @@ from etc_policy.declare.secrets import EnvText
 from etc_policy.declare.templating.expansion import Expansion
 from etc_policy.declare.templating.problems import TemplateProblem
 from etc_policy.declare.templating.values import join_texts
+from etc_policy.declare.yaml_scalars import scalar
 from etc_policy.errors import Issue, PolicyError, Where
 
 MAX_DEPTH = 32
@@ -32,10 +33,7 @@ MAX_VALUES = 200_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
-_WORDS |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # type: ignore[dict-item]
-_INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
-_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+_BEGINS = (ScalarEvent, AliasEvent, SequenceStartEvent, MappingStartEvent)
 _NO_TAGS = "policies are plain mappings, lists, texts and numbers; remove the tag"
 _TOO_BIG = f"the file has more than {MAX_VALUES} values, or more than {MAX_DEPTH} levels (aliases expanded)"
 _TEMPLATE_HINT = 'put quotes round a value that begins with `{{`: "{{ ... }}"'
@@ -213,7 +211,7 @@ class _Reader:
     def _until_end(self) -> Iterator[Event]:
         """Each event that begins an item, up to the end of the collection (items are read by the caller)."""
         for event in self.events:
-            if not isinstance(event, ScalarEvent | AliasEvent | SequenceStartEvent | MappingStartEvent):
+            if not isinstance(event, _BEGINS):
                 return
             yield event
 
@@ -232,9 +230,10 @@ class _Reader:
 
     def _fill(self, node: _Node, event: Event, depth: int) -> None:
         """Give a scalar its value; one that is a template alone has the value's own type."""
-        pieces = self.expansion.pieces(event.value) if self.expansion is not None else None
+        text = event.value
+        pieces = None if self.expansion is None or text.isascii() else self.expansion.pieces(text)
         if pieces is None:
-            node.scalar = _scalar(event.value) if not event.style else event.value
+            node.scalar = scalar(event.value) if not event.style else event.value
             return
         try:
             for piece in pieces:
@@ -244,7 +243,7 @@ class _Reader:
                 self._fill_value(node, pieces[0], depth)
             else:
                 text = join_texts(pieces)
-                node.scalar = text if event.style or isinstance(text, EnvText) else _scalar(text)
+                node.scalar = text if event.style or isinstance(text, EnvText) else scalar(text)
         except TemplateProblem as problem:
             node.problem = problem
 
@@ -269,8 +268,9 @@ class _Reader:
         """A key's text; numbers and words stay as they are written."""
         if not isinstance(event, ScalarEvent) or node.problem is not None:
             return None
-        if self.expansion is None or self.expansion.pieces(event.value) is None:
-            return str(event.value)
+        text = event.value
+        if self.expansion is None or text.isascii() or self.expansion.pieces(text) is None:
+            return str(text)
         return node.scalar if isinstance(node.scalar, str) else None
 
 
@@ -290,11 +290,3 @@ def _build(node: _Node, path: YamlPath, key: _Node, marked: MarkedYaml, file: st
     if node.entries is not None:
         return {name: _build(value, (*path, name), key, marked, file) for name, (key, value) in node.entries.items()}
     return node.scalar
-
-
-def _scalar(text: str) -> str | int | float | bool | None:
-    if text in _WORDS:
-        return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text

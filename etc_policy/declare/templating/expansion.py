@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 
 from etc_policy.codes.registry import Code
@@ -28,14 +27,13 @@ class Expansion:
         """`drawn` are DRAWN random bytes."""
         self.values: list[Value] = []
         self.problems: list[Problem] = []
-        self._lines = Lines(source)
+        self.position = Lines(source).position
         self._parts: list[str] = []
         self._starts: list[int] = []
         self._origins: list[tuple[int, bool]] = []
         self._length = 0
         numbers = (int.from_bytes(drawn[place : place + 3]) for place in range(0, DRAWN, 3))
         self._mark = "".join(chr(_PLANE + number % _SIZE) for number in numbers)
-        self._cut = re.compile(self._mark + "(..)", re.DOTALL)
 
     def located(self, place: int) -> tuple[int, int]:
         """Line and column in the source of a place in the text; what an expression or macro gave is at its `{{`."""
@@ -45,19 +43,16 @@ class Expansion:
         origin, literal = self._origins[number]
         return self.position(origin + place - self._starts[number] if literal else origin)
 
-    def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset in the source, both from 1."""
-        return self._lines.position(offset)
-
     def pieces(self, text: str) -> list[Value] | None:
         """A text cut at its placeholders, which are replaced by their values; None where it has none."""
-        if text.isascii() or self._mark not in text:
+        if self._mark not in text:
             return None
-        parts: list[Value] = self._cut.split(text)
-        for place in range(1, len(parts), 2):
-            high, low = (ord(character) - _PLANE for character in parts[place])
-            parts[place] = self.values[high * _SIZE + low]
-        return [part for place, part in enumerate(parts) if place % 2 or part]
+        first, *others = text.split(self._mark)
+        found: list[Value] = [first] if first else []
+        for part in others:
+            found.append(self.values[(ord(part[0]) - _PLANE) * _SIZE + ord(part[1]) - _PLANE])
+            found += [part[2:]] if len(part) > 2 else []
+        return found
 
     def failures(self) -> list[TemplateProblem]:
         """The problems of values, each with its place."""

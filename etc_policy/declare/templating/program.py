@@ -67,7 +67,7 @@ class Program:
 def compiled(key: tuple[RawToken, ...]) -> Program:
     """The program of a shape."""
     parser = _TolerantParser(SANDBOX, key)
-    tree = parser.parse()
+    tree = nodes.Template(parser.subparse(), lineno=0)
     program = Program(problems=parser.problems)
     for node in tree.body:
         if isinstance(node, nodes.Macro):
@@ -76,8 +76,7 @@ def compiled(key: tuple[RawToken, ...]) -> Program:
         inner = node.nodes[0] if isinstance(node, nodes.Output) else None
         data = inner.data if isinstance(inner, nodes.TemplateData) else None
         program.others.append(("data", int(data)) if data is not None else ("tag", node.lineno))
-    program.names = frozenset(node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
-    deepest = _too_deep(tree)
+    deepest, program.names = _looked_through(tree)
     if deepest is not None:
         program.problems.append((deepest, too_big("the template is nested too deeply")))
         return program
@@ -95,16 +94,19 @@ def compiled(key: tuple[RawToken, ...]) -> Program:
     return program
 
 
-def _too_deep(tree: nodes.Node) -> int | None:
-    """The tag of an expression that is nested too deeply."""
+def _looked_through(tree: nodes.Node) -> tuple[int | None, frozenset[str]]:
+    """The tag of an expression that is nested too deeply, and the names that are set."""
+    names: set[str] = set()
     rest: list[tuple[nodes.Node, int]] = [(tree, 0)]
     while rest:
         node, depth = rest.pop()
         if depth > _MAX_EXPRESSION:
-            return node.lineno
+            return node.lineno, frozenset()
+        if isinstance(node, nodes.Name) and node.ctx != "load":
+            names.add(node.name)
         inner = ((child, isinstance(child, nodes.Expr | nodes.Helper)) for child in node.iter_child_nodes())
         rest += [(child, depth + 1 if deeper else 0) for child, deeper in inner]
-    return None
+    return None, frozenset(names)
 
 
 class _TolerantParser(Parser):

@@ -207,7 +207,7 @@ class Room:
         """A value that was made, if it is within bounds."""
         if not isinstance(value, bool | Namespace | Cycler | Joiner | None):
             found = survey(value)
-            self._budget.spend(found.nodes // 50 + found.characters // 1000)
+            self._budget.spend(found.nodes // 10 + found.characters // 100)
         return value
 
     def called(self, macro: Macro, args: tuple[Value, ...], named: Mapping[str, Value]) -> Value:

@@ -54,6 +54,9 @@ _ATTRIBUTES: Mapping[type, frozenset[str]] = {
 }
 #: Filters that hand out parts of what they are given, each with the mark that it has.
 _CHOOSING = frozenset(_CHOOSING_FILTERS.split())
+#: How many of a filter's arguments are names of keys, filters or tests; messages show these.
+_NAMES = {"attr": 1, "groupby": 1, "map": 1, "max": 2, "min": 2, "reject": 1, "rejectattr": 2, "select": 1}
+_NAMES |= {"selectattr": 2, "sort": 3, "sum": 1, "unique": 2}
 #: Left out of Jinja's filters: a plan must be the same twice.
 LEFT_OUT = ("random",)
 
@@ -102,8 +105,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 return self._asked(obj, attribute)
         if isinstance(obj, dict):
             return self.undefined(obj=obj, name=attribute)
-        message = f"`{attribute[:60]}` is not allowed: only mappings have keys, and only lists have items"
-        raise forbidden(message)
+        raise forbidden(f"{shown(attribute)} is not allowed: only mappings have keys, and only lists have items")
 
     def _asked(self, obj: Value, attribute: str) -> Value:
         if attribute in ("format", "format_map"):
@@ -204,8 +206,9 @@ class _Known(dict[str, Any]):
             return self[name]
 
         def unknown(*_args: Value, **_named: Value) -> Value:
-            hint = did_you_mean(name, self) or f"the {self._kind}s are those of Jinja"
-            raise forbidden(f"the {self._kind} `{name[:40]}` is not allowed here", hint)
+            near = None if is_secret(name) else did_you_mean(name, self)
+            message = f"the {self._kind} {shown(name)} is not allowed here"
+            raise forbidden(message, near or f"the {self._kind}s are those of Jinja")
 
         return unknown
 
@@ -247,6 +250,8 @@ def _guarded(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
         whole = is_secret(value)
         secret = survey(value, *args, *named.values()).secret
         _require_bounds(name, value, (*args, *named.values()))
+        if any(map(is_secret, (*args[: _NAMES.get(name, 0)], named.get("attribute")))):
+            raise forbidden("a name cannot come from the environment")
         first = {"context": (context,), "eval_context": (context.eval_ctx,), "environment": (SANDBOX,)}.get(kind, ())
         try:
             result = function(*first, value, *args, **named)
