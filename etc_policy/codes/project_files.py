@@ -35,9 +35,9 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.BAD_DURATION: "Durations have units: `45s`, `30m`, `1h30m`, `2d`, `1w`, or ISO 8601 such as `PT30M`.",
     Code.BAD_SIZE: "Sizes have units: `128 MiB` (1024-based), `128 MB` (1000-based), or are whole bytes.",
     Code.TEMPLATE_SYNTAX: "Jinja cannot read or carry out this. An expression stands between `{{` and `}}`; statements\n"
-    "are `{% for %}`, `{% if %}`, `{% set %}` and `{% macro %}`, each with its end.",
+    "are `{% for %}`, `{% if %}`, `{% set %}`, `{% macro %}`, `{% call %}`, `{% with %}` and `{% raw %}`, with their ends.",
     Code.TEMPLATE_FORBIDDEN: "Templates may not reach Python's objects, files or functions. They may use `var`, `env_var`,\n"
-    "`target`, macros, `range`, comparisons, sums of numbers, keys of mappings and a few filters.",
+    "`target`, macros, and Jinja's own filters, tests and functions; docs/templates.md lists what is left out, and why.",
     Code.UNKNOWN_VARIABLE: "The name has no value here. Variables are set under `vars:` in the file or in etc_project.yml;\n"
     "environment variables are exported; both take a default: var('name', 'default').",
     Code.DUPLICATE_MACRO: "All macros of `templates/*.jinja` are known by name in every file, so each needs its own name.",
