@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 from yaml.events import (
@@ -46,8 +46,7 @@ YamlPath: TypeAlias = tuple[str | int, ...]
 Event: TypeAlias = Any
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """Where a value stands, and for a mapping's entry its key; all count from 1."""
 
     line: int

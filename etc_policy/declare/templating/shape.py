@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 from jinja2 import TemplateSyntaxError
@@ -26,6 +27,9 @@ _MAX_DIGITS = 100
 _BRACE = "\x01"
 _NEWLINE = re.compile(r"\r\n|\r")
 _COMMENT = re.compile(r"(?m)^[ \t]*#(?!\})[^\n]*\{[{%#][^\n]*$")
+_EXPRESSION = re.compile(
+    r"(\{\{(?:[^-+{}'\"][^{}'\"]*)?(?:'[^'\\{}]*'[^{}'\"]*|\"[^\"\\{}]*\"[^{}'\"]*){0,20}(?<![-+])\}\})"
+)
 _BEGINS = {"variable_begin": "}}", "block_begin": "%}", "raw_begin": "", "raw_end": "", "comment_begin": ""}
 
 #: Number of the tag, kind and value, as `Lexer.wrap` takes it; the value of data is the number of its text.
@@ -77,10 +81,36 @@ def shape_of(source: str, lexer: Lexer) -> Shape:
     return _Cutter(_COMMENT.sub(lambda found: found[0].replace("{", _BRACE), source), lexer).shape
 
 
+@lru_cache(maxsize=4096)
+def _expression(tag: str, lexer: Lexer) -> tuple[tuple[str, str], ...]:
+    """Kind and value of each token of `{{ ... }}`; most files repeat a few of them."""
+    return tuple((kind, value) for _, kind, value in lexer.tokeniter(tag, None))
+
+
 class _Cutter:
     def __init__(self, text: str, lexer: Lexer) -> None:
         self.shape, self._text, self._lexer = Shape(), text, lexer
         self._offset, self._end, self._begin = 0, "", 0
+        if not self._cut_expressions():
+            self._cut()
+
+    def _cut_expressions(self) -> bool:
+        """Cut a text that holds short expressions alone; whether it is one."""
+        parts = _EXPRESSION.split(self._text)
+        if "{%" in self._text or "{#" in self._text or any("{{" in data for data in parts[::2]):
+            return False
+        try:
+            tags = [_expression(tag, self._lexer) for tag in parts[1::2]]
+            for data, tokens in zip(parts[::2], [*tags, ()], strict=True):
+                for kind, value in (("data", data), *tokens) if data else tokens:
+                    self._add(kind, value)
+        except (TemplateSyntaxError, TemplateProblem):
+            self.shape, self._offset = Shape(), 0
+            return False
+        return True
+
+    def _cut(self) -> None:
+        text, lexer = self._text, self._lexer
         for _ in range(_MAX_PROBLEMS):
             begin = self._offset
             try:
