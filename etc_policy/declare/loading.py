@@ -15,7 +15,8 @@ from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.sources import SourceFile
 from etc_policy.declare.templating.expansion import Expansion
 from etc_policy.declare.templating.problems import TemplateProblem
-from etc_policy.declare.templating.rendering import Context, expand
+from etc_policy.declare.templating.rendering import expand
+from etc_policy.declare.templating.room import Context
 from etc_policy.declare.templating.shape import has_template
 from etc_policy.declare.templating.values import Value
 from etc_policy.declare.yaml_marks import YamlPath, load_marked, require_printable

@@ -20,7 +20,8 @@ from etc_policy.declare.secrets import EnvText, without_secrets
 from etc_policy.declare.settings import Settings, read_settings
 from etc_policy.declare.sources import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.templating.rendering import MacroSource, read_macros
+from etc_policy.declare.templating.rendering import read_macros
+from etc_policy.declare.templating.room import MacroSource
 from etc_policy.declare.templating.shape import Lines
 from etc_policy.declare.templating.values import Value
 from etc_policy.declare.yaml_marks import NO_VALUE, YamlPath

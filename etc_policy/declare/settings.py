@@ -16,7 +16,7 @@ from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.sources import SourceFile, read_project_file
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.targets import Target, choose_target, target_of
-from etc_policy.declare.templating.rendering import Context
+from etc_policy.declare.templating.room import Context
 from etc_policy.declare.templating.values import Value
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue, PolicyError

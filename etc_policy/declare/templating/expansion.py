@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from etc_policy.codes.registry import Code
+from etc_policy.declare.templating.parser import MAX_PROBLEMS, Problem
 from etc_policy.declare.templating.problems import Exhausted, TemplateProblem
-from etc_policy.declare.templating.program import MAX_PROBLEMS, Problem
 from etc_policy.declare.templating.shape import Lines
 from etc_policy.declare.templating.values import MAX_CHARACTERS, Piece, Value, pieces_of
 

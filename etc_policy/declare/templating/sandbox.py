@@ -1,13 +1,12 @@
-"""Jinja's sandbox, on values of YAML: what templates reach, how far values grow, what keeps the mark of a secret."""
+"""Jinja's sandbox, on values of YAML: what templates reach and call, and operators within bounds."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from itertools import islice
+from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from typing import Any
 
-from jinja2 import Undefined, pass_context, pass_environment
+from jinja2 import Undefined
 from jinja2.lexer import TokenStream
 from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
@@ -15,9 +14,9 @@ from jinja2.utils import Cycler, Joiner, Namespace
 
 from etc_policy.declare.secrets import is_secret
 from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.declare.templating.filters import GREW, filters, formatted, of_text
 from etc_policy.declare.templating.problems import forbidden, problem_of, too_big
 from etc_policy.declare.templating.values import (
-    MAX_CHARACTERS,
     MAX_ITEMS,
     Missing,
     Value,
@@ -26,23 +25,17 @@ from etc_policy.declare.templating.values import (
     marked,
     shown,
     survey,
-    text_of,
 )
 
 FUNCTIONS = ("var", "env_var", "range", "dict", "namespace", "cycler", "joiner")
 _MAX_POWER = 64
-_MAX_WIDTH = 100
 _OPERATORS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
-_TOO_WIDE = re.compile(r"%[^%a-zA-Z]*(?:\d{4}|\*)")
-_GREW = "the value would grow too big"
 
 _TEXT_METHODS = """capitalize casefold center count endswith expandtabs find format format_map index isalnum isalpha isascii
 isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip partition
 removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title
 upper zfill"""
 _LOOP = """changed cycle depth depth0 first index index0 last length nextitem previtem revindex revindex0"""
-_CHOOSING_FILTERS = """attr batch d default dictsort first groupby items join last list map max min reject rejectattr reverse
-select selectattr slice sort unique"""
 #: What can be asked of a value with a dot, by its kind.
 _ATTRIBUTES: Mapping[type, frozenset[str]] = {
     str: frozenset(_TEXT_METHODS.split()),
@@ -52,13 +45,6 @@ _ATTRIBUTES: Mapping[type, frozenset[str]] = {
     LoopContext: frozenset(_LOOP.split()),
     Cycler: frozenset({"current", "next", "reset"}),
 }
-#: Filters that hand out parts of what they are given, each with the mark that it has.
-_CHOOSING = frozenset(_CHOOSING_FILTERS.split())
-#: How many of a filter's arguments are names of keys, filters or tests; messages show these.
-_NAMES = {"attr": 1, "groupby": 1, "map": 1, "max": 2, "min": 2, "reject": 1, "rejectattr": 2, "select": 1}
-_NAMES |= {"selectattr": 2, "sort": 3, "sum": 1, "unique": 2}
-#: Left out of Jinja's filters: a plan must be the same twice.
-LEFT_OUT = ("random",)
 
 
 class Function:
@@ -84,8 +70,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         functions = {"dict": dict, "namespace": Namespace, "cycler": Cycler, "joiner": Joiner}
         self.globals = {name: Function(name, call) for name, call in functions.items()}
         self.globals["range"] = Function("range", range_of, careful=True)
-        own = {**self.filters, "attr": _attribute, "join": _joined, "string": text_of, "format": _formatted}
-        self.filters = _Known("filter", {k: _guarded(k, v) for k, v in own.items() if k not in LEFT_OUT})
+        self.filters = _Known("filter", filters())
         self.tests = _Known("test", self.tests)
 
     def _tokenize(self, source: Any, name: Any, filename: Any = None, state: Any = None) -> TokenStream:  # noqa: ANN401
@@ -120,7 +105,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if not self.is_safe_attribute(obj, attribute, value):
             raise forbidden(f"`{attribute}` is not allowed")
         if isinstance(obj, str):
-            return Function(attribute, _method(self, obj, attribute, value))
+            return Function(attribute, of_text(self, obj, attribute, value))
         return Function(attribute, value, careful=isinstance(obj, list))
 
     def getitem(self, obj: Value, argument: Value) -> Value:
@@ -170,7 +155,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return join_texts((left, right))
         try:
             if operator == "%" and isinstance(left, str):
-                result = _formatted(left, *(right if isinstance(right, list | tuple) else (right,)))
+                result = formatted(left, *(right if isinstance(right, list | tuple) else (right,)))
             else:
                 _require_small(operator, left, right)
                 result = self.binop_table[operator](left, right)
@@ -219,7 +204,7 @@ class _Format(SandboxedFormatter):
     def format_field(self, value: Value, format_spec: str) -> str:
         """One field."""
         if re.search(r"\d{4}", format_spec):
-            raise too_big(_GREW)
+            raise too_big(GREW)
         return str(super().format_field(value, format_spec))
 
 
@@ -231,75 +216,6 @@ def _kind(value: Value) -> str:
     return "text" if isinstance(value, str) else "nothing" if value is None else "a number"
 
 
-def range_of(*numbers: int) -> list[int]:
-    """Python's range as a list, at most MAX_ITEMS long."""
-    found = range(*numbers)
-    if len(found) > MAX_ITEMS:
-        raise too_big(f"a range has more than {MAX_ITEMS:,} numbers")
-    return list(found)
-
-
-def _guarded(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-    """A filter of Jinja that refuses what is missing, keeps within bounds and marks what comes from the environment."""
-    kind = getattr(getattr(function, "jinja_pass_arg", None), "name", "")
-
-    @pass_context
-    def guarded(context: Any, value: Value = None, *args: Value, **named: Value) -> Value:  # noqa: ANN401
-        if isinstance(value, Undefined) and name not in ("default", "d"):
-            value._fail_with_undefined_error()
-        whole = is_secret(value)
-        secret = survey(value, *args, *named.values()).secret
-        _require_bounds(name, value, (*args, *named.values()))
-        if any(map(is_secret, (*args[: _NAMES.get(name, 0)], named.get("attribute")))):
-            raise forbidden("a name cannot come from the environment")
-        first = {"context": (context,), "eval_context": (context.eval_ctx,), "environment": (SANDBOX,)}.get(kind, ())
-        try:
-            result = function(*first, value, *args, **named)
-            result = list(islice(result, MAX_ITEMS + 1)) if isinstance(result, Iterator) else result
-        except Exception as error:
-            raise problem_of(error, f"the filter `{name}`", secret=secret) from None
-        if (
-            type(result) is not str
-            and isinstance(result, str)
-            and not is_secret(result)
-            and hasattr(result, "__html__")
-        ):
-            result = str.__str__(result)
-        if secret and (name not in _CHOOSING or (whole and result is not value and name not in ("default", "d"))):
-            result = marked(result)
-        return context.room.measured(result)
-
-    return guarded
-
-
-def _method(sandbox: Sandbox, text: str, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-    """A method of a text."""
-
-    def method(*args: Value, **named: Value) -> Value:
-        secret = survey(text, *args, *named.values()).secret
-        _require_bounds(name, text, (*args, *named.values()))
-        try:
-            if name == "join":
-                return _joined(sandbox, args[0], text)
-            result = function(*args, **named)
-        except Exception as error:
-            raise problem_of(error, f"`{name}`", secret=secret) from None
-        return marked(result) if secret else result
-
-    return method
-
-
-def _require_bounds(name: str, value: Value, others: Iterable[Value]) -> None:
-    """Return if what a filter or method makes is of a bounded size."""
-    parts = max(len(value), 1) if isinstance(value, str | list | tuple | dict) else 1
-    narrow = name in ("indent", "tojson", "pprint", "expandtabs")
-    for other in others:
-        if isinstance(other, int | float) and abs(other) > (_MAX_WIDTH if narrow else MAX_ITEMS):
-            raise too_big(_GREW)
-        if isinstance(other, str | list | tuple | dict) and parts * len(other) > 10 * MAX_CHARACTERS:
-            raise too_big(_GREW)
-
-
 def _require_small(operator: str, left: Value, right: Value) -> None:
     """Return if the result of an operation is of a bounded size."""
     if operator == "**" and abs(right) > _MAX_POWER:
@@ -307,34 +223,15 @@ def _require_small(operator: str, left: Value, right: Value) -> None:
     if operator == "*":
         for many, times in ((left, right), (right, left)):
             if isinstance(many, str | list | tuple) and isinstance(times, int) and len(many) * times > MAX_ITEMS:
-                raise too_big(_GREW)
+                raise too_big(GREW)
 
 
-def _formatted(text: Value, *args: Value, **named: Value) -> str:
-    """`text % args`, within bounds."""
-    pattern = text_of(text)
-    secret = survey(pattern, *args, *named.values()).secret
-    if _TOO_WIDE.search(pattern):
-        raise too_big(_GREW)
-    result = str.__mod__(pattern, named or args)
-    return marked(result) if secret else result
-
-
-@pass_environment
-def _joined(sandbox: Sandbox, values: Value, separator: Value = "", attribute: Value = None) -> str:
-    """The items of a list as one text."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError("it is for lists")
-    parts: list[Value] = []
-    for value in values:
-        item = value if attribute is None else sandbox.getitem(value, attribute)
-        parts += [separator, item] if parts else [item]
-    return join_texts(parts)
-
-
-@pass_environment
-def _attribute(sandbox: Sandbox, value: Value, name: str) -> Value:
-    return sandbox.getattr(value, name)
+def range_of(*numbers: int) -> list[int]:
+    """Python's range as a list, at most MAX_ITEMS long."""
+    found = range(*numbers)
+    if len(found) > MAX_ITEMS:
+        raise too_big(f"a range has more than {MAX_ITEMS:,} numbers")
+    return list(found)
 
 
 SANDBOX = Sandbox()

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from etc_policy.declare.reading import read_project
-from etc_policy.declare.templating import bounds, program, sandbox, shape, values
+from etc_policy.declare.templating import bounds, filters, parser, sandbox, shape, values
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "templates.md").read_text("utf-8")
 
@@ -22,16 +22,16 @@ def test_the_example_makes_its_policies(tmp_path):
 
 
 def test_all_that_is_left_out_is_named():
-    for statement in program.FORBIDDEN:
+    for statement in parser.FORBIDDEN:
         assert f"`{{% {statement} %}}`" in PAGE
-    for name in (*sandbox.LEFT_OUT, *sandbox.FUNCTIONS):
+    for name in (*filters.LEFT_OUT, *sandbox.FUNCTIONS):
         assert f"`{name}" in PAGE
-    for statement in program.STATEMENTS:
+    for statement in parser.STATEMENTS:
         assert statement in ("elif", "else") or f"`{statement}`" in PAGE
 
 
 def test_the_bounds_are_those_that_hold():
-    numbers = [bounds.MAX_STEPS, bounds.MAX_SECONDS, shape.MAX_TOKENS, program.MAX_NESTING, values.MAX_CHARACTERS]
+    numbers = [bounds.MAX_STEPS, bounds.MAX_SECONDS, shape.MAX_TOKENS, parser.MAX_NESTING, values.MAX_CHARACTERS]
     numbers += [values.MAX_TEXT, values.MAX_ITEMS, values.MAX_DEPTH, values.MAX_NODES]
     for number in numbers:
         assert f"{number:,g}" in PAGE or f"{int(number):,}" in PAGE, number

@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from etc_policy.declare.templating.problems import TemplateProblem
-from etc_policy.declare.templating.rendering import Context, expand
+from etc_policy.declare.templating.rendering import expand
+from etc_policy.declare.templating.room import Context
 from etc_policy.declare.templating.shape import has_template
 from etc_policy.declare.templating.values import join_texts
 
