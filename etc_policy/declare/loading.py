@@ -75,13 +75,8 @@ def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
             loaded.partial = True
         marked = load_marked(source.text, source.path, expansion)
     except PolicyError as error:
-        failures = [] if expansion is None else expansion.failures()
-        if (
-            failures
-        ):  # what is left of a file without the values that failed need not be YAML, nor without its faulty loops
-            loaded.issues += [_value_issue(problem, source.path) for problem in failures]
-        elif not loaded.issues:
-            loaded.issues += error.issues
+        if not loaded.issues:  # what is left of a file without its faulty loops need not be YAML
+            loaded.issues += _lost_lines(error, expansion, source) or error.issues
         return loaded
     loaded.file = FileMarks(source.path, source.relative, marked.marks)
     loaded.problems = marked.problems
@@ -129,6 +124,14 @@ def _statement_issues(expansion: Expansion, path: str) -> list[Issue]:
     ]
 
 
-def _value_issue(problem: TemplateProblem, path: str) -> Issue:
-    where = Where(path) if problem.place is None else Where(path, *problem.place)
-    return Issue(problem.code, problem.message, where, problem.hint)
+def _lost_lines(error: PolicyError, expansion: Expansion | None, source: SourceFile) -> list[Issue]:
+    """The values that failed just before YAML went wrong and are a line each, which is no YAML without its value."""
+    where = error.issues[0].where
+    last = where.line if where is not None and where.line is not None else 0
+    lines = source.text.split("\n", last)[:last]
+    issues = []
+    for problem in expansion.failures() if expansion is not None else ():
+        line, column = problem.place or (0, 0)
+        if last - 2 <= line <= last and lines[line - 1].lstrip().startswith("{{"):
+            issues.append(Issue(problem.code, problem.message, Where(source.path, line, column), problem.hint))
+    return issues

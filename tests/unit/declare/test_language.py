@@ -77,6 +77,16 @@ policies:
     assert (policy.freshness.target, policy.freshness.error_after, policy.tags) == (7_200_000, 32_400_000, ("2h",))
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [("{{ limts('2h') }}", "ETC121"), ("{{ var('nope') }}", "ETC122"), ("tags: [a  # {{ nope }}", "ETC106")],
+)
+def test_a_line_that_is_a_failed_value_is_reported_as_that(read, line, code):
+    text = f"version: 1\npolicies:\n  - name: a\n    table: t\n    {line}\n    event_time_column: ts\n    data_latency: 1m\n"
+    found = read({"policies/a.yml": text}).issues
+    assert [(str(issue.code), issue.where.line) for issue in found] in ([(code, 5)], [(code, 6)])
+
+
 def test_the_target_is_known_in_every_file(read):
     project = """
 vars: {small: 1m}
