@@ -37,7 +37,7 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.TEMPLATE_SYNTAX: "Jinja cannot read or carry out this. An expression stands between `{{` and `}}`; statements\n"
     "are `{% for %}`, `{% if %}`, `{% set %}`, `{% macro %}`, `{% call %}`, `{% with %}` and `{% raw %}`, with their ends.",
     Code.TEMPLATE_FORBIDDEN: "Templates may not reach Python's objects, files or functions. They may use `var`, `env_var`,\n"
-    "`target`, macros, and Jinja's own filters, tests and functions; docs/templates.md lists what is left out, and why.",
+    "`target`, macros, and Jinja's own filters, tests and functions; docs/reference/templates.md lists what is left out.",
     Code.UNKNOWN_VARIABLE: "The name has no value here. Variables are set under `vars:` in the file or in etc_project.yml;\n"
     "environment variables are exported; both take a default: var('name', 'default').",
     Code.DUPLICATE_MACRO: "All macros of `templates/*.jinja` are known by name in every file, so each needs its own name.",

@@ -1,4 +1,4 @@
-"""docs/templates.md says what templates can do: its example is read, and what is left out is named there."""
+"""docs/reference/templates.md says what templates can do: its example is read, and what is left out is named there."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.templating import bounds, filters, parser, sandbox, shape, values
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "templates.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "templates.md").read_text("utf-8")
 
 
 def test_the_example_makes_its_policies(tmp_path):
     (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "a.yml").write_text(re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[1])
+    (tmp_path / "policies" / "a.yml").write_text(re.search(r"```yaml\+jinja\n(.*?)```", PAGE, re.DOTALL)[1])
     files = read_project(str(tmp_path), {})
     assert files.issues == ()
     found = [(policy.declaration.name, policy.declaration.table, policy.declaration.tags) for policy in files.policies]
