@@ -6,6 +6,7 @@ EtcError
 ├── EngineError      Spark, Hudi or IO failed               exit 3
 ├── RetryableError   another run may succeed                exit 4
 ├── StalePlanError   the table moved on since planning      exit 4
+│   └── OvertakenError   it did while its plan was executed
 ├── UsageError       the command line is wrong              exit 64
 └── SeveralErrors    one per table                          the exit code that says most
 """
@@ -138,6 +139,14 @@ class RetryableError(EtcError):
 
 class StalePlanError(RetryableError):
     """The table changed since the plan was made, so the plan was not carried out."""
+
+
+class OvertakenError(StalePlanError):
+    """Writers added to file slices of which deletes were being compacted; `groups` are their (partition, file id)."""
+
+    def __init__(self, code: str, message: str, groups: frozenset[tuple[str, str]], *, hint: str | None = None) -> None:
+        super().__init__(code, message, hint=hint)
+        self.groups = groups
 
 
 class UsageError(EtcError):

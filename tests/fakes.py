@@ -114,12 +114,13 @@ class MemoryCompactor:
             self.withdraw(job)
             raise
 
-    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
         self.table.calls.append("run")
         self.jobs.append(job)
         begun()
         self.meanwhile()
-        fence()
+        fence(False)
+        fence(True)
         self.table.calls.append("commit")
         if not self.loses_commit:
             self.table.put_commit(job.instant, self.completed, job.extra_metadata)

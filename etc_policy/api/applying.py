@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from etc_policy.api.overtaken import writes_beside_errors, written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table, set_place
-from etc_policy.api.starvation import (
-    REFUSALS_BEFORE_ADVICE,
-    count_refusal,
-    end_refusals,
-    is_blocked_by_pending_work,
-    remedy,
-)
+from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.verifying import broken_verification, require_suites, verify, without_promise
+from etc_policy.api.verifying import broken_verification, proof_of, require_suites, verify, without_promise
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy, VerifyLevel, digest
-from etc_policy.errors import EtcError, ExitCode, StalePlanError
+from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.plan.table_state import GroupKey, TableState
 from etc_policy.plan.watermark import watermark_of
 from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
@@ -49,13 +44,15 @@ class Applier:
     results: list[TableResult] = field(default_factory=list)
     errors: list[EtcError] = field(default_factory=list)
     policies: list[Policy] = field(default_factory=list)
+    overtaken: dict[str, list[frozenset[GroupKey]]] = field(default_factory=dict)
 
     def run(
         self, policies: Iterable[Policy], saved: Plan | None = None, confirm: Callable[[Plan], bool] = lambda _: True
     ) -> Plan:
         """Finish what is pending, then carry out the saved plan, or a new one if `confirm` says yes to it.
 
-        A new plan that a writer overtakes before it is published is made anew, and confirmed anew, a few times.
+        A new plan that a writer overtakes before it is committed is made anew, and confirmed anew, a few times; file
+        slices that are overtaken again and again are left out of it.
 
         Raises:
             PolicyError: the suite of a policy cannot be read; nothing was touched.
@@ -85,7 +82,8 @@ class Applier:
         return self.plan
 
     def _plan(self, policies: Sequence[Policy]) -> Plan:
-        return plan_tables(self.environment, policies, self.now_ms, read_stats=True)
+        left_out = {name: written_to(tries) for name, tries in self.overtaken.items()}
+        return plan_tables(self.environment, policies, self.now_ms, read_stats=True, written_to=left_out)
 
     def _carry_out(self, plan: Plan, policies: Iterable[Policy], *, last: bool) -> set[str]:
         """Apply each table's plan; returns whose plan no longer fits, of which nothing is booked unless this is the last try."""
@@ -136,6 +134,8 @@ class Applier:
                 return True  # a run that was finished just now, and verified, left nothing to do
             self._add(policy, outcome, started, starved=is_blocked_by_pending_work(table))
         except StalePlanError as error:
+            if isinstance(error, OvertakenError):
+                self.overtaken.setdefault(policy.name, []).append(error.groups)
             if not last:
                 self.environment.progress(f"{error.message}; planning again")
                 return False
@@ -192,6 +192,7 @@ class Applier:
     def _add(self, policy: Policy, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
         """Book what was done, then verify: an error of the verification never makes a done compaction undone."""
         done_ms = clock_ms()
+        self.errors += writes_beside_errors(policy, outcome)
         measured, verification = None, None
         if outcome.status != "refused":
             end_refusals(policy, self.environment.memory)
@@ -210,7 +211,7 @@ class Applier:
         """
         state, evidence = self._evidence(policy, outcome)
         memory, last = self.environment.memory, state.last_compaction
-        proved = last is None or memory.verified(policy.table) == _proof_of(last, policy)
+        proved = last is None or memory.verified(policy.table) == proof_of(last, policy)
         level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proved else policy.verify.level
         self.environment.progress(f"{policy.name}: verifying ({level})")
         if evidence is None:
@@ -219,7 +220,7 @@ class Applier:
         verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
         covered = last is not None and level == policy.verify.level and claim.threshold_ms >= last.threshold_ms
         if last is not None and covered and not verification.not_checked and verification.status in ("pass", "warn"):
-            memory.note_verified(policy.table, _proof_of(last, policy))
+            memory.note_verified(policy.table, proof_of(last, policy))
         return _measured(policy, state), verification
 
     def _evidence(self, policy: Policy, outcome: Outcome) -> tuple[TableState, Evidence | None]:
@@ -252,15 +253,10 @@ class Applier:
             instant=table.instant if table else None,
             reason=error.message,
         )
-        count = self._count_stale(policy, error) if isinstance(error, StalePlanError) else 0
+        count = (
+            count_stale(policy, self.environment.memory, error, clock_ms()) if isinstance(error, StalePlanError) else 0
+        )
         self._book(outcome, started_ms, clock_ms(), None, None, count)
-
-    def _count_stale(self, policy: Policy, error: StalePlanError) -> int:
-        """A plan that grew stale between its making and its publishing, again and again, is starved by writers."""
-        refusals = count_refusal(policy, self.environment.memory, clock_ms())
-        if refusals.count >= REFUSALS_BEFORE_ADVICE:
-            error.hint = "; ".join(filter(None, (error.hint, remedy(refusals, "writer_in_flight"))))
-        return refusals.count
 
     def _book(
         self,
@@ -291,15 +287,6 @@ class Applier:
             kept = {"resumed_instant": earlier.resumed_instant, "started_at": earlier.started_at}
             result = result.model_copy(update={**kept, "verification": result.verification or earlier.verification})
         self.results.append(result)
-
-
-def _proof_of(record: CompactionRecord, policy: Policy) -> str:
-    """What is kept of a compaction that was verified: which one, and what the policy asked for.
-
-    One that was rolled back and planned anew may bear the same instant, so its completion counts too.
-    """
-    asked = {"verify": policy.verify.model_dump(mode="json"), "event_time": policy.event_time.model_dump(mode="json")}
-    return f"{record.instant} {record.completed} {digest(asked)}"
 
 
 def _measured(policy: Policy, state: TableState) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors,
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
+from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.wiring import Environment, clock_ms
 
@@ -27,19 +28,39 @@ _RETRY_CODES = frozenset(
 )
 
 
-def plan_tables(environment: Environment, policies: Iterable[Policy], now_ms: int, *, read_stats: bool) -> Plan:
-    """The plan over all policies; a table that cannot be read is refused in it, with the reason."""
-    tables = tuple(plan_table(environment, policy, now_ms, read_stats=read_stats) for policy in policies)
+def plan_tables(
+    environment: Environment,
+    policies: Iterable[Policy],
+    now_ms: int,
+    *,
+    read_stats: bool,
+    written_to: Mapping[str, WrittenTo] | None = None,
+) -> Plan:
+    """The plan over all policies; a table that cannot be read is refused in it, with the reason.
+
+    `written_to` are file slices to leave out, by the policy's name.
+    """
+    tables = tuple(
+        plan_table(environment, policy, now_ms, (written_to or {}).get(policy.name, WrittenTo()), read_stats=read_stats)
+        for policy in policies
+    )
     return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 
 
-def plan_table(environment: Environment, policy: Policy, now_ms: int, *, read_stats: bool) -> TablePlan:
+def plan_table(
+    environment: Environment,
+    policy: Policy,
+    now_ms: int,
+    written_to: WrittenTo = WrittenTo(),  # noqa: B008 - frozen
+    *,
+    read_stats: bool,
+) -> TablePlan:
     """One table's plan, a refusal where the table cannot be read."""
     try:
         state = environment.read_state(policy, read_stats=read_stats)
     except EtcError as error:
         return _unreadable(policy, now_ms, error)
-    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms())
+    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
     return with_remedy(table, environment.memory) if table.action == "refused" else table
 
 

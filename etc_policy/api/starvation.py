@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.errors import StalePlanError
 from etc_policy.execute.ports import ApplyStateStore, Refusals
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.stages import TablePlan
@@ -54,3 +55,11 @@ def end_refusals(policy: Policy, memory: ApplyStateStore) -> None:
     """Ends the row of refusals of a policy's table."""
     if memory.refusals(policy.table) is not None:
         memory.note_refusals(policy.table, None)
+
+
+def count_stale(policy: Policy, memory: ApplyStateStore, error: StalePlanError, now_ms: int) -> int:
+    """Counts a plan that grew stale between its making and its commit: again and again, it is starved by writers."""
+    refusals = count_refusal(policy, memory, now_ms)
+    if refusals.count >= REFUSALS_BEFORE_ADVICE:
+        error.hint = "; ".join(filter(None, (error.hint, remedy(refusals, "writer_in_flight"))))
+    return refusals.count

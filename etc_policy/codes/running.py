@@ -108,6 +108,10 @@ RUNNING: Mapping[Code, str] = {
     Code.WAIT_TOO_SHORT: "RO is complete up to now minus `data_latency` at best. Wait longer, or for an earlier time.",
     Code.VERIFICATION_FAILED: "The compaction is done; what RO holds is not what was promised. The report "
     "names each check; see docs/how-to/verify.md.",
+    Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could stand twice. Plan again when\n"
+    "the writers are at rest; `etc apply` without a file does so by itself, and leaves out what is written to again.",
+    Code.WRITTEN_BESIDE: "A key that it wrote again may stand twice after its next upsert. Run `etc apply` again before that,\n"
+    "once that write is below T. Let the writers use a lock, and name it in `writer.lock`.",
     Code.LOCK_IS_HELD: "Run this again; if nobody else is at work, compare `writer.lock` with what the writers use.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",

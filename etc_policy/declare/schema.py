@@ -168,7 +168,8 @@ class WriterFacts(Declared):
 
     index: WriterIndex | None = Field(
         None,
-        description="Index by which the writers find keys; a fact for whoever reads the policy, planning trusts no index.",
+        description="Index by which the writers find keys. Where it finds them in log files too (`bucket`, `record_index`, "
+        "`global_record_index`), deletes are compacted beside a write in flight; what is not declared does not.",
         examples=["bloom", "bucket"],
     )
     lock: dict[StrictStr, OptionValue] = Field(

@@ -48,10 +48,11 @@ class Compactor(Protocol):
         """Write the plan under the table's lock; `check` raises to refuse: it gets False before, True afterwards."""
         ...
 
-    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
         """Execute the published plan and commit it with its metadata.
 
-        `begun` is called once it is inflight, `fence` last before the commit.
+        `begun` is called once it is inflight. `fence` may raise to refuse: it gets False when all is done but the commit, and
+        may wait then, and True last before the commit, under the table's lock.
         """
         ...
 
@@ -139,6 +140,7 @@ class Outcome:
     """What was done to one table; counts are of the plan, `bytes_written` is of the commit.
 
     `run_seconds` is what Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
+    `writes_beside` are the instants of writes that began while the compaction was being committed, without its lock.
     """
 
     policy: str
@@ -155,4 +157,5 @@ class Outcome:
     bytes_read: int = 0
     bytes_written: int = 0
     run_seconds: float = 0.0
+    writes_beside: tuple[str, ...] = ()
     watermark_predicted_ms: int | None = None

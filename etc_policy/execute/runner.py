@@ -9,15 +9,20 @@ from dataclasses import dataclass, replace
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.errors import EngineError, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
+from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
-from etc_policy.plan.table_state import TableState, TableStateReader
+from etc_policy.plan.table_state import GroupKey, TableState, TableStateReader
 
 Progress = Callable[[str], None]
+
+#: How long a compaction that is done waits for a writer that may be in the way.
+WRITER_WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,8 @@ class Runner:
     def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
         """Finish a pending plan of ours that a killed run left; None when there is none.
 
-        A plan whose log files are gone (a rollback took them) or that archiving has passed is withdrawn instead, and
-        None is returned.
+        A plan whose log files are gone (a rollback took them), that archiving has passed, or that writers have overtaken
+        is withdrawn instead, and None is returned.
 
         Raises:
             RetryableError: the run that left it is still alive.
@@ -50,7 +55,11 @@ class Runner:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
                 self._engine(job, lease).withdraw(job)
                 return None
-            return self._run(job, lease, "resumed")
+            try:
+                return self._run(job, lease, "resumed")
+            except OvertakenError as error:
+                self.progress(f"{policy.name}: {error.message}; planning again")
+                return None
 
     def _spoiled(self, state: TableState, job: Job) -> str | None:
         """Why a pending plan may not be executed any more; None where it may."""
@@ -59,7 +68,8 @@ class Runner:
             return f"its log file {missing[0]} is gone (rolled back)"
         if archive_passed(state.instants, job.instant):
             return "archiving has passed it"
-        return None
+        overtaken = find_overtaken(job.policy, job.operations, state, job.instant)
+        return next((one.why for one in overtaken if not one.waits), None)
 
     def undo(self, policy: Policy, base_path: str) -> Outcome | None:
         """Withdraw a pending plan of ours; None when there is none.
@@ -99,7 +109,7 @@ class Runner:
         """Publish exactly the planned compaction and execute it.
 
         Raises:
-            StalePlanError: the table changed since planning; nothing was touched.
+            StalePlanError: the table changed since planning; nothing was committed.
             RetryableError: another run works on the table.
             EngineError: Hudi failed; run it again.
 
@@ -138,14 +148,13 @@ class Runner:
     def _run(self, job: Job, lease: Lease, status: TableStatus) -> Outcome:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
         self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
-
-        def fence() -> None:
-            lease.require_alive(job.instant)
-            if self.files.commit_summary(job.base_path, job.instant) is not None:
-                message = f"another run has completed the compaction at {job.instant}; this one commits nothing"
-                raise EngineError(Code.COMPLETED_ELSEWHERE, message)
-
-        seconds = self._execute(job, lease, fence)
+        fence = _Fence(self, job, lease)
+        try:
+            seconds = self._execute(job, lease, fence)
+        except OvertakenError:
+            lease.require_alive(job.instant)  # its traces are fresh, and ours
+            self.compactor().withdraw(job)
+            raise
         done = self.files.commit_summary(job.base_path, job.instant)
         if done is None:
             raise EngineError(
@@ -165,9 +174,10 @@ class Runner:
             bytes_read=sum(operation.bytes_read for operation in job.operations),
             bytes_written=done.bytes_written,
             run_seconds=seconds,
+            writes_beside=fence.writes_beside(done.completed),
         )
 
-    def _execute(self, job: Job, lease: Lease, fence: Callable[[], None]) -> float:
+    def _execute(self, job: Job, lease: Lease, fence: Callable[[bool], None]) -> float:
         """The seconds that the run took; none where stock Hudi has completed the published plan."""
         if self.files.commit_summary(job.base_path, job.instant) is not None:
             return 0.0
@@ -187,6 +197,62 @@ class Runner:
         compactor = self.compactor()
         lease.wait_for_dead_run(job.instant)
         return compactor
+
+
+@dataclass
+class _Fence:
+    """What is asked between a compaction's work and its commit; `last` is the state that let it pass."""
+
+    runner: Runner
+    job: Job
+    lease: Lease
+    last: TableState | None = None
+
+    def __call__(self, locked: bool) -> None:
+        """Wait for writers that may be in the way; under the lock, refuse."""
+        if not locked:
+            self._wait_for_writers()
+            return
+        self.lease.require_alive(self.job.instant)
+        if self.runner.files.commit_summary(self.job.base_path, self.job.instant) is not None:
+            message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
+            raise EngineError(Code.COMPLETED_ELSEWHERE, message)
+        if self._deleting:
+            self._refuse(self._overtaken())
+
+    @property
+    def _deleting(self) -> frozenset[GroupKey]:
+        """The file groups that the rule is about; what they compact does not change."""
+        return groups_with_deletes(self.job.operations, self.last) if self.last else frozenset()
+
+    def writes_beside(self, completed: str) -> tuple[str, ...]:
+        """Writes that began after the fence had let the compaction pass, and before it completed."""
+        groups = self._deleting
+        if self.last is None or not groups:
+            return ()
+        return writes_beside(self.job.policy, groups, self.last, self._state(), completed)
+
+    def _wait_for_writers(self) -> None:
+        """A writer that has just begun soon says which file groups it writes to, and one in the way may soon be done."""
+        deadline = time.monotonic() + WRITER_WAIT_SECONDS
+        while found := self._overtaken():
+            if time.monotonic() > deadline or not all(one.waits for one in found):
+                self._refuse(found)
+            time.sleep(_POLL_SECONDS)
+
+    def _overtaken(self) -> tuple[Overtaken, ...]:
+        self.last = self._state()
+        return find_overtaken(self.job.policy, self.job.operations, self.last, self.job.instant)
+
+    def _refuse(self, found: tuple[Overtaken, ...]) -> None:
+        if found:
+            more = f", and {len(found) - 1} more file groups like it" if len(found) > 1 else ""
+            message = f"the plan for `{self.job.policy.name}` was overtaken: {found[0].why}{more}"
+            hint = "nothing was committed; plan again when its writers are at rest, for example in their job, between two batches"
+            raise OvertakenError(Code.OVERTAKEN, message, frozenset(one.group for one in found), hint=hint)
+
+    def _state(self) -> TableState:
+        return self.runner.reader.read(self.job.base_path, self.job.policy.event_time)
 
 
 def _not_run(table: TablePlan) -> Outcome:

@@ -8,9 +8,17 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
+from etc_policy.plan.formats import count_of
 from etc_policy.plan.instants import add_ms, instant_from_ms
-from etc_policy.plan.refusals import CUT_VERSIONS, Refusal, clock_behind, find_refusal, overlapping_writer
-from etc_policy.plan.skipped_slices import group_skipped_slices
+from etc_policy.plan.refusals import (
+    CUT_VERSIONS,
+    Refusal,
+    clock_behind,
+    find_refusal,
+    overlapping_writer,
+    written_to_all,
+)
+from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.watermark import Watermark, watermark
@@ -34,6 +42,7 @@ class _Context:
     state: TableState
     now_ms: int
     clock_ms: int
+    written_to: WrittenTo
 
     @property
     def zone(self) -> ZoneInfo:
@@ -51,13 +60,21 @@ class _Context:
         return watermark(log_files, self.policy.data_latency_ms, self.zone)
 
 
-def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms: int) -> TablePlan:
+def build_table_plan(
+    policy: Policy,
+    state: TableState,
+    *,
+    now_ms: int,
+    clock_ms: int,
+    written_to: WrittenTo = WrittenTo(),  # noqa: B008 - frozen
+) -> TablePlan:
     """The plan that makes RO hold every row with event time <= T = `now_ms` - data latency.
 
     `clock_ms` is the wall clock: it bounds the instant C, which `now_ms` never moves. A log file whose smallest event
-    time is not known is compacted. The result's `action` is `refused` when the table may not be planned now.
+    time is not known is compacted. The result's `action` is `refused` when the table may not be planned now. Slices
+    that are `written_to` are left out, and T is lowered to what is known to be complete without them.
     """
-    context = _Context(policy, state, now_ms, clock_ms)
+    context = _Context(policy, state, now_ms, clock_ms, written_to)
     refusal = find_refusal(policy, state) or clock_behind(state, instant_from_ms(clock_ms, context.zone))
     if refusal is not None:
         return _idle(context, "refused", refusal)
@@ -66,6 +83,9 @@ def build_table_plan(policy: Policy, state: TableState, *, now_ms: int, clock_ms
         return _idle(
             context, "nothing_due", Refusal("nothing_due", "no log file can hold an event at or below the threshold")
         )
+    chosen = tuple(file_slice for file_slice in chosen if file_slice not in written_to)
+    if not chosen:
+        return _idle(context, "refused", written_to_all())
     place = _instant(context, chosen)
     instant = place.instant
     overlapping = sorted(writer for writer in state.living_writers if writer < instant)
@@ -134,13 +154,21 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) ->
     return base.model_copy(
         update={
             "instant": instant,
+            "threshold_ms": _complete_without(context),
             "operations": operations,
             "watermark_after_ms": after.value_ms,
             "watermark_assumed": after.assumed,
             "held_back_by": after.held_back_by,
-            "warnings": (*base.warnings, *_space_warning(context.state, instant)),
+            "warnings": (*base.warnings, *_space_warning(context.state, instant), *_written_to_warning(base)),
         }
     )
+
+
+def _complete_without(context: _Context) -> int:
+    """T, or what RO is complete up to without the due slices that are left out."""
+    files = (log_file for s in context.state.slices if s in context.written_to for log_file in s.log_files)
+    mark = context.watermark(list(files)).value_ms
+    return context.threshold_ms if mark is None else min(mark, context.threshold_ms)
 
 
 def _operation(file_slice: FileSlice, instant: str, threshold_ms: int) -> Operation:
@@ -203,7 +231,7 @@ def _idle(context: _Context, action: Action, refusal: Refusal | None, place: _Pl
         instant_start=place.start if place else None,
         moves=moves,
         left_out=group_skipped_slices(
-            state.slices, lambda s: _due(s, context.threshold_ms), refused=action == "refused"
+            state.slices, lambda s: _due(s, context.threshold_ms), context.written_to, refused=action == "refused"
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
         warnings=_unknown_warning(unknown, len(files)),
@@ -226,6 +254,16 @@ def _unknown_warning(unknown: int, total: int) -> tuple[str, ...]:
     return (
         f"{unknown} of {total} log files have no known event time and are compacted whatever they hold: "
         "let the writer record event times (`etc compile` prints its options), or plan with --read-stats",
+    )
+
+
+def _written_to_warning(table: TablePlan) -> tuple[str, ...]:
+    count = table.left_out_though_due
+    if not count:
+        return ()
+    return (
+        f"{count_of(count, 'file slice')} with deletes left out, as writers kept adding to them while they were compacted: "
+        "RO is complete only up to T above; run `etc apply` in the writer's job, between two batches",
     )
 
 

@@ -22,6 +22,7 @@ GIT_SHA = "etc.git_sha"
 GIT_DIRTY = "etc.git_dirty"
 POLICY_VALUES = "etc.policy_values"
 VERSION = "etc.version"
+LEFT_OUT = "etc.left_out"
 
 #: What `git describe --dirty` adds to a commit whose files were changed since.
 DIRTY_SUFFIX = "-dirty"
@@ -43,6 +44,8 @@ def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[
         POLICY_VALUES: json.dumps(table.policy_values, sort_keys=True, separators=(",", ":")),
         VERSION: __version__,
     }
+    if table.left_out_though_due:
+        pairs[LEFT_OUT] = str(table.left_out_though_due)
     if not git_sha:
         return pairs
     dirty = {GIT_DIRTY: "true"} if git_sha.endswith(DIRTY_SUFFIX) else {}
@@ -67,6 +70,7 @@ def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) ->
         plan_id=extra.get(PLAN_ID, ""),
         seen_until=extra.get(SEEN_UNTIL, ""),
         policy_values=_values(extra.get(POLICY_VALUES, "")),
+        left_out=int(left_out) if re.fullmatch(r"[0-9]{1,9}", left_out := extra.get(LEFT_OUT, "")) else 0,
     )
 
 

@@ -65,7 +65,10 @@ def _why_t(table: TablePlan) -> Iterator[Row]:
         yield (
             "why T",
             f"T is {_latency(table)} (`data_latency`) before now, {format_time(table.now_ms)}. By the "
-            "policy, all events up to T have arrived by now; later ones may still be on their way.",
+            "policy, all events up to T have arrived by now; later ones may still be on their way."
+            if not table.left_out_though_due
+            else f"T is before all that the file slices that are left out may hold; else it would be {_latency(table)} "
+            f"(`data_latency`) before now, {format_time(table.now_ms)}.",
         )
 
 
@@ -150,6 +153,12 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
             yield "left alone", f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows."
         case "newer_than_threshold":
             yield "left alone", f"{slices} with log files ({files}) without an event at or before T."
+        case "due_but_written_to":
+            yield (
+                "left alone",
+                f"{slices} with events at or before T ({files}): {'it holds' if count == 1 else 'they hold'} deletes, and "
+                "writers kept adding to them while they were compacted (delete rule). So T is earlier for this plan.",
+            )
         case "due_but_refused":
             yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
     for one in left_out.nearest:
@@ -169,6 +178,14 @@ def _first_event(table: TablePlan, one: SkippedSlice) -> str:
 def _what_holds_back(table: TablePlan) -> Iterator[Row]:
     """What RO's completeness stops at once the plan has run, and what would move it."""
     stop = table.watermark_after_ms
+    if stop is not None and table.left_out_though_due:
+        text = f"by {count_of(table.left_out_though_due, 'file slice')} with deletes that writers keep adding to"
+        yield "held back", f"{text}: without them RO is complete up to {format_time(table.threshold_ms)} only."
+        yield (
+            "moves on",
+            "as soon as a run ends while no writer adds to them, for example in the writer's job, between two batches.",
+        )
+        return
     if stop is not None and stop < table.threshold_ms:
         yield from _held_by_a_file(table, stop + 1)
         return

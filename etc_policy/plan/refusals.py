@@ -79,6 +79,14 @@ def overlapping_writer(writer: str, instant: str) -> Refusal:
     return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
 
 
+def written_to_all() -> Refusal:
+    """Every file slice that is due compacts deletes, and writers keep adding to each."""
+    reason = (
+        "every file slice that is due has deletes to compact, and writers kept adding to it meanwhile (delete rule)"
+    )
+    return Refusal("writer_in_flight", reason, "plan again when the writers are at rest")
+
+
 def clock_behind(state: TableState, now: str) -> Refusal | None:
     """Instants ahead of our clock come from another time zone or clock: C and every lag would be wrong by as much."""
     last = state.last_completed

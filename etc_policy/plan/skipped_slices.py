@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from etc_policy.plan.stages import SkippedSlice, SkippedSlices, SkipReason
-from etc_policy.plan.table_state import FileSlice
+from etc_policy.plan.table_state import FileSlice, GroupKey
 
 #: So many file slices are named for each reason; a large table has more than anybody reads.
 NAMED_SLICES = 10
 
-_REASONS: tuple[SkipReason, ...] = ("due_but_refused", "newer_than_threshold", "no_log_files")
+_REASONS: tuple[SkipReason, ...] = (
+    "due_but_written_to",
+    "due_but_refused",
+    "newer_than_threshold",
+    "no_log_files",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTo:
+    """File slices that writers kept adding to while they were compacted: these groups, or `all_deletes`: all with deletes."""
+
+    groups: frozenset[GroupKey] = frozenset()
+    all_deletes: bool = False
+
+    def __contains__(self, file_slice: FileSlice) -> bool:
+        named = (file_slice.partition, file_slice.file_id) in self.groups
+        return named or (self.all_deletes and any(log_file.has_deletes for log_file in file_slice.log_files))
 
 
 def group_skipped_slices(
-    slices: Iterable[FileSlice], is_due: Callable[[FileSlice], bool], *, refused: bool
+    slices: Iterable[FileSlice],
+    is_due: Callable[[FileSlice], bool],
+    written_to: WrittenTo = WrittenTo(),
+    *,
+    refused: bool,
 ) -> tuple[SkippedSlices, ...]:
     """The slices that are not compacted, by reason; on a `refused` table those that are due are left out too."""
     found: dict[SkipReason, list[FileSlice]] = {reason: [] for reason in _REASONS}
@@ -23,6 +45,8 @@ def group_skipped_slices(
             found["no_log_files"].append(file_slice)
         elif not is_due(file_slice):
             found["newer_than_threshold"].append(file_slice)
+        elif file_slice in written_to:
+            found["due_but_written_to"].append(file_slice)
         elif refused:
             found["due_but_refused"].append(file_slice)
     return tuple(_left_out(reason, of_reason) for reason, of_reason in found.items() if of_reason)

@@ -14,8 +14,9 @@ PLAN_SCHEMA_VERSION = 1
 UNREAD_VERSION = 0
 
 Action = Literal["compact", "nothing_due", "refused"]
-#: `due_but_refused`: would be compacted if the table could be; the others have nothing at or below T in log files.
-SkipReason = Literal["due_but_refused", "newer_than_threshold", "no_log_files"]
+#: `due_but_refused`: would be compacted if the table could be. `due_but_written_to`: has deletes to compact, and writers kept
+#: adding to it while earlier tries were at work. The others have nothing at or below T in log files.
+SkipReason = Literal["due_but_refused", "due_but_written_to", "newer_than_threshold", "no_log_files"]
 
 
 class Operation(Frozen):
@@ -85,7 +86,8 @@ class TablePlan(Frozen):
     `threshold_ms` is T, `instant` is C (FACTS 1). `watermark_*_ms` are None when no log file would hold RO back, and
     `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times.
     `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.
-    `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`. C began at
+    `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`; where file
+    slices are left out that are due, T is before all that these may hold. C began at
     `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file slice.
     """
 
@@ -116,6 +118,11 @@ class TablePlan(Frozen):
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+
+    @property
+    def left_out_though_due(self) -> int:
+        """How many file slices a compaction leaves out though they are due."""
+        return sum(one.file_slices for one in self.left_out if one.reason == "due_but_written_to")
 
 
 class Plan(Frozen):

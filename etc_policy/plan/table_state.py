@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple, Protocol
 from etc_policy.compile.manifest import EventTime
 
 InstantState = Literal["requested", "inflight", "completed"]
+#: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
+GroupKey = tuple[str, str]
 
 
 class LogFile(NamedTuple):
@@ -62,11 +64,24 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteInFlight:
+    """A write that has begun and not completed; `groups` are the file groups to which it adds, None while nobody knows.
+
+    `may_live` is false where its heartbeat has expired: Hudi does not let such a writer commit.
+    """
+
+    requested: str
+    groups: frozenset[GroupKey] | None
+    may_live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionRecord:
     """A compaction of ours as its commit or its plan file tells it: what was promised when.
 
     `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
-    `policy_values` are the policy's values then, by dotted key; empty where they were not committed.
+    `policy_values` are the policy's values then, by dotted key; empty where they were not committed. `left_out` counts
+    file slices that were due and left out; then the threshold is below what they may hold.
     """
 
     instant: str
@@ -76,6 +91,7 @@ class CompactionRecord:
     plan_id: str
     seen_until: str = ""
     policy_values: Mapping[str, str] = field(default_factory=dict, hash=False)
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +119,7 @@ class TableState:
     last_compaction: CompactionRecord | None = None
     own_pending: str | None = None
     living_writers: frozenset[str] = frozenset()
+    writes_in_flight: tuple[WriteInFlight, ...] = ()
     partition_fields: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
 

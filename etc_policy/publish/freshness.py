@@ -53,6 +53,7 @@ def table_freshness(
         remaining_log_bytes=sum(log_file.size_bytes for log_file in files),
         remaining_file_slices=sum(1 for file_slice in state.slices if file_slice.log_files),
         unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in files),
+        left_out_file_slices=(state.last_compaction.left_out or None) if state.last_compaction else None,
         late_data=late[-1] if late else None,
         data_latency=judge_latency(history, policy.data_latency_ms, now_ms) if history else None,
     )

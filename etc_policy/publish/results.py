@@ -111,7 +111,8 @@ class VerificationReport(Frozen):
 class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone (FACTS 6).
 
-    `limits` are the policy's.
+    `limits` are the policy's. `left_out_file_slices` were due in the last compaction of ours, which left them out, as writers
+    kept adding to them while their deletes were compacted; None where it left out none.
     `late_data` is what came in below the threshold of the last compaction of ours after its plan was made, `data_latency`
     the judgement over the policy's; both are None where the table's past was not read.
     """
@@ -133,6 +134,7 @@ class TableFreshness(Frozen):
     remaining_log_bytes: int | None = None
     remaining_file_slices: int | None = None
     unknown_log_files: int | None = None
+    left_out_file_slices: int | None = None
     late_data: LateData | None = None
     data_latency: LatencyVerdict | None = None
 

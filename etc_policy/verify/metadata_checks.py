@@ -32,10 +32,12 @@ class Claim:
     """What is to be proved: RO is complete up to `threshold_ms` as far as commits up to `seen_until` go.
 
     Commits that completed after `seen_until` are late data: they are counted, and do not make the claim false.
+    `leaves_out` says that the compaction left file slices out that hold something after the threshold only.
     """
 
     threshold_ms: int
     seen_until: str
+    leaves_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,7 +239,7 @@ def _seen(file_slice: FileSlice, log_file: LogFile, evidence: Evidence) -> bool:
 def _at_or_below(evidence: Evidence) -> Iterator[tuple[LogFile, bool]]:
     """The log files that can hold an event at or below the threshold, and whether the claim speaks of them.
 
-    An unknown event time is trusted to be later only in what came later.
+    An unknown event time is trusted to be later only in what came later, or where the compaction says what it left out.
     """
     threshold_ms, latency_ms, zone = evidence.claim.threshold_ms, evidence.policy.data_latency_ms, evidence.zone
     for file_slice in evidence.state.slices:
@@ -245,7 +247,8 @@ def _at_or_below(evidence: Evidence) -> Iterator[tuple[LogFile, bool]]:
             known_ms = log_file.min_event_time_ms
             if known_ms is None or known_ms <= threshold_ms:
                 seen = _seen(file_slice, log_file, evidence)
-                if known_ms is not None or seen or event_time_bound_ms(log_file, latency_ms, zone) <= threshold_ms:
+                must = seen and not evidence.claim.leaves_out
+                if known_ms is not None or must or event_time_bound_ms(log_file, latency_ms, zone) <= threshold_ms:
                     yield log_file, seen
 
 

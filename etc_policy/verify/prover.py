@@ -8,7 +8,7 @@ from typing import Any
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.metadata_checks import Claim, Evidence, always_checked, check_metadata, is_wanted
@@ -29,7 +29,7 @@ def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     """The claim that the table itself carries: its last compaction's threshold, else what its watermark promises."""
     record = state.last_compaction
     if record is not None:
-        return Claim(record.threshold_ms, record.seen_until or record.instant)
+        return _claim(record)
     mark = watermark_of(state, policy.data_latency_ms)
     return Claim(complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), state.last_completed or "")
 
@@ -38,7 +38,11 @@ def claim_of_run(state: TableState, history: TableHistory, instant: str) -> Clai
     """The claim that the compaction at `instant` left on the table; None where the table knows of no such promise."""
     records = [*history.runs, *([state.last_compaction] if state.last_compaction else [])]
     record = next((record for record in records if record.instant == instant), None)
-    return Claim(record.threshold_ms, record.seen_until or record.instant) if record else None
+    return _claim(record) if record else None
+
+
+def _claim(record: CompactionRecord) -> Claim:
+    return Claim(record.threshold_ms, record.seen_until or record.instant, leaves_out=record.left_out > 0)
 
 
 def verify_table(

@@ -14,6 +14,7 @@ import fastavro
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
+from etc_policy.plan.table_state import GroupKey as GroupKey
 
 CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
 
@@ -28,9 +29,6 @@ _WANTED = {
     **dict.fromkeys(("numWrites", "numDeletes", "fileSizeInBytes", "minEventTime"), "long"),
     **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted"), "long"),
 }
-
-#: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
-GroupKey = tuple[str, str]
 
 
 class WriteStat(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +23,9 @@ from etc_policy.adapters.hudi.timeline import (
     require_times,
     table_zone,
 )
+from etc_policy.adapters.hudi.writers import WRITES, living_writers, writes_in_flight
 from etc_policy.adapters.storage.door import open_storage
-from etc_policy.adapters.storage.port import FileInfo, TableStorage, TreeLister
+from etc_policy.adapters.storage.port import TableStorage, TreeLister
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
@@ -33,16 +33,12 @@ from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, FileSlice, TableState
 
-#: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
-WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
-
 _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
     | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
 )
 #: From so many on the files are listed while their commits are read.
 _MANY_INSTANTS = 100
-_WRITES = ("commit", "deltacommit", "replacecommit")
 #: What a streamer writes while it knows of no schema.
 _NO_SCHEMA = '"null"'
 
@@ -150,7 +146,8 @@ def _state(commits: _Commits) -> TableState:
         earliest_commit_to_retain=_retained(timeline),
         last_compaction=_last_compaction(timeline, commits.metadata, commits.archive),
         own_pending=_own_pending(timeline),
-        living_writers=_living_writers(storage, timeline),
+        living_writers=living_writers(storage, timeline),
+        writes_in_flight=tuple(writes_in_flight(storage, timeline)),
         partition_fields=_partition_fields(properties),
         missing_files=missing_files,
     )
@@ -192,7 +189,7 @@ def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
 
 
 def _is_write(file: InstantFile) -> bool:
-    return file.state == "completed" and file.action in _WRITES
+    return file.state == "completed" and file.action in WRITES
 
 
 def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str) -> str | None:
@@ -266,20 +263,6 @@ def _last_compaction(
             records.append(compaction_record(requested, timeline.completions[requested], extra))
     found = [record for record in records if record is not None]
     return max(found, key=lambda record: record.completed) if found else archive.last_compaction()
-
-
-def _living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:
-    """Pending writes with a heartbeat no older than Hudi's default tolerance."""
-    pending = (
-        f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in _WRITES
-    )
-    return frozenset(requested for requested in pending if _beats(storage.info(f".hoodie/.heartbeat/{requested}")))
-
-
-def _beats(heartbeat: FileInfo | None) -> bool:
-    if heartbeat is None:
-        return False
-    return time.time() - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
 
 
 def _own_pending(timeline: Timeline) -> str | None:

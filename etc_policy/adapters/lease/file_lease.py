@@ -12,7 +12,7 @@ from types import TracebackType
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER, timeline_folder
 from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.hudi.table import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code

@@ -19,11 +19,15 @@ _INDEX_OPTIONS: Mapping[str, str] = {
 }
 
 
-def client_options(job: Job) -> dict[str, str]:
+#: For a client that works while we hold the table's own lock: that one cannot be taken twice.
+_LOCKED_BY_US = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+
+
+def client_options(job: Job, *, under_lock: bool = False) -> dict[str, str]:
     """The client's options: the metadata table and the table version as they are, heartbeats on, no other service.
 
     `hudi_options` of the policy add to these; what is set here wins, because the rest would change the table. References
-    to environment variables become their values only here.
+    to environment variables become their values only here. A client `under_lock` leaves the table's lock to its caller.
     """
     has = set(job.metadata_partitions)
     mirror = {
@@ -41,7 +45,9 @@ def client_options(job: Job) -> dict[str, str]:
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
     }
-    return with_values({**job.policy.hudi_options, **mirror, **_lock(job)}, os.environ)
+    return with_values(
+        {**job.policy.hudi_options, **mirror, **(_LOCKED_BY_US if under_lock else _lock(job))}, os.environ
+    )
 
 
 def _lock(job: Job) -> Mapping[str, str]:

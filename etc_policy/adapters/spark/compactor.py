@@ -18,7 +18,7 @@ from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, metho
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, EtcError, RetryableError
+from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.execute.ports import Job
 
 
@@ -47,7 +47,7 @@ class HudiCompactor:
                     self._remove_plan(job)
                 raise
 
-    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
         """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first."""
         job = replace(job, metadata_partitions=(*job.metadata_partitions, *metadata_renewal.owed(job)))
         self._with_metadata_table(job, lambda: self._run(job, begun, fence))
@@ -64,20 +64,31 @@ class HudiCompactor:
                 metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
             step()
 
-    def _run(self, job: Job, begun: Callable[[], None], fence: Callable[[], None]) -> None:
+    def _run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+        """Compact without the table's lock, then commit under it, so that what the fence has seen holds until the commit."""
         with self._client(job) as client:
             result = client.compact(job.instant)
             begun()
             metadata = result.getCommitMetadata().get()
             for key, value in job.extra_metadata.items():
                 metadata.addMetadata(key, value)
-            if _takes_write_metadata(client):
+            newer = _takes_write_metadata(client)
+            if newer:  # the work is lazy: it is done here
                 self._require_written(job, result.getWriteStatuses().collect())
-                fence()
-                client.commitCompaction(job.instant, result, self._empty())
-            else:
-                fence()
-                client.commitCompaction(job.instant, metadata, self._empty())
+            try:
+                fence(False)
+                with self._lock(job, client):
+                    fence(True)
+                    self._commit(job, result if newer else metadata)
+            except OvertakenError:
+                _end_heartbeat(client, job)
+                raise
+            _end_heartbeat(client, job)
+
+    def _commit(self, job: Job, result: Any) -> None:  # noqa: ANN401 - a Java object
+        """Commit by a client of its own: it takes the lock that it knows, and the table's is ours already."""
+        with hudi_client(self._spark, job, _failure(job), under_lock=True) as client:
+            client.commitCompaction(job.instant, result, self._empty())
 
     def _require_written(self, job: Job, statuses: Any) -> None:  # noqa: ANN401 - a list of WriteStatus
         """The new base files are there: a challenger that took the run over would have rolled them back."""
@@ -163,10 +174,7 @@ class HudiCompactor:
 
     @contextmanager
     def _client(self, job: Job) -> Iterator[Any]:
-        message = f"Hudi could not compact `{job.base_path}` at {job.instant}"
-        hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
-        failure = EngineError(Code.HUDI_FAILED, message, hint=hint)
-        with hudi_client(self._spark, job, failure) as client, self._java_lease(job):
+        with hudi_client(self._spark, job, _failure(job)) as client, self._java_lease(job):
             yield client
 
     @contextmanager
@@ -203,6 +211,18 @@ class HudiCompactor:
 
     def _empty(self) -> Any:  # noqa: ANN401 - an Option
         return self._jvm.org.apache.hudi.common.util.Option.empty()
+
+
+def _end_heartbeat(client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+    """No run of the job's instant is at work any more; its table services beat, by a client of their own (from 1.1)."""
+    if "getTableServiceClient" in method_names(client):
+        client = client.getTableServiceClient()
+    client.getHeartbeatClient().stop(job.instant)
+
+
+def _failure(job: Job) -> EngineError:
+    hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
+    return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)
 
 
 def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object

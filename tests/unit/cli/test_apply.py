@@ -16,12 +16,12 @@ from etc_policy.errors import EngineError, TableError
 from etc_policy.execute.ports import Refusals
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import Instant
+from etc_policy.plan.table_state import Instant, LogFile
 from etc_policy.publish.schemas import json_schema
 from etc_policy.verify.ports import ExpectationResult
 from tests.fakes import MemoryCompactor, MemoryOfTables, MemoryTable
 from tests.unit.plan.plan_cases import instant
-from tests.unit.plan.states import PLAN, STATE, C
+from tests.unit.plan.states import PLAN, STATE, C, slice_of, with_slice
 
 NOON = "2026-01-01T12:00:00Z"
 POLICIES = """version: 1
@@ -401,6 +401,61 @@ class TestOvertaken:
         etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
         outside.tables["orders_ro"].changes = [idle, busy]
         assert run(etc, "p.json")[:2] == (4, {"orders_ro": ("stale", None)})
+
+
+class TestDeletesThatWritersKeepAddingTo:
+    """Each time that deletes in file group f1 are compacted, a writer has added a log file to it meanwhile."""
+
+    @pytest.fixture
+    def table(self, outside, monkeypatch):
+        table = outside.tables["orders_ro"]
+        deleting = tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+        due = tuple(
+            f._replace(min_event_time_ms=deleting[0].min_event_time_ms) for f in slice_of(STATE, "f2").log_files
+        )
+        table.state = with_slice(with_slice(STATE, "f1", log_files=deleting), "f2", log_files=due)
+        numbers, runner = itertools.count(), outside._runner
+
+        def add():
+            number = next(numbers)
+            at, done = instant(f"11:59:{number:02}"), instant(f"11:59:{number:02}.500")
+            log_file = LogFile(f"L{number + 10}", 1, at, done, None, has_deletes=True, recorded_bytes=1)
+            grown = (*slice_of(table.state, "f1").log_files, log_file)
+            changed = with_slice(table.state, "f1", log_files=grown)
+            table.state = replace(changed, instants=(*changed.instants, Instant(at, "deltacommit", "completed", done)))
+
+        def beside(policy):
+            return (
+                table.runner(compactor=Compactor(table, meanwhile=add))
+                if policy.name == "orders_ro"
+                else runner(policy)
+            )
+
+        monkeypatch.setattr(outside, "_runner", beside)
+        return table
+
+    def test_they_are_left_out_and_the_rest_goes_on(self, etc, table):
+        _, out, _err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
+        (result,) = json.loads(out)["tables"]
+        assert (result["status"], result["file_slices"]) == ("compacted", 1)
+        assert [call for call in table.calls if call in ("publish", "withdraw", "commit")] == [
+            *("publish", "withdraw") * 2,
+            *("publish", "commit"),
+        ]
+        assert table.state.last_compaction.left_out == 1
+        assert result["threshold_ms"] == table.state.last_compaction.threshold_ms < PLAN.threshold_ms
+        assert result["verification"]["status"] == "pass", [
+            e["message"] for e in result["verification"]["expectations"]
+        ]
+
+    def test_a_saved_plan_is_refused(self, etc, outside, table, monkeypatch):
+        monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: outside)
+        etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
+        code, found, err = run(etc, "p.json")
+        assert (code, found) == (4, {"orders_ro": ("stale", None)}), err
+        assert "error[ETC415]" in err
+        assert "L10 was added to file group f1 in `p`" in err
+        assert (table.state.own_pending, table.commits) == (None, {})
 
 
 class TestStarvation:

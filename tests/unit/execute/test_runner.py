@@ -2,10 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.errors import EngineError, RetryableError, StalePlanError
+from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
+from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
+from etc_policy.plan.table_state import LogFile, WriteInFlight
 from tests.fakes import MemoryCompactor, MemoryLease, MemoryTable
-from tests.unit.plan.states import PLAN, POLICY, STATE, C, with_instant
+from tests.unit.plan.plan_cases import instant
+from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
 TOUCHES = {"publish", "run", "commit", "withdraw", "lock"}
 
@@ -43,6 +46,7 @@ class TestApply:
             "mark",
             "run",
             "begun",
+            "read",
             "heartbeat",
             "commit",
         ]
@@ -130,7 +134,7 @@ class TestApply:
         with pytest.raises(EngineError) as error:
             apply(table, lease=lambda _: MemoryLease(table, expired=True))
         assert error.value.code == "ETC307"
-        assert table.calls[-5:] == ["mark", "run", "begun", "heartbeat", "give back"]
+        assert table.calls[-6:] == ["mark", "run", "begun", "read", "heartbeat", "give back"]
         assert (table.commits, table.state.own_pending) == ({}, C)
 
     def test_a_plan_that_a_living_stock_writer_has_begun_is_left_to_it(self, table):
@@ -189,6 +193,87 @@ class TestApply:
         assert table.calls[-1] == "give back"
 
 
+class TestDeletesBesideAWriter:
+    """Writers add to a slice of which deletes are being compacted: the delete rule is asked again before the commit."""
+
+    DELETING = with_slice(
+        STATE, "f1", log_files=tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+    )
+    LATER = LogFile("L9", 1, instant("11:59:00"), instant("11:59:05"), NOW)
+
+    @pytest.fixture
+    def table(self, monkeypatch):
+        monkeypatch.setattr("etc_policy.execute.runner.WRITER_WAIT_SECONDS", 0.2)
+        monkeypatch.setattr("etc_policy.execute.runner._POLL_SECONDS", 0.01)
+        return MemoryTable(self.DELETING)
+
+    @pytest.fixture
+    def plan(self):
+        return build_table_plan(POLICY, self.DELETING, now_ms=NOW, clock_ms=NOW)
+
+    def add(self, table):
+        grown = (*slice_of(table.state, "f1").log_files, self.LATER)
+        table.state = with_slice(table.state, "f1", log_files=grown)
+
+    def begin(self, table, groups=None):
+        table.state = replace(table.state, writes_in_flight=(WriteInFlight(instant("11:59:00"), groups),))
+
+    def test_nothing_is_committed_and_the_plan_is_taken_back(self, table, plan):
+        with pytest.raises(OvertakenError, match="L9 was added") as error:
+            apply(table, plan, compactor=MemoryCompactor(table, meanwhile=lambda: self.add(table)))
+        assert (error.value.code, error.value.exit_code, error.value.groups) == ("ETC415", 4, {("p", "f1")})
+        assert table.calls[-3:] == ["heartbeat", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_a_writer_that_stays_in_the_way_is_not_waited_for_for_ever(self, table, plan):
+        with pytest.raises(OvertakenError, match="a writer that began at 20260101115900000"):
+            apply(table, plan, compactor=MemoryCompactor(table, meanwhile=lambda: self.begin(table)))
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_one_that_says_that_it_writes_elsewhere_was_worth_the_wait(self, table, plan):
+        def begin_and_say():
+            self.begin(table)
+            found = replace(
+                table.state, writes_in_flight=(WriteInFlight(instant("11:59:00"), frozenset({("p", "f2")})),)
+            )
+            table.changes = [lambda s: s, lambda _: found]
+
+        assert apply(table, plan, compactor=MemoryCompactor(table, meanwhile=begin_and_say)).status == "compacted"
+
+    def test_one_that_comes_right_before_the_commit_is_seen_under_the_lock(self, table, plan):
+        def begin_late():
+            table.changes = [
+                lambda s: s,
+                lambda s: replace(s, writes_in_flight=(WriteInFlight(instant("11:59:00"), None),)),
+            ]
+
+        with pytest.raises(OvertakenError):
+            apply(table, plan, compactor=MemoryCompactor(table, meanwhile=begin_late))
+        assert "commit" not in table.calls
+
+    def test_one_that_began_beside_the_commit_is_named(self, table, plan):
+        def begin_beside():
+            late = WriteInFlight(instant("11:59:00"), None)
+            table.changes = [lambda s: s, lambda s: s, lambda s: replace(s, writes_in_flight=(late,))]
+
+        outcome = apply(table, plan, compactor=MemoryCompactor(table, meanwhile=begin_beside))
+        assert (outcome.status, outcome.writes_beside) == ("compacted", (instant("11:59:00"),))
+
+    def test_a_plan_that_a_killed_run_left_is_asked_about_too(self, table, plan):
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        self.begin(table)
+        assert finish(table) is None
+        assert {"run", "withdraw"} <= set(table.calls)
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_and_is_not_even_run_where_a_log_file_was_added(self, table, plan):
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        self.add(table)
+        assert finish(table) is None
+        assert "run" not in table.calls
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+
 def taken_while_spark_starts(table, taken):
     """The ports of a runner whose engine takes a while to start, which others use."""
     engine, lease = MemoryCompactor(table), MemoryLease(table)
@@ -236,7 +321,20 @@ class TestFinishPending:
         left_pending(table)
         compactor = MemoryCompactor(table)
         outcome = finish(table, compactor=compactor)
-        steps = ["read", "lease", "read", "wait", "wait", "mark", "run", "begun", "heartbeat", "commit", "give back"]
+        steps = [
+            "read",
+            "lease",
+            "read",
+            "wait",
+            "wait",
+            "mark",
+            "run",
+            "begun",
+            "read",
+            "heartbeat",
+            "commit",
+            "give back",
+        ]
         assert table.calls == steps
         assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("resumed", C, PLAN.threshold_ms)
         assert compactor.jobs[0].extra_metadata[PLAN_ID] == "plan-0"

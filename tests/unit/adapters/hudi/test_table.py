@@ -7,6 +7,7 @@ import pytest
 from etc_policy.adapters.hudi import stable_reading as attempts
 from etc_policy.adapters.hudi import table as hudi_table
 from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import RetryableError, TableError
 from tests.unit.adapters.reading import OURS, TS, read, slices
@@ -226,7 +227,7 @@ class TestLivingWriters:
     def test_without_a_heartbeat_or_with_an_old_one(self, table, beats):
         table.start(at("10:00:00"))
         table.start(at("10:00:02"))
-        beats(at("10:00:02"), hudi_table.WRITER_HEARTBEAT_TOLERANCE_SECONDS + 5)
+        beats(at("10:00:02"), WRITER_HEARTBEAT_TOLERANCE_SECONDS + 5)
         assert read(table).living_writers == frozenset()
 
     def test_a_commit_that_completed_or_a_compaction_is_none(self, table, beats):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from etc_policy.adapters.hudi.table import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease import file_lease
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
 from etc_policy.errors import EngineError, RetryableError

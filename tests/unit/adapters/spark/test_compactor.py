@@ -1,13 +1,14 @@
 """Taking a plan back, as far as it needs no Spark: a plan that nobody has begun is removed file by file."""
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
 
+from etc_policy.adapters.spark import compactor as hudi_compactor
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.errors import EngineError, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Job
 from tests.unit.adapters.reading import OURS, read
 from tests.unit.adapters.table_folder import TableFolder, at, avro, base, log
@@ -144,3 +145,53 @@ def test_nothing_is_committed_whose_base_files_are_gone(table, compactor):
     with pytest.raises(EngineError, match="f2_0-1-0") as error:
         compactor._require_written(job_of(table), [status(here), status(gone)])
     assert error.value.code == "ETC307"
+
+
+class TestCommitting:
+    """The order around the commit; that it keeps writers out is played with real ones (`interleavings.py`)."""
+
+    @pytest.fixture
+    def calls(self):
+        return []
+
+    @pytest.fixture
+    def compactor(self, calls, monkeypatch):
+        """One whose Hudi, of the bundle 1.0, does nothing but to note what it is asked for."""
+
+        @contextmanager
+        def lock(*_):
+            calls.append("lock")
+            yield
+            calls.append("unlock")
+
+        metadata = SimpleNamespace(addMetadata=lambda *_: None)
+        result = SimpleNamespace(getCommitMetadata=lambda: SimpleNamespace(get=lambda: metadata))
+        client = SimpleNamespace(compact=lambda instant: calls.append("compact") or result)
+        found = HudiCompactor(SimpleNamespace(_jvm=None))
+        monkeypatch.setattr(found, "_client", lambda _: nullcontext(client))
+        monkeypatch.setattr(found, "_lock", lock)
+        monkeypatch.setattr(found, "_commit", lambda *_: calls.append("commit"))
+        monkeypatch.setattr(hudi_compactor, "_takes_write_metadata", lambda _: False)
+        monkeypatch.setattr(hudi_compactor, "_end_heartbeat", lambda *_: calls.append("heartbeat ends"))
+        return found
+
+    def test_the_fence_is_asked_before_the_lock_and_under_it(self, table, compactor, calls):
+        compactor.run(job_of(table), lambda: calls.append("begun"), lambda locked: calls.append(f"fence {locked}"))
+        assert calls == [
+            *("compact", "begun", "fence False"),
+            *("lock", "fence True", "commit", "unlock", "heartbeat ends"),
+        ]
+
+    @pytest.mark.parametrize("when", [False, True])
+    @pytest.mark.parametrize("error", [OvertakenError("ETC415", "late", frozenset()), EngineError("ETC307", "lost")])
+    def test_what_it_refuses_is_not_committed(self, table, compactor, calls, when, error):
+        """The heartbeat may be another's where our run was lost; it is ours where writers have overtaken it."""
+
+        def fence(locked):
+            if locked == when:
+                raise error
+
+        with pytest.raises(type(error)):
+            compactor.run(job_of(table), lambda: None, fence)
+        assert "commit" not in calls
+        assert ("heartbeat ends" in calls) == isinstance(error, OvertakenError)

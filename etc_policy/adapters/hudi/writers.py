@@ -1,0 +1,52 @@
+"""Writers that are at work on a table: their pending writes, what these say of themselves, and their heartbeats."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from etc_policy.adapters.hudi.layout import InstantFile
+from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.errors import TableError
+from etc_policy.plan.table_state import GroupKey, WriteInFlight
+
+#: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
+WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
+#: Actions that write rows.
+WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+def living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:
+    """Pending writes with a heartbeat no older than Hudi's default tolerance."""
+    pending = (
+        f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in WRITES
+    )
+    return frozenset(requested for requested in pending if _beats(storage, requested))
+
+
+def writes_in_flight(storage: TableStorage, timeline: Timeline) -> Iterator[WriteInFlight]:
+    """Pending writes; one without a heartbeat file may be that of a writer alone on its table, who keeps none."""
+    for file in map(timeline.latest, sorted(timeline.files)):
+        if file.state != "completed" and file.action in WRITES:
+            expired = _beats(storage, file.requested) is False
+            yield WriteInFlight(file.requested, _groups_added_to(file, timeline), may_live=not expired)
+
+
+def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKey] | None:
+    """The file groups with keys that the write has found, which it notes when it becomes inflight; None before that."""
+    if (file.state, file.action) != ("inflight", "deltacommit"):
+        return None
+    try:
+        groups = timeline.commit(file.requested).stats.groups
+    except TableError:  # it is being written
+        return None
+    return frozenset(group for group in groups if group[1]) if groups else None
+
+
+def _beats(storage: TableStorage, instant: str) -> bool | None:
+    """Whether a heartbeat is fresh; None where there is none."""
+    heartbeat = storage.info(f".hoodie/.heartbeat/{instant}")
+    if heartbeat is None:
+        return None
+    return time.time() - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS

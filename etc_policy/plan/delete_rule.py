@@ -1,0 +1,97 @@
+"""The delete rule at the commit: what may still make a compaction with deletes wrong after its plan was made (FACTS 3).
+
+The plan leaves no log file behind where it compacts deletes. A writer can add one while the compaction runs. Then a key
+that was deleted and written again would stand in a log file only, where most indexes do not look: the next upsert makes a
+second row of it. So this is asked again right before the commit, under the table's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.refusals import CUT_VERSIONS
+from etc_policy.plan.stages import Operation
+from etc_policy.plan.table_state import FileSlice, GroupKey, TableState, WriteInFlight
+
+#: Indexes that find a key in a log file too: a write in flight beside the commit makes no second row there.
+FINDS_KEYS_IN_LOGS = frozenset({"bucket", "record_index", "global_record_index"})
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """A chosen file slice that compacts deletes and that a writer has added to, or may be about to add to (`waits`)."""
+
+    group: GroupKey
+    why: str
+    waits: bool
+
+
+def find_overtaken(
+    policy: Policy, operations: Iterable[Operation], state: TableState, instant: str
+) -> tuple[Overtaken, ...]:
+    """The slices for which the compaction at `instant` may not be committed now; none where it may."""
+    logs_are_seen = policy.writer.index in FINDS_KEYS_IN_LOGS
+    if logs_are_seen and state.table_version not in CUT_VERSIONS:
+        return ()
+    writes = () if logs_are_seen else tuple(write for write in state.writes_in_flight if write.may_live)
+    slices = {(one.partition, one.file_id): one for one in state.slices}
+    found = (
+        _overtaken(operation, slices[group], writes)
+        for operation in operations
+        if (group := (operation.partition, operation.file_id)) in slices
+    )
+    return tuple(one for one in found if one is not None)
+
+
+def writes_beside(
+    policy: Policy, groups: frozenset[GroupKey], before: TableState, after: TableState, completed: str
+) -> tuple[str, ...]:
+    """Writes to `groups` that began between two readings, before the compaction completed: nobody has judged them.
+
+    No writer that takes the table's lock can begin there.
+    """
+    if not groups or policy.writer.index in FINDS_KEYS_IN_LOGS:
+        return ()
+    known = {one.requested for one in before.instants}
+    in_flight = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}
+    done = {f.requested for s, f in after.log_files if (s.partition, s.file_id) in groups}
+    return tuple(sorted(one for one in in_flight | done if one not in known and one <= completed))
+
+
+def groups_with_deletes(operations: Iterable[Operation], state: TableState) -> frozenset[GroupKey]:
+    """The file groups of which the operations compact deletes, or may."""
+    slices = {(one.partition, one.file_id): one for one in state.slices}
+    return frozenset(
+        group
+        for operation in operations
+        if (group := (operation.partition, operation.file_id)) in slices and _deletes(operation, slices[group])
+    )
+
+
+def _overtaken(operation: Operation, file_slice: FileSlice, writes: Iterable[WriteInFlight]) -> Overtaken | None:
+    if not _deletes(operation, file_slice):
+        return None
+    group, name = (operation.partition, operation.file_id), f"file group {operation.file_id} in `{operation.partition}`"
+    added = next(_added(operation, file_slice), None)
+    if added is not None:
+        why = f"the log file {added} was added to {name}, of which the plan compacts deletes"
+        return Overtaken(group, why, waits=False)
+    for write in writes:
+        if write.groups is None or group in write.groups:
+            how = "may write" if write.groups is None else "writes"
+            why = f"a writer that began at {write.requested} {how} to {name}, of which the plan compacts deletes"
+            return Overtaken(group, why, waits=True)
+    return None
+
+
+def _deletes(operation: Operation, file_slice: FileSlice) -> bool:
+    """Whether the compacted log files hold deletes; one that is not in the slice any more may hold some."""
+    known = {log_file.name: log_file.has_deletes for log_file in file_slice.log_files}
+    return any(known.get(name, True) for name in operation.log_files_compacted)
+
+
+def _added(operation: Operation, file_slice: FileSlice) -> Iterator[str]:
+    planned = set(operation.log_files_compacted)
+    return (log_file.name for log_file in file_slice.log_files if log_file.name not in planned)

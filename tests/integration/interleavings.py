@@ -1,0 +1,330 @@
+"""`etc apply` and one stock writer at each step of each other, where a compaction merges a delete of a key:
+`python -m tests.integration.interleavings [--index I ...] [--lock yes|no] [--moment M ...]`.
+
+The writer upserts the deleted key again. It is held (SIGSTOP) at a step of its commit while an apply goes to its end, or it
+writes while the apply is held at a step of its own. Afterwards: RT with and without the metadata table has no key twice and
+the right rows, also after one more upsert of the key; after another apply RO is complete up to its T.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.api.applying import Applier
+from etc_policy.compile.manifest import EventTime, Policy, Verify
+from etc_policy.compile.manifest import Writer as WriterFacts
+from etc_policy.wiring import Environment, clock_ms
+from tests.integration.held import writer_step
+from tests.integration.kills import Table, exit_when_told
+from tests.integration.session import stop_spark
+from tests.integration.writer_on_command import Writer, write
+
+INDEXES = {
+    "simple": {"hoodie.index.type": "SIMPLE"},
+    "bloom": {"hoodie.index.type": "BLOOM"},
+    "global_simple": {"hoodie.index.type": "GLOBAL_SIMPLE"},
+    "global_bloom": {"hoodie.index.type": "GLOBAL_BLOOM"},
+    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"},
+}
+#: Where the apply is held while the writer does all of its commit. `checked`: under the lock, right before the commit.
+OURS = ("published", "compacted", "checked", "committed")
+#: Where the writer is held while the apply goes to its end: before it has looked for the key, after that, in its commit.
+THEIRS = ("requested", "writing", "committing to the metadata table", "committed to the metadata table", "committed")
+MOMENTS = (*(f"ours {moment}" for moment in OURS), *(f"writer {moment}" for moment in THEIRS))
+_LOCK = {
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.write.lock.wait_time_ms_between_retry": "200",
+    "hoodie.write.lock.num_retries": "15",
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "200",
+    "hoodie.write.lock.client.num_retries": "2",
+}
+_SHARED = {
+    **_LOCK,
+    "hoodie.write.lock.client.num_retries": "300",
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+_WRITER = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.compact.inline": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+    "hoodie.write.track.event.time.watermark": "true",
+    "hoodie.payload.event.time.field": "ts",
+    "hoodie.parquet.small.file.limit": "0",
+}
+LATENCY_MS = 5_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One interleaving."""
+
+    index: str
+    lock: bool
+    moment: str
+
+    def __str__(self) -> str:
+        return f"{self.index:13}  {'lock' if self.lock else 'none':4}  {self.moment:43}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a writer without a lock begins where only a lock could keep it from it."""
+        return not self.lock and self.moment == "ours checked" and self.index != "bucket"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """Those of the stock writer."""
+        return {**_WRITER, **INDEXES[self.index], **(_SHARED if self.lock else {})}
+
+    def policy(self, table: Path) -> Policy:
+        """That of the table."""
+        return Policy(
+            name="t",
+            table=str(table),
+            event_time=EventTime(column="ts", unit="ms"),
+            data_latency_ms=LATENCY_MS,
+            writer=WriterFacts(index=self.index, lock=_LOCK if self.lock else {}),
+            verify=Verify(level="data"),
+        )
+
+
+class HeldCompactor(HudiCompactor):
+    """The real one, which calls `hook` with the step that it has reached."""
+
+    def __init__(self, spark: Any, hook: Callable[[str], None]) -> None:
+        super().__init__(spark)
+        self._hook = hook
+
+    def publish(self, job, check):
+        super().publish(job, check)
+        self._hook("published")
+
+    def run(self, job, begun, fence):
+        def held(locked):
+            if not locked:
+                self._hook("compacted")
+            fence(locked)
+            if locked:
+                self._hook("checked")
+
+        super().run(job, begun, held)
+        self._hook("committed")
+
+
+class HeldEnvironment(Environment):
+    """The real one, on a Spark that is there already."""
+
+    hook: Callable[[str], None] = staticmethod(lambda step: None)
+
+    def runner(self):
+        return replace(super().runner(), compactor=lambda: HeldCompactor(self.spark, self.hook))
+
+
+@dataclass
+class Scene:
+    """A table, the writer beside it and what is true of it."""
+
+    spark: Any
+    writer: Writer
+    folder: Path
+    case: Case
+    told: list[str] = field(default_factory=list)
+    rows: dict[int, str] = field(default_factory=dict)
+    applies: int = 0
+
+    @property
+    def table(self) -> Table:
+        return Table(self.folder / "t")
+
+    def play(self) -> str:
+        """What came of it; raises AssertionError where it is not right."""
+        self.rows = {1: "again", 2: "other"}
+        at_ours = self.case.moment.startswith("ours ")
+        (self._beside_ours if at_ours else self._beside_theirs)(self.case.moment.split(" ", 1)[1])
+        self._check("at once")
+        self._upsert("once more")
+        try:
+            self._check("after one more upsert")
+        except AssertionError as error:
+            if not (self.case.is_open and "ETC416" in self.told[0] and "twice" in str(error)):
+                raise
+            return f"{self.told[0]}; A KEY STANDS TWICE, as ETC416 said that it may"
+        time.sleep(0.5)  # as above
+        self._apply(lambda step: None)
+        self._check("after the applies", ro=True)
+        self._upsert("and again")
+        self._check("in the end")
+        return "; ".join(self.told)
+
+    def _upsert(self, value: str) -> None:
+        self._write([(1, "a", value, clock_ms() - LATENCY_MS)])
+        self.rows[1] = value
+
+    def _beside_ours(self, moment: str) -> None:
+        seen: list[str] = []
+
+        def hook(step: str) -> None:
+            if step != moment or seen:
+                return
+            seen.append(step)
+            self._begin([(1, "a", "again", clock_ms() - LATENCY_MS)])
+            deadline = time.monotonic() + (4 if self.case.lock and step == "checked" else 300)
+            while not self.writer.is_done and time.monotonic() < deadline:
+                time.sleep(0.02)
+
+        self._apply(hook)
+        assert seen, "the apply did not come there"
+        self._heard()
+
+    def _beside_theirs(self, moment: str) -> None:
+        before = len(self.table.timeline("*.deltacommit.requested"))
+        self._begin([(1, "a", "again", clock_ms() - LATENCY_MS)])
+        while len(self.table.timeline("*.deltacommit.requested")) == before:
+            time.sleep(0.0005)
+        order = ("requested", *THEIRS[1:])
+        while order.index(writer_step(self.table)) < order.index(moment):
+            time.sleep(0.0005)
+        os.killpg(self.writer.process.pid, signal.SIGSTOP)
+        try:
+            self.told.append(f"writer held at `{writer_step(self.table)}`")
+            self._apply(lambda step: None)
+        finally:
+            os.killpg(self.writer.process.pid, signal.SIGCONT)
+        self._heard()
+
+    def _begin(self, rows: list, operation: str = "upsert") -> None:
+        self.writer.begin(self.table.base, rows, self.case.options, operation)
+
+    def _heard(self) -> None:
+        answer = self.writer.answer()
+        if answer != "done":
+            self.told.append(f"writer: {answer}")
+            self._write([(1, "a", "again", clock_ms() - LATENCY_MS)])
+
+    def _write(self, rows: list) -> None:
+        self._begin(rows)
+        assert (answer := self.writer.answer()) == "done", answer
+
+    def _apply(self, hook: Callable[[str], None]) -> None:
+        lines: list[str] = []
+        environment = HeldEnvironment(self.folder, lines.append)
+        environment.__dict__["spark"] = self.spark
+        environment.hook = hook
+        applier = Applier(environment, clock_ms())
+        applier.run([self.case.policy(self.table.base)])
+        plans = sum("publishing" in line for line in lines)
+        status = ", ".join(result.status for result in applier.results) or "nothing"
+        codes = " ".join(error.code for error in applier.errors)
+        verdicts = [r.verification.status for r in applier.results if r.verification]
+        self.told.append(f"apply: {status} with {plans} plans{f' ({codes})' if codes else ''}")
+        assert "fail" not in verdicts, [str(error) for error in applier.errors]
+        unexpected = set(codes.split()) - {"ETC402", "ETC405", "ETC414", "ETC415", "ETC416"}
+        assert not unexpected, [str(error) for error in applier.errors]
+
+    def _check(self, when: str, *, ro: bool = False) -> None:
+        for view, rows in self._views():
+            twice = [key for key, count in Counter(key for key, _ in rows).items() if count > 1]
+            assert not twice, f"{when}: {view} has key {twice} twice; {'; '.join(self.told)}"
+            if view != "RO" or ro:
+                assert dict(rows) == self.rows, f"{when}: {view} is {rows}; {'; '.join(self.told)}"
+
+    def _views(self) -> Iterator[tuple[str, list[tuple[int, str]]]]:
+        views = {
+            "RT": {},
+            "RT without MDT": {"hoodie.metadata.enable": "false"},
+            "RO": {"hoodie.query.as.ro.table": "true"},
+        }
+        for name, options in views.items():
+            frame = self.spark.read.format("hudi").options(**options).load(str(self.table.base))
+            yield name, [(row.id, row.v) for row in frame.select("id", "v").collect()]
+
+
+@dataclass
+class Stage:
+    """One Spark of ours and one stock writer, for any number of scenes."""
+
+    folder: Path
+    spark: Any
+    writer: Writer
+    sources: dict[tuple[str, bool], Path] = field(default_factory=dict)
+
+    def source(self, case: Case) -> Path:
+        """A table with a row that was deleted, and one that was not."""
+        key = (case.index, case.lock)
+        if key not in self.sources:
+            base = self.folder / f"source_{case.index}_{case.lock}"
+            now = clock_ms() - 120_000
+            rows = [(1, "a", "first", now), (2, "a", "other", now)]
+            write(self.spark, str(base), rows, "insert" if case.index != "bucket" else "upsert", case.options)
+            write(self.spark, str(base), [(2, "a", "other", now + 1)], "upsert", case.options)
+            write(self.spark, str(base), [(1, "a", "", now + 2)], "delete", case.options)
+            self.sources[key] = base
+            time.sleep(1)  # a cut lies in the past, beyond the clock skew
+        return self.sources[key]
+
+    def play(self, case: Case) -> str:
+        """What came of a case, `FAILED` and why where it was not right."""
+        folder = self.folder / str(case).replace(" ", "_")
+        folder.mkdir()
+        shutil.copytree(self.source(case), folder / "t")
+        try:
+            told = Scene(self.spark, self.writer, folder, case).play()
+        except AssertionError as error:
+            return f"FAILED: {error} (table in {folder})"
+        with suppress(OSError):
+            shutil.rmtree(folder)
+        return told
+
+
+def cases(indexes: Iterable[str], locks: Iterable[bool], moments: Iterable[str]) -> Iterator[Case]:
+    """All of them."""
+    chosen = tuple(moments)
+    return (Case(index, lock, moment) for index in indexes for lock in locks for moment in chosen)
+
+
+def main() -> int:
+    from etc_policy.adapters.spark.session import start_spark
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--index", nargs="*", default=tuple(INDEXES))
+    parser.add_argument("--lock", choices=("yes", "no"))
+    parser.add_argument("--moment", nargs="*", default=MOMENTS)
+    arguments = parser.parse_args()
+    exit_when_told()
+    folder, failed = Path(tempfile.mkdtemp()), 0
+    locks = (True, False) if arguments.lock is None else (arguments.lock == "yes",)
+    writer = Writer(folder)
+    spark = start_spark({"spark.sql.shuffle.partitions": "1", "spark.master": "local[1]"}, folder / "spark.log")
+    stage = Stage(folder, spark, writer)
+    for case in cases(arguments.index, locks, arguments.moment):
+        told = stage.play(case)
+        failed += told.startswith("FAILED")
+        print(f"{case}  {told}", flush=True)
+    stop_spark(spark)
+    writer.close()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

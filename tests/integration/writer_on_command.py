@@ -1,0 +1,84 @@
+"""A stock writer in a process of its own that writes when it is told to: one Spark for any number of tables.
+
+Reads a JSON object per line from standard input: `table`, `options`, `rows` of (id, partition, v, ts), `operation`. Answers
+with a line `done`, or `failed` and what Hudi said.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from etc_policy.adapters.spark.session import start_spark
+from tests.integration.kills import spawn
+from tests.integration.stock_writer import reason
+
+SCHEMA = "id int, p string, v string, ts long"
+
+
+def write(spark, table: str, rows: list, operation: str, options: dict[str, str]) -> None:
+    """One commit."""
+    frame = spark.createDataFrame([tuple(row) for row in rows], SCHEMA).coalesce(1)
+    settings = {**options, "hoodie.datasource.write.operation": operation}
+    frame.write.format("hudi").options(**settings).mode("append").save(table)
+
+
+def main() -> None:
+    spark = start_spark({"spark.sql.shuffle.partitions": "1", "spark.master": "local[1]"}, Path(sys.argv[1]))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        told = json.loads(line)
+        try:
+            write(spark, told["table"], told["rows"], told["operation"], told["options"])
+            print("done", flush=True)
+        except Exception as error:
+            print("failed", reason(error), flush=True)
+    spark.stop()
+
+
+class Writer:
+    """That process, from outside; `process.pid` is that of its process group."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.integration.writer_on_command", str(folder / "writer.log")]
+        self.process = spawn(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._answers: list[str] = []
+        self._heard = threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+        assert self.answer() == "ready"
+
+    def _listen(self) -> None:
+        for line in self.process.stdout:
+            if line.startswith(("ready", "done", "failed")):
+                with self._heard:
+                    self._answers.append(line.strip())
+                    self._heard.notify_all()
+
+    def begin(self, table: Path, rows: list, options: dict[str, str], operation: str = "upsert") -> None:
+        """Tell it to write; `answer` says what came of it."""
+        told = {"table": str(table), "rows": rows, "options": options, "operation": operation}
+        self.process.stdin.write(json.dumps(told) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self, seconds: float = 300) -> str:
+        """What it says next."""
+        with self._heard:
+            assert self._heard.wait_for(lambda: self._answers, timeout=seconds), "the writer does not answer"
+            return self._answers.pop(0)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether an answer waits."""
+        return bool(self._answers)
+
+    def close(self) -> None:
+        """End it."""
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+if __name__ == "__main__":
+    main()

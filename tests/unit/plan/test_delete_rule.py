@@ -1,0 +1,149 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etc_policy.compile.manifest import Writer
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.delete_rule import FINDS_KEYS_IN_LOGS, find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.table_state import LogFile, WriteInFlight
+from tests.unit.plan.plan_cases import instant, state_of
+from tests.unit.plan.states import NOW, POLICY, slice_of, with_instant, with_slice
+
+F1, F2 = ("p", "f1"), ("p", "f2")
+STATE = state_of(
+    "/t",
+    {
+        "slices": {
+            "p/f1": {"base": "08:00:00", "logs": {"L1": "10:10:00 > 10:10:05, deletes"}},
+            "p/f2": {"base": "08:00:00", "logs": {"L2": "10:20:00 > 10:20:05, event 10:05:00"}},
+        }
+    },
+)
+PLAN = build_table_plan(POLICY, STATE, now_ms=NOW, clock_ms=NOW)
+LATER = LogFile("L9", 1, instant("11:59:00"), instant("11:59:05"), NOW)
+
+
+def added_to(file_id, state=STATE):
+    return with_slice(state, file_id, log_files=(*slice_of(state, file_id).log_files, LATER))
+
+
+def in_flight(groups, *, may_live=True):
+    return replace(STATE, writes_in_flight=(WriteInFlight(instant("11:59:00"), groups, may_live),))
+
+
+def overtaken(state, index=None):
+    policy = POLICY.model_copy(update={"writer": Writer(index=index)})
+    return find_overtaken(policy, PLAN.operations, state, PLAN.instant)
+
+
+def test_the_plan_of_these_tests_compacts_a_delete_in_one_of_two_slices():
+    assert {(o.partition, o.file_id) for o in PLAN.operations} == {F1, F2}
+    assert groups_with_deletes(PLAN.operations, STATE) == {F1}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        STATE,
+        added_to("f2"),
+        in_flight(frozenset({F2})),
+        in_flight(frozenset()),
+        in_flight(frozenset({F1}), may_live=False),
+        in_flight(None, may_live=False),
+        replace(STATE, slices=tuple(s for s in STATE.slices if s.file_id != "f1")),
+    ],
+)
+def test_what_is_not_in_the_way(state):
+    assert overtaken(state) == ()
+
+
+@pytest.mark.parametrize("index", [None, "bucket", "simple"])
+def test_a_log_file_that_was_added_is_whatever_the_index(index):
+    """A delete with an event time hides later upserts of an earlier time only while it is in the log."""
+    (found,) = overtaken(added_to("f1"), index)
+    assert (found.group, found.waits) == (F1, False)
+    assert "L9 was added to file group f1 in `p`" in found.why
+
+
+@pytest.mark.parametrize("groups", [None, frozenset({F1}), frozenset({F1, F2})])
+@pytest.mark.parametrize("index", [None, "simple", "bloom", "global_simple", "global_bloom", "hbase", "unknown"])
+def test_a_write_in_flight_is_where_the_index_reads_base_files_alone(groups, index):
+    (found,) = overtaken(in_flight(groups), index)
+    assert (found.group, found.waits) == (F1, True)
+    assert instant("11:59:00") in found.why
+
+
+@pytest.mark.parametrize("index", sorted(FINDS_KEYS_IN_LOGS))
+def test_a_write_in_flight_is_not_where_the_index_finds_keys_in_log_files(index):
+    assert overtaken(in_flight(None), index) == ()
+
+
+def test_a_compacted_log_file_that_is_gone_may_have_held_deletes():
+    state = with_slice(STATE, "f2", log_files=(LATER,))
+    assert [one.group for one in overtaken(state)] == [F2]
+
+
+@given(st.sets(st.sampled_from(["f1", "f2"])), st.sets(st.sampled_from([F1, F2])), st.booleans(), st.booleans())
+def test_what_may_be_committed_parts_no_delete_from_a_later_write(added, written, is_known, may_live):
+    state = STATE
+    for file_id in added:
+        state = added_to(file_id, state)
+    write = WriteInFlight(instant("11:59:00"), frozenset(written) if is_known else None, may_live)
+    state = replace(state, writes_in_flight=(write,))
+    touched = F1 in written or not is_known
+    assert bool(overtaken(state)) == ("f1" in added or (may_live and touched))
+    assert bool(overtaken(state, "bucket")) == ("f1" in added)
+
+
+class TestWritesBeside:
+    DONE = instant("12:00:00")
+
+    def test_one_that_began_and_has_added_a_log_file(self):
+        after = added_to("f1", with_instant(STATE, "11:59:00", "deltacommit", completed="11:59:05"))
+        assert writes_beside(POLICY, frozenset({F1}), STATE, after, self.DONE) == (instant("11:59:00"),)
+        assert writes_beside(POLICY, frozenset({F2}), STATE, after, self.DONE) == ()
+        assert writes_beside(POLICY, frozenset({F1}), after, after, self.DONE) == ()
+
+    def test_one_that_began_and_may_add_one(self):
+        assert writes_beside(POLICY, frozenset({F1}), STATE, in_flight(None), self.DONE) == (instant("11:59:00"),)
+        assert writes_beside(POLICY, frozenset({F1}), STATE, in_flight(frozenset({F2})), self.DONE) == ()
+
+    def test_one_that_began_after_the_commit_has_seen_it(self):
+        assert writes_beside(POLICY, frozenset({F1}), STATE, in_flight(None), instant("11:58:00")) == ()
+
+    def test_nothing_where_the_index_finds_keys_in_log_files(self):
+        policy = POLICY.model_copy(update={"writer": Writer(index="bucket")})
+        assert writes_beside(policy, frozenset({F1}), STATE, in_flight(None), self.DONE) == ()
+
+
+class TestLeavingOut:
+    def plan(self, **written_to):
+        return build_table_plan(POLICY, STATE, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(**written_to))
+
+    @pytest.mark.parametrize("written_to", [{"groups": frozenset({F1})}, {"all_deletes": True}])
+    def test_what_writers_keep_adding_to_is_left_out_and_the_rest_goes_on(self, written_to):
+        table = self.plan(**written_to)
+        assert [operation.file_id for operation in table.operations] == ["f2"]
+        left = {one.reason: one.file_slices for one in table.left_out}
+        assert left == {"due_but_written_to": 1}
+        assert table.left_out_though_due == 1
+        assert any("1 file slice with deletes left out" in warning for warning in table.warnings)
+
+    def test_the_threshold_is_before_all_that_they_may_hold(self):
+        """Deletes by key have no event time: they came in at 10:10:05, at most an hour late."""
+        table = self.plan(all_deletes=True)
+        assert table.threshold_ms == NOW - (12 * 3600 - 9 * 3600 - 10 * 60 - 5) * 1000 - 1
+        assert table.threshold_ms == table.watermark_after_ms < PLAN.threshold_ms
+
+    def test_nothing_is_left_to_do(self):
+        table = self.plan(groups=frozenset({F1, F2}))
+        assert (table.action, table.reason_code) == ("refused", "writer_in_flight")
+        assert {one.reason for one in table.left_out} == {"due_but_written_to"}
+
+    def test_one_that_is_not_due_is_no_reason_to_lower_the_threshold(self):
+        newer = added_to("f2", with_slice(STATE, "f2", log_files=()))
+        table = build_table_plan(POLICY, newer, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F2})))
+        assert (table.threshold_ms, table.left_out_though_due) == (PLAN.threshold_ms, 0)
