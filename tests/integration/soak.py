@@ -32,6 +32,9 @@ QUIET_TRIES, QUIET_PAUSE_SECONDS = 8, 8.0
 #: Done, or worth another try: nothing else may happen to a run that nobody kills.
 ALLOWED = (0, 4)
 TICK_SECONDS, POLL_SECONDS = 0.02, 0.4
+LONGEST_REST_SECONDS = 30.0
+#: Of all runs so many die, and so many get a second one beside them.
+KILLED_SHARE, BESIDE_SHARE = 0.42, 0.25
 
 
 @dataclass
@@ -46,7 +49,9 @@ class Soak:
     apply: Apply | None = None
     second: Apply | None = None
     second_at: float = NEVER
-    rests_until: float = 0.0
+    next_after: int = 4
+    rested_since: float = field(default_factory=time.monotonic)
+    usual_seconds: float = 20.0
     polled: float = 0.0
 
     def __post_init__(self) -> None:
@@ -81,6 +86,7 @@ class Soak:
             if first.counts["failed"]:
                 raise BrokenPromiseError(f"the table could not be made: {list(first.reasons)}")
             time.sleep(TICK_SECONDS)
+        self.rested_since = time.monotonic()
         self.say(f"the table is made: {self.setting.base}")
 
     def _tick_writers(self, *, paused: bool) -> None:
@@ -95,36 +101,46 @@ class Soak:
         if now > self.polled + POLL_SECONDS:
             self.timeline.poll()
             self.polled = now
-        if starting and self.apply is None and now > self.rests_until:
-            moment, victim = draw_moment(self.dice)
-            self.apply = self._start(moment if self.dice.random() < 0.42 else None, victim)
-            self.second_at = now + self.dice.random() * 12 if self.dice.random() < 0.25 else NEVER
+        if starting and self.apply is None and self._wants_apply(now):
+            moment, victim = draw_moment(self.dice, self.usual_seconds)
+            self.apply = self._start(moment if self.dice.random() < KILLED_SHARE else None, victim)
+            beside = self.dice.random() < BESIDE_SHARE
+            self.second_at = now + self.dice.random() * self.usual_seconds if beside else NEVER
         if starting and self.apply and self.second is None and now > self.second_at:
             self.second, self.second_at = self._start(), NEVER
         if self.second and self.second.tick():
-            self._end(self.second, self.beside, "a second apply")
+            self._end(self.second, "a second apply")
             self.second = None
         if self.apply and self.apply.tick():
-            self._end(self.apply, self.outcomes, "apply")
-            self.apply, self.second_at = None, NEVER
-            self.rests_until = now + self.dice.random() * 2
+            self._end(self.apply, "apply")
+            self.apply, self.second, self.second_at = self.second, None, NEVER
+            self.next_after = len(self.timeline.batches) + self.dice.randint(0, 4)
+            self.rested_since = now
+
+    def _wants_apply(self, now: float) -> bool:
+        """After some commits, else after a while: a run that finds nothing to do proves little."""
+        return len(self.timeline.batches) >= self.next_after or now > self.rested_since + LONGEST_REST_SECONDS
 
     def _start(self, moment: tuple[str, float] | None = None, victim: str = "both") -> Apply:
         self.counts["applies"] += 1
-        folder = self.setting.folder / "runs" / f"{self.counts['applies']:04}"
-        return Apply(self.counts["applies"], folder, self.table, self.timeline, moment, victim).start()
+        number, patience_seconds = self.counts["applies"], self.setting.patience_seconds
+        folder = self.setting.folder / "runs" / f"{number:04}"
+        return Apply(number, folder, patience_seconds, self.table, self.timeline, moment, victim).start()
 
-    def _end(self, apply: Apply, outcomes: Counter, kind: str) -> None:
+    def _end(self, apply: Apply, kind: str) -> None:
         """Count how a run ended; any exit code but 0 and 4 breaks a promise, as do too many in a row without a 0."""
         outcome, code = apply.outcome, apply.process.returncode
-        outcomes[outcome] += 1
+        (self.beside if apply is self.second else self.outcomes)[outcome] += 1
         self.say(f"{kind} {apply.number}: {outcome}, {time.monotonic() - apply.began:.0f} s")
         if apply.killed_at:
             self.counts["apply kills"] += 1
             return
+        if "compacted" in outcome:
+            self.usual_seconds = time.monotonic() - apply.began
         if code not in ALLOWED:
             raise BrokenPromiseError(f"apply {apply.number} ended with {outcome}, see {apply.folder}")
-        self.in_a_row = 0 if code == 0 else self.in_a_row + 1
+        refused_by_the_first = apply is self.second and code != 0
+        self.in_a_row = 0 if code == 0 else self.in_a_row + (not refused_by_the_first)
         if self.in_a_row >= STUCK_AFTER:
             raise BrokenPromiseError(f"stuck: {self.in_a_row} runs in a row have not ended with 0")
 
@@ -150,7 +166,7 @@ class Soak:
             apply = self._start()
             while not apply.tick():
                 time.sleep(TICK_SECONDS)
-            self._end(apply, self.outcomes, "apply while nobody writes")
+            self._end(apply, "apply while nobody writes")
             if apply.process.returncode == 0:
                 return apply.result["tables"][0]
             time.sleep(QUIET_PAUSE_SECONDS)

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-KEYS_OF_WRITER = 30
+KEYS_OF_WRITER = 20
 LATENESS_MS = 90_000
 ROWS = 6
+#: Of so many keys that were deleted last one comes back often: a run of etc may be between the two.
+LATELY = 3
 
 
 class Row(NamedTuple):
@@ -111,7 +113,7 @@ class Batches:
             return Batch(name, deleted_keys=tuple(self.dice.sample(living, min(len(living), self.dice.randint(1, 3)))))
         count = self.dice.randint(1, ROWS) if self.number else KEYS_OF_WRITER * 2 // 3
         chosen = set(self.dice.sample(self.keys, count))
-        back = sorted(self.contents.deleted)
+        back = list(self.contents.deleted)[-LATELY:]
         if back and self.dice.random() < 0.6:
             chosen.add(self.dice.choice(back))
         batch = Batch(name, tuple(self._row(key, name) for key in sorted(chosen)))

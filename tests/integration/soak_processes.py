@@ -15,14 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.integration.kills import ORDER, Table, java_of, kill, spawn, wait_for_group
+from tests.integration.kills import ORDER, TIMEOUT_SECONDS, Table, java_of, kill, spawn, wait_for_group
 from tests.integration.soak_batches import Batch, Batches, Journal
 from tests.integration.soak_timeline import Timeline
 
-#: A process that has shown no progress for so long is stuck.
-PATIENCE_SECONDS = 240
-#: A writer lives half as long on average; the first batch of a table is left to it.
-MOST_SECONDS_BEFORE_A_KILL = 150
+#: A writer lives so many batches at least and at most, and dies in the one after them.
+LIFE_BATCHES = (0, 20)
 NEVER = float("inf")
 ERROR = re.compile(r"^error\[(ETC\d+)\]", re.MULTILINE)
 APPLY_CONFS = ("spark.driver.memory=1g", "spark.sql.shuffle.partitions=2", "spark.default.parallelism=2")
@@ -36,7 +34,7 @@ def kill_group(process: subprocess.Popen, victim: str) -> None:
     """Kill a Python process, its Java, or both, and wait until neither is left."""
     pids = {"both": -process.pid, "python": process.pid, "java": java_of(process.pid)}
     kill(pids[victim] or -process.pid)
-    process.wait(timeout=PATIENCE_SECONDS)
+    process.wait(timeout=TIMEOUT_SECONDS)
     wait_for_group(process.pid)
 
 
@@ -51,6 +49,7 @@ class Writer:
     dice: random.Random
     may_be_killed: Callable[[subprocess.Popen], bool]
     victims: tuple[str, ...]
+    patience_seconds: float
     counts: Counter = field(default_factory=Counter)
     reasons: Counter = field(default_factory=Counter)
     process: subprocess.Popen | None = None
@@ -59,6 +58,8 @@ class Writer:
     waits_until: float = 0.0
     since: float = 0.0
     dies_at: float = NEVER
+    lives_batches: int = 0
+    usual_seconds: float = 3.0
 
     def __post_init__(self) -> None:
         self._journal = Journal(self.journal_path)
@@ -71,23 +72,21 @@ class Writer:
         with self.journal_path.with_suffix(".err").open("ab") as errors:
             self.process = spawn(self.command, stdin=subprocess.PIPE, stdout=errors, stderr=errors)
         self.ready, self.since = False, time.monotonic()
-        lives_seconds = MOST_SECONDS_BEFORE_A_KILL * self.dice.random()
-        self.dies_at = self.since + lives_seconds if self.timeline.batches else NEVER
+        self.lives_batches = self.dice.randint(*LIFE_BATCHES) if self.timeline.batches else LIFE_BATCHES[1]
+        self.dies_at = NEVER
 
     def tick(self, *, paused: bool) -> bool:
         """Look at what the writer did, and give it the next batch, or kill it when its time has come: then True."""
         self._read_journal()
         now = time.monotonic()
-        if self.dies_at == NEVER and self.timeline.batches:
-            self.dies_at = now + MOST_SECONDS_BEFORE_A_KILL * self.dice.random()
         if self.process is None:
             if not paused:
                 self.start()
             return False
         if self.process.poll() is not None:
             raise BrokenPromiseError(f"writer {self.batches.writer} ended by itself; see {self.journal_path}")
-        if not self.at_rest and now - self.since > PATIENCE_SECONDS:
-            raise BrokenPromiseError(f"writer {self.batches.writer} has hung for {PATIENCE_SECONDS} s")
+        if not self.at_rest and now - self.since > self.patience_seconds:
+            raise BrokenPromiseError(f"writer {self.batches.writer} has hung for {self.patience_seconds:.0f} s")
         if self.under_way and now > self.dies_at and self.may_be_killed(self.process):
             self._die()
             return True
@@ -101,14 +100,16 @@ class Writer:
         self.process.stdin.write((json.dumps(fields) + "\n").encode())
         self.process.stdin.flush()
         self.under_way, self.since = batch, time.monotonic()
-        if self.dies_at < self.since:
-            self.dies_at = self.since + self.dice.random() * 2.5
+        self.lives_batches -= 1
+        if self.lives_batches < 0:
+            self.dies_at = self.since + self.dice.random() * self.usual_seconds
 
     def _read_journal(self) -> None:
         for entry in self._journal.entries():
             self.ready = self.ready or entry["what"] == "ready"
             if entry["what"] in ("acknowledged", "failed"):
                 self.counts[entry["what"]] += 1
+                self.usual_seconds = max(1.0, time.monotonic() - self.since)
                 self._settle(acknowledged=entry["what"] == "acknowledged")
                 self.waits_until = time.monotonic() + self.dice.choice([0.0, 0.3, self.dice.random() * 2])
             if entry["what"] == "failed":
@@ -165,6 +166,7 @@ class Apply:
 
     number: int
     folder: Path
+    patience_seconds: float
     table: Table
     timeline: Timeline
     moment: tuple[str, float] | None = None
@@ -196,9 +198,11 @@ class Apply:
         if self.process.poll() is not None:
             wait_for_group(self.process.pid)
             return True
-        if time.monotonic() - self.began > PATIENCE_SECONDS:
+        if time.monotonic() - self.began > self.patience_seconds:
             kill(-self.process.pid)
-            raise BrokenPromiseError(f"apply {self.number} has hung for {PATIENCE_SECONDS} s, see {self.folder}")
+            raise BrokenPromiseError(
+                f"apply {self.number} has hung for {self.patience_seconds:.0f} s, see {self.folder}"
+            )
         if self.moment and self._due():
             self.killed_at = self.step
             kill_group(self.process, self.victim)
@@ -231,9 +235,9 @@ def etc(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "etc_policy.cli.main", *arguments]
 
 
-def draw_moment(dice: random.Random) -> tuple[tuple[str, float], str]:
+def draw_moment(dice: random.Random, usual_seconds: float) -> tuple[tuple[str, float], str]:
     """When an apply dies, and which of its processes: at any time of its run, or close to a step of its commit."""
     victim = dice.choices(["both", "python", "java"], weights=[6, 2, 2])[0]
     if dice.random() < 0.4:
-        return ("nothing", dice.random() * 14), victim
+        return ("nothing", dice.random() * usual_seconds), victim
     return (dice.choice(ORDER[1:]), dice.choice([0.0, dice.random() * 0.3, dice.random() * 3])), victim

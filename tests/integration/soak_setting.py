@@ -43,6 +43,7 @@ class Setting:
     writers: int
     expire_minutes: int
     checkpoint_seconds: float
+    patience_seconds: float
 
     @property
     def base(self) -> Path:
@@ -80,7 +81,8 @@ class Setting:
         batches = Batches(number, self.writers, self.dice(f"batches {number}"))
         may_be_killed = at_any_time if self.expire_minutes else never_holds(self.base / ".hoodie" / "lock")
         victims = ("both", "both", "both", "python") if self.expire_minutes else ("both",)
-        return Writer(batches, command, journal, timeline, self.dice(f"writer {number}"), may_be_killed, victims)
+        dice = self.dice(f"writer {number}")
+        return Writer(batches, command, journal, timeline, dice, may_be_killed, victims, self.patience_seconds)
 
 
 def read_setting(description: str | None) -> Setting:
@@ -93,9 +95,11 @@ def read_setting(description: str | None) -> Setting:
         "--expire", type=int, help="minutes after which the lock expires, 0 for never; default: by the seed"
     )
     parser.add_argument("--checkpoint", type=float, default=300, help="seconds between checkpoints")
+    parser.add_argument("--patience", type=float, default=240, help="seconds after which a process counts as stuck")
     parser.add_argument("--folder", type=Path, help="where the table and all else is made; default: a temporary one")
     given = parser.parse_args()
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="soak-"))).resolve()
     writers = given.writers or 1 + given.seed % 2
     expire = given.seed // 2 % 2 if given.expire is None else given.expire
-    return Setting(folder, given.index, given.seed, given.minutes, writers, expire, given.checkpoint)
+    times = (given.checkpoint, given.patience)
+    return Setting(folder, given.index, given.seed, given.minutes, writers, expire, *times)
