@@ -29,9 +29,8 @@ RIGHT = {1: [Seen("newer", 300, "f")], 2: [Seen("first", 100, "f")], 4: [Seen("a
 @pytest.mark.parametrize(("index", "seed"), [("simple", 3), ("bucket", 2), ("record", 7)])
 def test_one_minute(no_spark, tmp_path, index, seed):
     command = [sys.executable, "-m", "tests.integration.soak", "--index", index, "--seed", str(seed), "--minutes", "1"]
-    done = subprocess.run(
-        [*command, "--folder", str(tmp_path / "soak")], capture_output=True, text=True, timeout=900, cwd=REPOSITORY
-    )
+    command += ["--patience", "600", "--folder", str(tmp_path / "soak")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, cwd=REPOSITORY)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
