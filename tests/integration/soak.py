@@ -9,6 +9,7 @@ threshold, what `etc freshness` says and `etc history` are held against them. Ex
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,8 @@ STUCK_AFTER = 8
 QUIET_TRIES, QUIET_PAUSE_SECONDS = 8, 8.0
 #: Done, or worth another try: nothing else may happen to a run that nobody kills.
 ALLOWED = (0, 4)
+#: Of so many keys that are wrong all writes are shown.
+KEY, KEYS_SHOWN = re.compile(r"\bkey (\d+) "), 3
 TICK_SECONDS, POLL_SECONDS = 0.02, 0.4
 LONGEST_REST_SECONDS = 30.0
 #: Of all runs so many die, and so many get a second one beside them.
@@ -182,7 +185,8 @@ class Soak:
         for promise, until_ms in promises.items():
             if until_ms is not None:
                 problems += expected.ro_problems(views["RO"], until_ms, f"{promise}: {until_ms}")
-        self._require(problems, when)
+        keys = sorted({int(key) for problem in problems for key in KEY.findall(problem)})
+        self._require([*problems, *map(expected.story, keys[:KEYS_SHOWN])], when)
 
     def _require(self, problems: Iterable[str], when: str) -> None:
         if found := list(problems):

@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.integration.soak_batches import Contents, read_journal
+from tests.integration.soak_batches import Batch, Contents, read_journal
 from tests.integration.soak_timeline import Timeline
 
 VIEWS = {
@@ -18,6 +18,8 @@ VIEWS = {
     "RO": {"hoodie.query.as.ro.table": "true"},
 }
 SHOWN = 4
+#: So many writes of a key are shown with its first alarm.
+STORY = 12
 #: A batch's completion, before that of any other.
 NEVER = "9"
 
@@ -59,16 +61,26 @@ class Expected:
     contents: Contents
     completed: dict[str, str]
     lost: list[str]
+    batches: list[Batch]
 
     @classmethod
     def of(cls, journals: list[Path], timeline: Timeline) -> Expected:
-        contents, lost = Contents(), []
+        contents, lost, all_batches = Contents(), [], []
         for path in journals:
             batches, without_commit = read_journal(path, timeline.batches.__contains__)
             lost += without_commit
+            all_batches += batches
             for batch in batches:
                 contents.commit(batch)
-        return cls(contents, timeline.batches, lost)
+        return cls(contents, timeline.batches, lost, all_batches)
+
+    def story(self, key: int) -> str:
+        """What was written to a key, and when that was complete: for whoever looks at an alarm."""
+        told = []
+        for batch in self.batches:
+            writes = [row for row in batch.rows if row.key == key] + ["deleted by key"] * (key in batch.deleted_keys)
+            told += [f"{batch.name}, completed {self.completed.get(batch.name)}: {write}" for write in writes]
+        return "\n    ".join([f"what was written to key {key}:", *told[-STORY:]])
 
     def problems(self, views: dict[str, dict[int, list[Seen]]]) -> Iterator[str]:
         """Lost batches, keys with two rows, and every difference between RT and the journals."""

@@ -53,7 +53,8 @@ class Setting:
     def command(self) -> str:
         return (
             f"python -m tests.integration.soak --index {self.index} --seed {self.seed} --minutes {self.minutes:g} "
-            f"--writers {self.writers} --expire {self.expire_minutes} --checkpoint {self.checkpoint_seconds:g}"
+            f"--writers {self.writers} --expire {self.expire_minutes} --checkpoint {self.checkpoint_seconds:g} "
+            f"--patience {self.patience_seconds:g}"
         )
 
     def dice(self, whose: str) -> random.Random:
