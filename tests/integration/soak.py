@@ -105,7 +105,7 @@ class Soak:
             self.timeline.poll()
             self.polled = now
         if starting and self.apply is None and self._wants_apply(now):
-            moment, victim = draw_moment(self.dice, self.usual_seconds)
+            moment, victim = draw_moment(self.dice, self.usual_seconds, mends=self.timeline.any_pending())
             self.apply = self._start(moment if self.dice.random() < KILLED_SHARE else None, victim)
             beside = self.dice.random() < BESIDE_SHARE
             self.second_at = now + self.dice.random() * self.usual_seconds if beside else NEVER

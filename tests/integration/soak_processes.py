@@ -235,9 +235,12 @@ def etc(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "etc_policy.cli.main", *arguments]
 
 
-def draw_moment(dice: random.Random, usual_seconds: float) -> tuple[tuple[str, float], str]:
-    """When an apply dies, and which of its processes: at any time of its run, or close to a step of its commit."""
+def draw_moment(dice: random.Random, usual_seconds: float, *, mends: bool) -> tuple[tuple[str, float], str]:
+    """When an apply dies, and which of its processes: at any time of its run, or close to a step of its commit.
+
+    Of one that `mends` what another has begun the table's files do not show the step.
+    """
     victim = dice.choices(["both", "python", "java"], weights=[6, 2, 2])[0]
-    if dice.random() < 0.4:
+    if dice.random() < 0.4 or mends:
         return ("nothing", dice.random() * usual_seconds), victim
     return (dice.choice(ORDER[1:]), dice.choice([0.0, dice.random() * 0.3, dice.random() * 3])), victim

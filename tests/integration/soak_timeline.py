@@ -70,6 +70,10 @@ class Timeline:
         """The instants of compactions that were requested and are not archived yet."""
         return {path.name.split(".")[0] for path in self.folder.glob("*.compaction.requested")}
 
+    def any_pending(self) -> bool:
+        """Whether a compaction is requested or begun, and not completed."""
+        return not all(map(self.completed, self.plans()))
+
     def completed(self, instant: str) -> bool:
         return any(self.folder.glob(f"{instant}_*.commit"))
 
