@@ -1,0 +1,250 @@
+"""A soak of one table: `python -m tests.integration.soak --minutes 30 --index simple --seed 1`.
+
+One or two stock writers with optimistic concurrency and a declared file-system lock write small batches, clean and archive as
+often as Hudi lets them, and are killed at random moments; `etc apply` runs again and again, is killed too, and gets company. The
+writers' journals are the oracle: at checkpoints and at the end RT (with the metadata table and without), RO up to each published
+threshold, what `etc freshness` says and `etc history` are held against them. Exit 1 and the table's folder on any difference.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.integration.kills import Table, exit_when_told, kill
+from tests.integration.session import stop_spark
+from tests.integration.soak_checks import Expected, history_problems, published_problems, read_views
+from tests.integration.soak_processes import NEVER, Apply, BrokenPromiseError, draw_moment, etc
+from tests.integration.soak_setting import Setting, read_setting
+from tests.integration.soak_timeline import Timeline
+
+SPARK = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
+#: So many runs in a row that were not killed and did not end with 0: the table is stuck.
+STUCK_AFTER = 8
+#: How often a run is tried while nobody writes, and the pause between: a dead writer looks alive for a while.
+QUIET_TRIES, QUIET_PAUSE_SECONDS = 8, 8.0
+#: Done, or worth another try: nothing else may happen to a run that nobody kills.
+ALLOWED = (0, 4)
+#: Of so many keys that are wrong all writes are shown.
+KEY, KEYS_SHOWN = re.compile(r"\bkey (\d+) "), 3
+TICK_SECONDS, POLL_SECONDS = 0.02, 0.4
+LONGEST_REST_SECONDS = 30.0
+#: Of all runs so many die, and so many get a second one beside them.
+KILLED_SHARE, BESIDE_SHARE = 0.42, 0.25
+
+
+@dataclass
+class Soak:
+    """One table, everybody who works on it, and what was counted."""
+
+    setting: Setting
+    counts: Counter = field(default_factory=Counter)
+    outcomes: Counter = field(default_factory=Counter)
+    beside: Counter = field(default_factory=Counter)
+    in_a_row: int = 0
+    apply: Apply | None = None
+    second: Apply | None = None
+    second_at: float = NEVER
+    next_after: int = 4
+    rested_since: float = field(default_factory=time.monotonic)
+    usual_seconds: float = 20.0
+    polled: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.setting.write_project()
+        self.timeline, self.table = Timeline(self.setting.base), Table(self.setting.base)
+        self.dice = self.setting.dice("applies")
+        self.writers = [self.setting.writer(number, self.timeline) for number in range(self.setting.writers)]
+        self.began = time.monotonic()
+
+    def say(self, words: str) -> None:
+        batches = sum(writer.counts["acknowledged"] for writer in self.writers)
+        print(f"{time.monotonic() - self.began:6.0f} s  {batches:>4} batches  {words}", flush=True)
+
+    def play(self, spark) -> None:
+        self._make_table()
+        ends = time.monotonic() + self.setting.minutes * 60
+        next_checkpoint = time.monotonic() + self.setting.checkpoint_seconds
+        while time.monotonic() < ends:
+            self._tick_writers(paused=False)
+            self._tick_applies(starting=True)
+            if time.monotonic() > next_checkpoint and self.apply is None:
+                self.checkpoint(spark)
+                next_checkpoint = time.monotonic() + self.setting.checkpoint_seconds
+            time.sleep(TICK_SECONDS)
+        self.checkpoint(spark)
+
+    def _make_table(self) -> None:
+        """The first batch of the first writer makes the table; the others start after it."""
+        first = self.writers[0]
+        while not self.timeline.batches:
+            first.tick(paused=first.batches.number >= 0)
+            if first.counts["failed"]:
+                raise BrokenPromiseError(f"the table could not be made: {list(first.reasons)}")
+            time.sleep(TICK_SECONDS)
+        self.rested_since = time.monotonic()
+        self.say(f"the table is made: {self.setting.base}")
+
+    def _tick_writers(self, *, paused: bool) -> None:
+        for writer in self.writers:
+            if writer.tick(paused=paused):
+                fate = ", ".join(f"{writer.counts[fate]} {fate}" for fate in ("there", "absent"))
+                self.say(f"writer {writer.batches.writer} killed in the middle of a batch (so far {fate})")
+
+    def _tick_applies(self, *, starting: bool) -> None:
+        """Start, kill and end runs of etc; while none is `starting`, those that run come to their end."""
+        now = time.monotonic()
+        if now > self.polled + POLL_SECONDS:
+            self.timeline.poll()
+            self.polled = now
+        if starting and self.apply is None and self._wants_apply(now):
+            moment, victim = draw_moment(self.dice, self.usual_seconds, mends=self.timeline.any_pending())
+            self.apply = self._start(moment if self.dice.random() < KILLED_SHARE else None, victim)
+            beside = self.dice.random() < BESIDE_SHARE
+            self.second_at = now + self.dice.random() * self.usual_seconds if beside else NEVER
+        if starting and self.apply and self.second is None and now > self.second_at:
+            self.second, self.second_at = self._start(), NEVER
+        if self.second and self.second.tick():
+            self._end(self.second, "a second apply")
+            self.second = None
+        if self.apply and self.apply.tick():
+            self._end(self.apply, "apply")
+            self.apply, self.second, self.second_at = self.second, None, NEVER
+            self.next_after = len(self.timeline.batches) + self.dice.randint(0, 4)
+            self.rested_since = now
+
+    def _wants_apply(self, now: float) -> bool:
+        """After some commits, else after a while: a run that finds nothing to do proves little."""
+        return len(self.timeline.batches) >= self.next_after or now > self.rested_since + LONGEST_REST_SECONDS
+
+    def _start(self, moment: tuple[str, float] | None = None, victim: str = "both") -> Apply:
+        self.counts["applies"] += 1
+        number, patience_seconds = self.counts["applies"], self.setting.patience_seconds
+        folder = self.setting.folder / "runs" / f"{number:04}"
+        return Apply(number, folder, patience_seconds, self.table, self.timeline, moment, victim).start()
+
+    def _end(self, apply: Apply, kind: str) -> None:
+        """Count how a run ended; any exit code but 0 and 4 breaks a promise, as do too many in a row without a 0."""
+        outcome, code = apply.outcome, apply.process.returncode
+        (self.beside if apply is self.second else self.outcomes)[outcome] += 1
+        self.say(f"{kind} {apply.number}: {outcome}, {time.monotonic() - apply.began:.0f} s")
+        if apply.killed_at:
+            self.counts["apply kills"] += 1
+            return
+        if "compacted" in outcome:
+            self.usual_seconds = time.monotonic() - apply.began
+        if code not in ALLOWED:
+            raise BrokenPromiseError(f"apply {apply.number} ended with {outcome}, see {apply.folder}")
+        refused_by_the_first = apply is self.second and code != 0
+        self.in_a_row = 0 if code == 0 else self.in_a_row + (not refused_by_the_first)
+        if self.in_a_row >= STUCK_AFTER:
+            raise BrokenPromiseError(f"stuck: {self.in_a_row} runs in a row have not ended with 0")
+
+    def checkpoint(self, spark) -> None:
+        """Nobody writes: look at the table as it is, let a run finish what is begun, and look again."""
+        while self.apply or self.second or not all(writer.at_rest for writer in self.writers):
+            self._tick_writers(paused=True)
+            self._tick_applies(starting=False)
+            time.sleep(TICK_SECONDS)
+        self.counts["checkpoints"] += 1
+        self._look(spark, {}, "as it is")
+        threshold_ms = self._quiet_apply()["threshold_ms"]
+        freshness = self._ask("freshness", "--target-dir", str(self.setting.folder / "look"))["tables"][0]
+        complete_until_ms = freshness["complete_until_ms"]
+        promises = {"T of a run while nobody writes": threshold_ms, "complete by `etc freshness`": complete_until_ms}
+        self._look(spark, promises, "after a run")
+        self._require(history_problems(self._ask("history", "t"), self.timeline), "history")
+        self.say(f"checkpoint {self.counts['checkpoints']}: {len(self.timeline.compactions)} compactions, all is right")
+
+    def _quiet_apply(self) -> dict:
+        """A run that is not killed, beside nobody; a 4 is tried again for as long as a dead writer may look alive."""
+        for _ in range(QUIET_TRIES):
+            apply = self._start()
+            while not apply.tick():
+                time.sleep(TICK_SECONDS)
+            self._end(apply, "apply while nobody writes")
+            if apply.process.returncode == 0:
+                return apply.result["tables"][0]
+            time.sleep(QUIET_PAUSE_SECONDS)
+        raise BrokenPromiseError(f"stuck: {QUIET_TRIES} runs while nobody writes have not ended with 0")
+
+    def _look(self, spark, promises: dict[str, int | None], when: str) -> None:
+        self.timeline.poll()
+        expected = Expected.of([writer.journal_path for writer in self.writers], self.timeline)
+        views = read_views(spark, self.setting.base)
+        problems = [*self.timeline.problems, *(f"{name} is unreadable" for name in sorted(self.timeline.unreadable))]
+        problems += expected.problems(views)
+        problems += published_problems(expected, views["RO"], self.timeline)
+        for promise, until_ms in promises.items():
+            if until_ms is not None:
+                problems += expected.ro_problems(views["RO"], until_ms, f"{promise}: {until_ms}")
+        keys = sorted({int(key) for problem in problems for key in KEY.findall(problem)})
+        self._require([*problems, *map(expected.story, keys[:KEYS_SHOWN])], when)
+
+    def _require(self, problems: Iterable[str], when: str) -> None:
+        if found := list(problems):
+            raise BrokenPromiseError("\n  ".join([f"checkpoint {self.counts['checkpoints']}, {when}:", *found]))
+
+    def _ask(self, *arguments: str) -> dict:
+        """What a command of etc that needs no Spark says."""
+        command = [*etc(*arguments), "--project-dir", str(self.setting.folder), "--output", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            raise BrokenPromiseError(f"etc {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
+        return json.loads(done.stdout)
+
+    def stop(self) -> None:
+        for apply in (self.apply, self.second):
+            if apply and apply.process.poll() is None:
+                kill(-apply.process.pid)
+        for writer in self.writers:
+            writer.stop()
+
+    def summary(self) -> str:
+        setting, counts = self.setting, self.counts
+        written = sum((writer.counts for writer in self.writers), Counter())
+        reasons = sum((writer.reasons for writer in self.writers), Counter())
+        lines = [
+            f"index {setting.index}, seed {setting.seed}, {setting.writers} writers, lock expiry {setting.expire_minutes} min, "
+            f"{time.monotonic() - self.began:.0f} s: {written['acknowledged']} batches acknowledged, {written['failed']} "
+            f"failed; {counts['applies']} applies, {len(self.timeline.compactions)} compactions; killed: "
+            f"{counts['apply kills']} applies, {written['kills']} writers (of their last batches {written['there']} there, "
+            f"{written['absent']} absent); {counts['checkpoints']} checkpoints",
+        ]
+        for name, counter in (("applies", self.outcomes), ("second applies", self.beside), ("failed writes", reasons)):
+            lines.append(f"{name}: {'; '.join(f'{count} {what}' for what, count in counter.most_common()) or 'none'}")
+        return "\n  ".join(lines)
+
+
+def main() -> int:
+    setting = read_setting(__doc__)
+    exit_when_told()
+    from etc_policy.adapters.spark_session import start_spark
+
+    soak = Soak(setting)
+    spark = start_spark(SPARK, setting.folder / "look.log")
+    broken = None
+    try:
+        soak.play(spark)
+    except BrokenPromiseError as error:
+        broken = error
+    finally:
+        soak.stop()
+        stop_spark(spark)
+    print(soak.summary())
+    if broken:
+        print(f"BROKEN: {broken}\n  everything is kept in {setting.folder}; the same dice: {setting.command}")
+        return 1
+    shutil.rmtree(setting.folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""What must be true at a checkpoint of the soak, when nobody writes: each difference is a sentence that names what broke."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.integration.soak_batches import Batch, Contents, read_journal
+from tests.integration.soak_timeline import Timeline
+
+VIEWS = {
+    "RT": {},
+    "RT without the metadata table": {"hoodie.metadata.enable": "false"},
+    "RO": {"hoodie.query.as.ro.table": "true"},
+}
+SHOWN = 4
+#: So many writes of a key are shown with its first alarm.
+STORY = 12
+#: A batch's completion, before that of any other.
+NEVER = "9"
+
+
+class Seen(NamedTuple):
+    """A row as a view returned it."""
+
+    value: str
+    event_ms: int
+    file_name: str
+
+
+def read_views(spark, base: Path) -> dict[str, dict[int, list[Seen]]]:
+    """All rows of each view by key, in one pass of Spark."""
+    from pyspark.sql import functions as F
+
+    frames = [
+        spark.read.format("hudi")
+        .options(**of_view)
+        .load(str(base))
+        .select(F.lit(name).alias("view"), "id", "v", "ts", "_hoodie_file_name")
+        for name, of_view in VIEWS.items()
+    ]
+    found: dict[str, dict[int, list[Seen]]] = {name: defaultdict(list) for name in VIEWS}
+    for row in reduce(lambda left, right: left.unionAll(right), frames).collect():
+        found[row.view][row.id].append(Seen(row.v, row.ts, row._hoodie_file_name))
+    return found
+
+
+def first_few(sentences: list[str]) -> list[str]:
+    more = len(sentences) - SHOWN
+    return sentences if more <= 0 else [*sentences[:SHOWN], f"... and {more} more like the last"]
+
+
+@dataclass
+class Expected:
+    """What the journals say that the table holds, and when each batch completed."""
+
+    contents: Contents
+    completed: dict[str, str]
+    lost: list[str]
+    batches: list[Batch]
+
+    @classmethod
+    def of(cls, journals: list[Path], timeline: Timeline) -> Expected:
+        contents, lost, all_batches = Contents(), [], []
+        for path in journals:
+            batches, without_commit = read_journal(path, timeline.batches.__contains__)
+            lost += without_commit
+            all_batches += batches
+            for batch in batches:
+                contents.commit(batch)
+        return cls(contents, timeline.batches, lost, all_batches)
+
+    def story(self, key: int) -> str:
+        """What was written to a key, and when that was complete: for whoever looks at an alarm."""
+        told = []
+        for batch in self.batches:
+            writes = [row for row in batch.rows if row.key == key] + ["deleted by key"] * (key in batch.deleted_keys)
+            told += [f"{batch.name}, completed {self.completed.get(batch.name)}: {write}" for write in writes]
+        return "\n    ".join([f"what was written to key {key}:", *told[-STORY:]])
+
+    def problems(self, views: dict[str, dict[int, list[Seen]]]) -> Iterator[str]:
+        """Lost batches, keys with two rows, and every difference between RT and the journals."""
+        yield from (f"batch {name} was acknowledged and has no commit" for name in self.lost)
+        for view, rows in views.items():
+            twice = [f"{view}: key {key} has {len(seen)} rows: {seen}" for key, seen in rows.items() if len(seen) > 1]
+            yield from first_few(twice)
+            if view != "RO":
+                yield from first_few(list(self._differences(view, rows)))
+
+    def _differences(self, view: str, rows: dict[int, list[Seen]]) -> Iterator[str]:
+        for key in sorted(self.contents.living.keys() | rows.keys()):
+            living, seen = self.contents.living.get(key), rows.get(key)
+            if living is None:
+                yield f"{view}: key {key} was deleted by {self.contents.deleted.get(key)} and is there: {seen}"
+            elif seen is None:
+                yield f"{view}: key {key} is missing; the journals say {living}"
+            elif (seen[0].value, seen[0].event_ms) != (living.value, living.event_ms):
+                yield f"{view}: key {key} is {seen[0]}; the journals say {living}"
+
+    def ro_problems(self, ro: dict[int, list[Seen]], until_ms: int, promise: str, seen_until: str = NEVER) -> list[str]:
+        """RO against RT's rows with event time up to a threshold, of batches that had completed by `seen_until`."""
+        return first_few(list(self._ro_differences(ro, until_ms, promise, lambda at: at <= seen_until)))
+
+    def _ro_differences(
+        self, ro: dict[int, list[Seen]], until_ms: int, promise: str, promised: Callable[[str], bool]
+    ) -> Iterator[str]:
+        for key, living in self.contents.living.items():
+            if living.event_ms > until_ms or not promised(self.completed[living.batch]):
+                continue
+            values = [seen.value for seen in ro.get(key, [])]
+            if values != [living.value]:
+                yield f"RO ({promise}): key {key} is {values}; RT has {living}"
+        for key, deleted in self.contents.deleted.items():
+            due = deleted.event_ms is None or deleted.event_ms <= until_ms
+            if due and promised(self.completed[deleted.batch]) and key in ro:
+                yield f"RO ({promise}): key {key} was deleted by {deleted} and is there: {ro[key]}"
+
+
+def published_problems(expected: Expected, ro: dict[int, list[Seen]], timeline: Timeline) -> Iterator[str]:
+    """RO against every threshold that a commit published, for the batches that its plan had seen."""
+    for compaction in timeline.compactions:
+        if compaction.threshold_ms is None:
+            yield f"the compaction at {compaction.instant} has no threshold: somebody else made it"
+        else:
+            promise = f"T {compaction.threshold_ms} of the commit at {compaction.instant}"
+            yield from expected.ro_problems(ro, compaction.threshold_ms, promise, compaction.seen_until)
+
+
+def history_problems(history: dict, timeline: Timeline) -> Iterator[str]:
+    """`etc history` against the compactions that were seen on the timeline."""
+    found = {one["instant"]: one["threshold_ms"] for one in history["compactions"]}
+    there = {one.instant: one.threshold_ms for one in timeline.compactions}
+    if len(found) != len(history["compactions"]):
+        yield "`etc history` shows a compaction twice"
+    if found != there:
+        wrong = sorted(found.items() ^ there.items())
+        yield f"`etc history` shows {len(found)} compactions, the timeline had {len(there)}; they differ in {wrong}"

@@ -1,0 +1,82 @@
+"""What the table's timeline shows during a soak, kept beyond archiving: commits of batches, compactions, what each published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import fastavro
+
+THRESHOLD, SEEN_UNTIL = "etc.event_time.threshold", "etc.seen_until"
+
+
+class Compaction(NamedTuple):
+    """A completed compaction and what etc committed with it."""
+
+    instant: str
+    completed: str
+    threshold_ms: int | None
+    seen_until: str
+
+
+@dataclass
+class Timeline:
+    """Completed commits, read while they are active; `poll` must come sooner than archiving does."""
+
+    base: Path
+    batches: dict[str, str] = field(default_factory=dict)
+    compactions: list[Compaction] = field(default_factory=list)
+    unreadable: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    _seen: set[str] = field(default_factory=set)
+
+    @property
+    def folder(self) -> Path:
+        return self.base / ".hoodie" / "timeline"
+
+    def poll(self) -> None:
+        """Read what has completed since the last call; a file that is still being written waits for the next."""
+        self.unreadable = set()
+        for pattern in ("*_*.deltacommit", "*_*.commit"):
+            for path in sorted(self.folder.glob(pattern)):
+                if path.name not in self._seen:
+                    self._read(path)
+
+    def _read(self, path: Path) -> None:
+        try:
+            with path.open("rb") as handle:
+                extra = next(iter(fastavro.reader(handle)))["extraMetadata"] or {}
+        except FileNotFoundError:
+            return
+        except (ValueError, EOFError, StopIteration):
+            self.unreadable.add(path.name)
+            return
+        self._seen.add(path.name)
+        instant, completed = path.stem.split("_")
+        if path.suffix == ".commit":
+            self._add(Compaction(instant, completed, _number(extra.get(THRESHOLD)), extra.get(SEEN_UNTIL, "")))
+        elif name := extra.get("_batch"):
+            if name in self.batches:
+                self.problems.append(f"batch {name} was committed twice, at {self.batches[name]} and {completed}")
+            self.batches[name] = completed
+
+    def _add(self, compaction: Compaction) -> None:
+        if any(compaction.instant == other.instant for other in self.compactions):
+            self.problems.append(f"the compaction at {compaction.instant} was committed twice")
+        self.compactions.append(compaction)
+
+    def plans(self) -> set[str]:
+        """The instants of compactions that were requested and are not archived yet."""
+        return {path.name.split(".")[0] for path in self.folder.glob("*.compaction.requested")}
+
+    def any_pending(self) -> bool:
+        """Whether a compaction is requested or begun, and not completed."""
+        return not all(map(self.completed, self.plans()))
+
+    def completed(self, instant: str) -> bool:
+        return any(self.folder.glob(f"{instant}_*.commit"))
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None

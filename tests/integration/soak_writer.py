@@ -1,0 +1,115 @@
+"""A stock writer of the soak in a process of its own: writes the batches that it is given, and keeps a journal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from etc_policy.adapters.spark_session import start_spark
+from tests.integration.history import QUICK, WRITER
+from tests.integration.soak_batches import Batch, partition_of
+from tests.integration.stock_writer import reason
+
+SCHEMA = "id int, p string, v string, ts long, _hoodie_is_deleted boolean"
+SPARK = {
+    "spark.master": "local[1]",
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+}
+INDEXES = {
+    "simple": {"hoodie.index.type": "SIMPLE"},
+    "bucket": {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "2",
+        "hoodie.bucket.index.hash.field": "id",
+    },
+    "record": {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"},
+}
+PROVIDER = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
+SHARED = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.client.heartbeat.interval_in_ms": "3000",
+    "hoodie.client.heartbeat.tolerable.misses": "3",
+}
+
+
+def lock(expire_minutes: int) -> dict[str, str]:
+    """The declared lock: a file in the table's own folder, with an expiry or without."""
+    expire = {"hoodie.write.lock.filesystem.expire": str(expire_minutes)} if expire_minutes else {}
+    return {
+        "hoodie.write.lock.provider": PROVIDER,
+        **expire,
+        "hoodie.write.lock.wait_time_ms_between_retry": "200",
+        "hoodie.write.lock.num_retries": "400",
+    }
+
+
+def services(seed: int) -> dict[str, str]:
+    """Cleaning, archiving and compaction of the metadata table, as often as Hudi lets them."""
+    return {
+        "hoodie.clean.automatic": "true",
+        "hoodie.clean.commits.retained": str(1 + seed % 2),
+        "hoodie.keep.min.commits": "4",
+        "hoodie.keep.max.commits": "6",
+        "hoodie.metadata.compact.max.delta.commits": str(3 + seed % 3),
+        "hoodie.embed.timeline.server": "true" if seed % 4 >= 2 else "false",
+    }
+
+
+def options(index: str, seed: int, expire_minutes: int) -> dict[str, str]:
+    return {**WRITER, **QUICK, **SHARED, **services(seed), **lock(expire_minutes), **INDEXES[index]}
+
+
+def save(spark, base: Path, batch: Batch, chosen: dict[str, str], writers: int) -> None:
+    """One stock write; its name goes into the commit's metadata."""
+    rows = [(row.key, partition_of(row.key, writers), row.value, row.event_ms, row.deleted) for row in batch.rows]
+    rows += [(key, partition_of(key, writers), "", 0, False) for key in batch.deleted_keys]
+    operation = "delete" if batch.deleted_keys else "upsert"
+    spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("hudi").options(
+        **{**chosen, "hoodie.datasource.write.operation": operation, "_batch": batch.name}
+    ).mode("append").save(str(base))
+
+
+class JournalWriter:
+    """Appends entries that are on disk when the call returns; what a killed predecessor cut short stays a line of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
+
+    def append(self, what: str, **fields) -> None:
+        os.write(self._handle, (json.dumps({"what": what, **fields}) + "\n").encode())
+        os.fsync(self._handle)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("table", type=Path)
+    parser.add_argument("journal", type=Path)
+    parser.add_argument("--index", choices=INDEXES, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--expire", type=int, required=True)
+    parser.add_argument("--writers", type=int, required=True)
+    arguments = parser.parse_args()
+    chosen = options(arguments.index, arguments.seed, arguments.expire)
+    spark = start_spark(SPARK, arguments.journal.with_suffix(".log"))
+    journal = JournalWriter(arguments.journal)
+    journal.append("ready")
+    for line in sys.stdin:
+        fields = json.loads(line)
+        journal.append("attempt", batch=fields)
+        try:
+            save(spark, arguments.table, Batch.of(fields), chosen, arguments.writers)
+        except Exception as error:
+            journal.append("failed", name=fields["name"], reason=reason(error))
+        else:
+            journal.append("acknowledged", name=fields["name"])
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
