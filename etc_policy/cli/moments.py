@@ -29,7 +29,7 @@ class MomentType(click.ParamType[int]):
         if isinstance(value, int):
             return value
         text = str(value).strip()
-        epoch = re.fullmatch(r"[0-9]{1,16}", text) is not None
+        epoch = re.fullmatch(r"-?[0-9]{1,16}", text) is not None
         moment_ms = int(text) if epoch else self._parse(text, param, ctx)
         if not _FIRST_MS <= moment_ms < _END_MS:
             self.fail(f"`{text[:60]}` does not lie between the years 1000 and 8999", param, ctx)

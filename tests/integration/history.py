@@ -56,21 +56,32 @@ HISTORY = (
 )
 
 
+#: Late updates that lose: key 1 in commit 1 and key 4 in commit 2 come with an event time below that of their row.
+LOSING = (
+    Write(((1, "v0", 100), (4, "v0", 100), (7, "v0", 100))),
+    Write(((1, "lost", 50), (4, "v1", 150))),
+    Write(((4, "lost", 120), (7, "v2", 300))),
+)
+
+
 @dataclass
 class Oracle:
     """States after each commit under event-time ordering: key -> (value, event second, commit that wrote it)."""
 
     states: list[dict[int, tuple[str, int, int]]] = field(default_factory=list)
+    written: list[dict[int, str]] = field(default_factory=list)
+    history: tuple[Write, ...] = ()
 
     @classmethod
     def of(cls, history: tuple[Write, ...]) -> Oracle:
-        oracle, state = cls(), {}
+        oracle, state = cls(history=history), {}
         for number, write in enumerate(history):
             state = {key: row for key, row in state.items() if key not in write.deleted}
             for key, value, second in write.rows:
                 if key not in state or second >= state[key][1]:
                     state[key] = (value, second, number)
             oracle.states.append(dict(state))
+            oracle.written.append({key: value for key, value, _ in write.rows})
         return oracle
 
     def as_of(self, number: int) -> dict[int, str]:
@@ -80,7 +91,17 @@ class Oracle:
         return self.as_of(len(self.states) - 1)
 
     def incremental(self, number: int) -> dict[int, str]:
-        return {key: row[0] for key, row in self.states[number].items() if row[2] == number}
+        """Of one commit alone, by its own files: a late update that lost is in them too."""
+        return self.written[number]
+
+    def incremental_from(self, number: int, *, compacted: bool) -> dict[int, str]:
+        """Of the commits from one on. Without a compaction among them they are merged with each other alone.
+
+        A compaction merges with what was there before: rows that lost are gone then.
+        """
+        if compacted:
+            return {key: row[0] for key, row in self.states[-1].items() if row[2] >= number}
+        return Oracle.of(self.history[number:]).rt()
 
     def rt_up_to(self, second: int) -> dict[int, str]:
         return {key: row[0] for key, row in self.states[-1].items() if row[1] <= second}
@@ -122,11 +143,13 @@ class Views:
     def as_of(self, completed):
         return self.read(as__of__instant=completed)
 
-    def incremental(self, after, until):
+    def incremental(self, after, until=None):
+        """Of the commits that completed after a time, up to another where one is given."""
+        end = {"hoodie__datasource__read__end__instanttime": until} if until else {}
         return self.read(
             hoodie__datasource__query__type="incremental",
             hoodie__datasource__read__begin__instanttime=after,
-            hoodie__datasource__read__end__instanttime=until,
+            **end,
         )
 
     def rust(self, *, read_optimized=False):

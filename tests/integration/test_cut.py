@@ -9,7 +9,7 @@ import pytest
 
 from etc_policy.plan.commit_metadata import THRESHOLD
 from tests.integration.bench import ORACLE, SECOND, Bench, check_views
-from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views, Write, write_history
+from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, Write, write_history
 
 pytestmark = pytest.mark.spark
 #: A stock write after ours: an update in each partition, and a key that was deleted comes back.
@@ -82,13 +82,42 @@ def test_cut_after_cut(bench):
     assert views.rt() == views.ro() == views.rust() == later
 
 
-def stock_compaction_and_clean(bench: Bench) -> None:
-    """A full compaction and a clean by stock Hudi, as a user would call them."""
+@pytest.mark.parametrize("by", ["etc", "stock"])
+def test_late_updates_that_lost_leave_incremental_queries_as_by_stock(spark, tmp_path, by):
+    """A query whose range ends before the compaction returns them as before; one that takes it in no longer does."""
+    write_history(spark, tmp_path / "t", LOSING, options=QUICK)
+    bench, oracle, views = Bench(spark, tmp_path / "t"), Oracle.of(LOSING), Views(spark, tmp_path / "t")
+    commits = views.delta_commits()
+    begins = ["000", *commits[:-1]]
+
+    def look(*, compacted):
+        for number, completed in enumerate(commits):
+            assert views.as_of(completed) == oracle.as_of(number)
+            assert views.incremental(begins[number], completed) == oracle.incremental(number)
+            assert views.incremental(begins[number]) == oracle.incremental_from(number, compacted=compacted)
+
+    assert oracle.incremental_from(1, compacted=False) != oracle.incremental_from(1, compacted=True)
+    look(compacted=False)
+    if by == "etc":
+        assert bench.apply(bench.plan(second=1000)).status == "compacted"
+    else:
+        stock_compaction(bench)
+    assert views.rt() == views.ro() == oracle.rt()
+    look(compacted=True)
+
+
+def stock_compaction(bench: Bench) -> None:
     path = str(bench.base)
     bench.spark.sql(
         f"CALL run_compaction(op => 'schedule', path => '{path}', options => 'hoodie.compact.inline.max.delta.commits=1')"
     )
     bench.spark.sql(f"CALL run_compaction(op => 'run', path => '{path}')")
+
+
+def stock_compaction_and_clean(bench: Bench) -> None:
+    """A full compaction and a clean by stock Hudi, as a user would call them."""
+    stock_compaction(bench)
+    path = str(bench.base)
     bench.spark.sql(f"CREATE TABLE cleaned USING hudi LOCATION '{path}'")
     try:
         bench.spark.sql("CALL run_clean(table => 'cleaned', retain_commits => 1)")

@@ -190,7 +190,7 @@ class TestPlan:
         assert etc("freshness", "--select", "orders_ro", "--at", str(clock_ms() + 30_000))[0] == 1
 
     @pytest.mark.parametrize(
-        "arguments", [("--at", "soon"), ("--at", "-5"), ("--select", "order_ro"), ("--output", "xml"), ("--frob",)]
+        "arguments", [("--at", "soon"), ("--at", "-"), ("--select", "order_ro"), ("--output", "xml"), ("--frob",)]
     )
     def test_usage(self, etc, orders, arguments):
         self.refused(etc, arguments)
