@@ -59,7 +59,10 @@ class Declared(BaseModel):
 class EventTimeColumn(Declared):
     """The column that carries event time, with what is needed to read it as a time."""
 
-    column: Text = Field(description="Name of the column that holds each row's event time.", examples=["placed_at"])
+    column: Text = Field(
+        description="Name of the column that holds each row's event time; a dotted name leads into structs.",
+        examples=["placed_at", "event.placed_at"],
+    )
     unit: Literal["s", "ms", "us"] | None = Field(
         None,
         description="Unit of an integer column: seconds, milliseconds or microseconds since 1970 (UTC).",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
 from etc_policy.adapters.hudi import table as hudi_table
 from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.api.applying import Applier
 from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
@@ -24,6 +25,11 @@ from tests.integration.history import EPOCH_MS, QUICK, WRITER, partition_of
 pytestmark = pytest.mark.spark
 T = 200
 NO_MDT = {"hoodie.metadata.enable": "false"}
+IN_STRUCT = {
+    "hoodie.datasource.write.precombine.field": "e.ts",
+    "hoodie.payload.event.time.field": "e.ts",
+    "hoodie.payload.ordering.field": "e.ts",
+}
 FLAT = {
     "hoodie.datasource.write.partitionpath.field": "",
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
@@ -72,6 +78,7 @@ class Kind(Bench):
     options: dict = field(default_factory=dict)
     schema: str = "id int, p string, v string, ts long"
     unit: str | None = "ms"
+    column: str = "ts"
     to_time: object = staticmethod(lambda second: EPOCH_MS + second * 1000)
     to_row: object = None
     rows: dict = field(default_factory=dict)
@@ -79,7 +86,7 @@ class Kind(Bench):
 
     @property
     def policy(self):
-        return super().policy.model_copy(update={"event_time": EventTime(column="ts", unit=self.unit)})
+        return super().policy.model_copy(update={"event_time": EventTime(column=self.column, unit=self.unit)})
 
     def write(self, *rows, operation="upsert", **options):
         """One commit of (key, value, event second), in the oracle too."""
@@ -236,6 +243,30 @@ def test_nested_partitions_and_seconds(kind):
     table.writes_on()
 
 
+@pytest.mark.parametrize("block_format", ["avro", "parquet"])
+def test_an_event_time_inside_a_struct(kind, block_format):
+    """Commits record it, and where they would not, the log blocks hold it."""
+    table = kind(
+        schema="id int, p string, v string, e struct<n: string, ts: long>",
+        column="e.ts",
+        to_row=lambda key, value, at: (key, partition_of(key), value, ("n", at)),
+        options={**IN_STRUCT, "hoodie.logfile.data.block.format": block_format},
+    )
+    table.history()
+    state = table.state()
+    assert {log_file.min_event_time_ms is None for _, log_file in state.log_files} == {False}
+    slices = tuple(replace(s, log_files=tuple(map(without_time, s.log_files))) for s in state.slices)
+    assert fill_from_logs(replace(state, slices=slices), table.policy, None) == state
+    assert command_verifies(table, "data") == ("compacted", "pass")
+    table.check_rt()
+    table.check_ro(T)
+    table.writes_on()
+
+
+def without_time(log_file):
+    return log_file._replace(min_event_time_ms=None)
+
+
 def test_no_partitions_and_log_files_that_roll_over(kind):
     table = kind(options=ROLLING)
     padding = "".join(chr(33 + (7 * place) ** 3 % 90) for place in range(150))
@@ -284,11 +315,11 @@ def test_timestamps_from_column_statistics_or_not_at_all(kind):
     assert not list(table.state().log_files)
 
 
-def command_verifies(table):
+def command_verifies(table, level="metadata"):
     """What `etc apply` says of the table: status of the run and of the verification, which needs the statistics too."""
     environment = Environment(table.base.parent, lambda _: None)
     environment.__dict__["spark"] = table.spark
-    policy = table.policy.model_copy(update={"verify": Verify(level="metadata")})
+    policy = table.policy.model_copy(update={"verify": Verify(level=level)})
     plan = table.settled_plan()
     applier = Applier(environment, EPOCH_MS + T * 1000 + policy.data_latency_ms)
     applier.apply(policy, plan.tables[0], plan.plan_id)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from etc_policy.adapters.hudi.archive import Archive, completions_of
+from etc_policy.adapters.hudi.avro_columns import find_column
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.adapters.hudi.history import Commit, build_history
 from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
@@ -199,9 +200,9 @@ def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str
         if not schema or schema == _NO_SCHEMA:
             continue
         fields = decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields", [])
-        for field in fields:
-            if field["name"] == column:
-                return _time_type(_type_name(field["type"]), column, base)
+        found = find_column(fields, column)
+        if found is not None:
+            return _time_type(_type_name(found[1]), column, base)
         names = ", ".join(field["name"] for field in fields if not field["name"].startswith("_hoodie"))
         hint = f"its columns are {names}"
         raise TableError(

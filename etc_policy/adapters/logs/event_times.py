@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import fastavro
 
+from etc_policy.adapters.hudi.avro_columns import find_column, value_at
 from etc_policy.adapters.logs import blocks as log_blocks
 from etc_policy.adapters.logs.blocks import Block, read_blocks
 from etc_policy.adapters.logs.deletes import ordering_values
@@ -94,6 +95,7 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 class _Column:
     """How to read the event-time column of records of one schema."""
 
+    path: tuple[str, ...]
     kind: str
     time_of: TimeOf
     writer_schema: Any
@@ -103,15 +105,17 @@ class _Column:
 @lru_cache(maxsize=256)
 def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
     schema = json.loads(schema_text)
-    field = next((f for f in schema["fields"] if f["name"] == wanted.event_time.column), None)
-    if field is None:
+    found = find_column(schema["fields"], wanted.event_time.column)
+    if found is None:
         raise UnknownTimes("the block lacks the column")
-    kind = kind_of(_type_name(field["type"]))
+    path, column_type = found
+    kind = kind_of(_type_name(column_type))
     if kind is None or (wanted.kind is not None and kind != wanted.kind):
         raise UnknownTimes("Hudi would repair the block's type, or it holds no times")
     plain = _without_logical_types(schema)
-    projected = [f for f in plain["fields"] if f["name"] == wanted.event_time.column]
+    projected = [f for f in plain["fields"] if f["name"] == path[0]]
     return _Column(
+        path=path,
         kind=kind,
         time_of=time_reader(kind, wanted.event_time),
         writer_schema=fastavro.parse_schema(plain),
@@ -138,7 +142,7 @@ def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401
 
 
 def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
-    column, name = _column_of(block.header[log_blocks.SCHEMA], wanted), wanted.event_time.column
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     version, count = _PAIR.unpack_from(block.content)
     if version not in _CONTENT_VERSIONS:
         raise UnknownTimes("another version of data block")
@@ -146,7 +150,7 @@ def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     for _ in range(count):
         stream.seek(end + _INT.size)
         end += _INT.size + _INT.unpack_from(block.content, end)[0]
-        raw = fastavro.schemaless_reader(stream, column.writer_schema, column.reader_schema)[name]
+        raw = value_at(fastavro.schemaless_reader(stream, column.writer_schema, column.reader_schema), column.path)
         if stream.tell() != end:
             raise UnknownTimes("a record of another length")
         yield None if raw is None else _known(column.time_of(raw))
@@ -156,7 +160,7 @@ def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 
 def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
-    for raw in stored_values(block.content, wanted.event_time.column, column.kind):
+    for raw in stored_values(block.content, column.path, column.kind):
         yield None if raw is None else _known(column.time_of(raw))
 
 

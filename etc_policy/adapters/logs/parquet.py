@@ -16,8 +16,8 @@ def can_read_parquet() -> bool:
     return importlib.util.find_spec("pyarrow") is not None
 
 
-def stored_values(content: memoryview, column: str, kind: str) -> Iterator[Any]:
-    """The column's different values, with None where a row has none, as an Avro block would store them.
+def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iterator[Any]:
+    """The different values of the column at a path, with None where a row has none, as an Avro block would store them.
 
     `kind` is what the column holds by the schema in the block's header.
 
@@ -29,7 +29,8 @@ def stored_values(content: memoryview, column: str, kind: str) -> Iterator[Any]:
     from pyarrow import compute, parquet
 
     try:
-        values = parquet.read_table(pyarrow.BufferReader(content), columns=[column]).column(column)
+        values = parquet.ParquetFile(pyarrow.BufferReader(content)).read(columns=[".".join(path)]).column(path[0])
+        values = compute.struct_field(values, list(path[1:])) if path[1:] else values
     except (OSError, KeyError) as error:  # pyarrow's own errors; nothing is read from disk here
         raise BadLogFile("no Parquet file, or one without the column") from error
     if not _agree(values.type, kind):

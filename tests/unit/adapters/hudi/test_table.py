@@ -123,6 +123,14 @@ class TestRefused:
             read(table, EventTime(column="when"))
         assert (error.value.code, error.value.hint) == ("ETC209", "its columns are id, p, ts")
 
+    def test_a_column_inside_structs(self, table):
+        inner = {"type": "record", "name": "e", "fields": [{"name": "ts", "type": ["null", "long"]}]}
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=schema_with(["null", inner]))
+        assert read(table, EventTime(column="ts.ts", unit="ms")).event_time_type == "long"
+        for missing in ("ts.when", "ts.ts.ts", "id.ts"):
+            with pytest.raises(TableError, match="no column"):
+                read(table, EventTime(column=missing))
+
     @pytest.mark.parametrize(
         "kind", ["boolean", "double", {"type": "array", "items": "long"}, {"type": "bytes"}, "null", ["null"]]
     )

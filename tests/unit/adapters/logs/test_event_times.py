@@ -5,6 +5,7 @@ import io
 import json
 import struct
 
+import fastavro
 import pyarrow  # noqa: TID253 - the cases are Arrow arrays
 import pytest
 from hypothesis import example, given, settings
@@ -62,6 +63,50 @@ def test_rows_without_event_time_are_outside_the_promise():
     assert read(avro([None, US]) + avro([None])) == LogTimes(MS, has_nulls=True)
     assert read(avro([None])) == LogTimes(None, has_nulls=True)
     assert read(avro([])) == UNKNOWN
+
+
+INNER = {
+    "type": "record",
+    "name": "b",
+    "fields": [{"name": "ts", "type": ["null", "long"]}, {"name": "x", "type": "int"}],
+}
+OUTER = {"type": "record", "name": "a", "fields": [{"name": "b", "type": [INNER, "null"]}]}
+ID = {"name": "id", "type": "int"}
+IN_STRUCTS = {"type": "record", "name": "r", "fields": [ID, {"name": "a", "type": ["null", OUTER]}]}
+
+
+def in_structs(values):
+    """An Avro block whose event time is at `a.b.ts`, in structs that may be null."""
+    content = struct.pack(">ii", 3, len(values))
+    for value in values:
+        stream = io.BytesIO()
+        fastavro.schemaless_writer(stream, fastavro.parse_schema(IN_STRUCTS), {"id": 1, "a": value})
+        content += struct.pack(">i", len(stream.getvalue())) + stream.getvalue()
+    return block(log.AVRO, content, {log.SCHEMA: json.dumps(IN_STRUCTS)})
+
+
+def read_nested(data, column="a.b.ts", ordering=()):
+    wanted = TimesWanted(EventTime(column=column, unit="ms"), "long", ordering)
+    return read_times(io.BytesIO(data), len(data), wanted)
+
+
+def test_an_event_time_inside_structs():
+    rows = [{"b": {"ts": MS + 5, "x": 1}}, {"b": {"ts": MS, "x": 2}}]
+    assert read_nested(in_structs(rows)) == LogTimes(MS)
+    for null in (None, {"b": None}, {"b": {"ts": None, "x": 1}}):
+        assert read_nested(in_structs([null, *rows])) == LogTimes(MS, has_nulls=True)
+    for column in ("a.b", "a.b.y", "a.b.ts.z", "b.ts", "a.", "."):
+        assert read_nested(in_structs(rows), column) == UNKNOWN
+
+
+def test_an_event_time_inside_structs_of_a_parquet_block():
+    rows = [{"b": {"ts": MS + 5, "x": 1}}, {"b": {"ts": MS, "x": 2}}]
+    for nulls in ([], [None], [{"b": None}], [{"b": {"ts": None, "x": 1}}]):
+        buffer = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.table({"id": [1] * len(rows + nulls), "a": rows + nulls}), buffer)
+        data = block(log.PARQUET, buffer.getvalue(), {log.SCHEMA: json.dumps(IN_STRUCTS)})
+        assert read_nested(data) == LogTimes(MS, has_nulls=bool(nulls))
+        assert read_nested(data, "a.b.y") == UNKNOWN
 
 
 @pytest.mark.parametrize(
