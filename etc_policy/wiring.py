@@ -21,6 +21,7 @@ from etc_policy.plan.table_state import TableState
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
     from etc_policy.execute.ports import ApplyStateStore
+    from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
@@ -200,6 +201,15 @@ class Environment:
             lease=lambda base_path: FileLease(base_path, local=local),
             progress=self.progress,
         )
+
+    def repairer(self) -> Repairer:
+        """The repairer of `etc repair` over the table's files and, where it must, over stock Hudi."""
+        from etc_policy.adapters.lease.file_lease import FileLease
+        from etc_policy.adapters.spark.compactor import HudiCompactor
+        from etc_policy.adapters.spark.completion_repair import HudiRepairFiles
+        from etc_policy.execute.repairer import Repairer
+
+        return Repairer(HudiRepairFiles(), lambda: HudiCompactor(self.spark), FileLease, self.progress)
 
     @property
     def memory(self) -> ApplyStateStore:

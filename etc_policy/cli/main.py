@@ -43,6 +43,7 @@ COMMANDS = {
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
     "sync": ("etc_policy.cli.sync:command", "Tell the catalog how far each RO table is complete"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
+    "repair": ("etc_policy.cli.repair:command", "Set wrong completion times of a table right"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }
 

@@ -118,6 +118,9 @@ class Code(StrEnum):
     ALREADY_COMPLETED = "ETC310", "The compaction has completed and cannot be withdrawn"
     MISSING_SECRET = "ETC311", "An environment variable for the engine is not set"
     LOG_FILES_ADDED = "ETC312", "A plan cannot be withdrawn any more"
+    CANNOT_RENAME = "ETC315", "A file on the timeline cannot be renamed"
+    METADATA_NOT_BUILT = "ETC316", "Hudi could not build the metadata table again"
+    NOT_REPAIRED = "ETC317", "A repair left something to be done"
     CANNOT_READ_VIEW = "ETC331", "A view of the table cannot be read"
     NOTHING_CHECKED = "ETC332", "No expectation could be checked"
     NO_GREAT_EXPECTATIONS = "ETC333", "Great Expectations is not installed"
@@ -143,6 +146,8 @@ class Code(StrEnum):
     LOCK_IS_HELD = "ETC414", "Another process holds the table's lock or heartbeat"
     OVERTAKEN = "ETC415", "A writer added to a file slice of which deletes were being compacted"
     WRITTEN_BESIDE = "ETC416", "A writer without a lock began while deletes were being committed"
+    STALE_REPAIR = "ETC420", "The table has changed since its repair was shown"
+    CANNOT_REPAIR = "ETC421", "The table cannot be repaired now, or not safely"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"

@@ -82,6 +82,11 @@ RUNNING: Mapping[Code, str] = {
     "`etc` runs.",
     Code.LOG_FILES_ADDED: "Before table version 8 a writer has added to the slice that the plan begins. `etc "
     "apply` finishes the plan.",
+    Code.CANNOT_RENAME: "The timeline has changed, or its folder cannot be written. Run `etc repair` again: it shows what is "
+    "left. A file that is already renamed is right.",
+    Code.METADATA_NOT_BUILT: "Hudi's own words are below the message. The table is readable without its metadata table; run "
+    "`etc repair` again, it begins that step anew.",
+    Code.NOT_REPAIRED: "Its steps are done, and another one is needed now. Run `etc repair` again.",
     Code.CANNOT_READ_VIEW: "Spark's own words are below the message. `etc verify --level metadata` says "
     "whether a file is missing or damaged.",
     Code.NOTHING_CHECKED: "The engine's words are below the message. The table counts as not verified.",
@@ -113,6 +118,9 @@ RUNNING: Mapping[Code, str] = {
     Code.WRITTEN_BESIDE: "A key that it wrote again may stand twice after its next upsert. Run `etc apply` again before that,\n"
     "once that write is below T. Let the writers use a lock, and name it in `writer.lock`.",
     Code.LOCK_IS_HELD: "Run this again; if nobody else is at work, compare `writer.lock` with what the writers use.",
+    Code.STALE_REPAIR: "Exactly what was shown is done, or nothing. Run `etc repair` again.",
+    Code.CANNOT_REPAIR: "A writer may be alive, the true time of a commit cannot be known, or it is archived: the message "
+    "says which, and the hint what can be done. See docs/how-to/repair.md.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
     Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Literal, Protocol
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.plan.repair import RepairFacts, SetCompletion
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import TableState
 
@@ -58,6 +60,30 @@ class Compactor(Protocol):
 
     def withdraw(self, job: Job) -> None:
         """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
+        ...
+
+
+class RepairFiles(Protocol):
+    """What `etc repair` reads from a table's timelines, and changes on them."""
+
+    def facts(self, base_path: str) -> RepairFacts:
+        """What is on the timelines now."""
+        ...
+
+    def set_completion(self, base_path: str, step: SetCompletion) -> None:
+        """Rename a completed instant's file to another completion time."""
+        ...
+
+
+class RepairEngine(Protocol):
+    """What of a repair only the engine can do; both raise EngineError with its own words."""
+
+    def locked(self, job: Job) -> AbstractContextManager[None]:
+        """The table's lock, held."""
+        ...
+
+    def rebuild_metadata(self, job: Job) -> None:
+        """Drop the metadata table and build it again with the job's partitions."""
         ...
 
 

@@ -17,6 +17,7 @@ from etc_policy.plan.refusals import (
     find_refusal,
     overlapping_writer,
     written_to_all,
+    wrong_time,
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
@@ -75,7 +76,8 @@ def build_table_plan(
     that are `written_to` are left out, and T is lowered to what is known to be complete without them.
     """
     context = _Context(policy, state, now_ms, clock_ms, written_to)
-    refusal = find_refusal(policy, state) or clock_behind(state, instant_from_ms(clock_ms, context.zone))
+    now = instant_from_ms(clock_ms, context.zone)
+    refusal = find_refusal(policy, state) or wrong_time(policy, state, now) or clock_behind(state, now)
     if refusal is not None:
         return _idle(context, "refused", refusal)
     chosen = tuple(file_slice for file_slice in state.slices if _due(file_slice, context.threshold_ms))

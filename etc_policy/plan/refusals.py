@@ -99,6 +99,18 @@ def clock_behind(state: TableState, now: str) -> Refusal | None:
     return Refusal("clock_behind", reason, hint)
 
 
+def wrong_time(policy: Policy, state: TableState, now: str) -> Refusal | None:
+    """A completion time that cannot be true: before its request, so that RO may not see it, or still to come."""
+    wrong = next((one for one in state.wrong_times if not one.late or one.is_future(now)), None)
+    if wrong is None:
+        return None
+    reason = f"{wrong.what}; its writer was in another time zone"
+    if wrong.right is None:
+        hint = f"`etc repair {policy.name}` says what can be done"
+        return Refusal("wrong_time", f"{reason}, and its true time cannot be known: {wrong.unknown}", hint)
+    return Refusal("wrong_time", reason, f"`etc repair {policy.name}` shows how it is set right, and asks")
+
+
 def files_missing(policy: Policy, state: TableState) -> Refusal | None:
     """A data file that a commit wrote and that is gone: to compact its slice would hide the loss."""
     if not state.missing_files:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.compile.manifest import EventTime
+from etc_policy.plan.completion_times import WrongTime
 
 InstantState = Literal["requested", "inflight", "completed"]
 #: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
@@ -102,7 +103,8 @@ class TableState:
     compaction that carries our own plan. `living_writers` are pending writes whose heartbeat is
     fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in flight.
     `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the latest
-    slices that a commit of the active timeline wrote and that are not there.
+    slices that a commit of the active timeline wrote and that are not there. `wrong_times` are completion times, of the
+    table and of its metadata table, that cannot be true.
     """
 
     base_path: str
@@ -122,6 +124,7 @@ class TableState:
     writes_in_flight: tuple[WriteInFlight, ...] = ()
     partition_fields: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
+    wrong_times: tuple[WrongTime, ...] = ()
 
     @property
     def pending(self) -> tuple[Instant, ...]:

@@ -71,6 +71,19 @@ def can_be_planned(facts: TableFacts) -> Found:
     return "ok", f"{version}: can be planned now", None
 
 
+def completion_times(facts: TableFacts) -> Found:
+    """Whether every completion time can be true, those of the metadata table too."""
+    wrong = facts.state.wrong_times
+    if not wrong:
+        return "ok", "every completion time comes after its request and agrees with its file", None
+    others = f", and {count_of(len(wrong) - 1, 'other')}" if len(wrong) > 1 else ""
+    message = f"{wrong[0].what}{others}: a writer was in another time zone"
+    if wrong[0].right is None:
+        hint = f"`etc repair {facts.policy.name}` says what can be done"
+        return "error", f"{message}; its true time cannot be known: {wrong[0].unknown}", hint
+    return "error", message, f"`etc repair {facts.policy.name}` shows how it is set right, and asks"
+
+
 def log_file_sizes(facts: TableFacts) -> Found:
     """Whether writers keep to `log_file_max_size`."""
     limit = facts.policy.log_file_max_bytes
@@ -200,6 +213,7 @@ def dropped_indexes(facts: TableFacts) -> Found:
 
 CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
+    "completed at": completion_times,
     "log file size": log_file_sizes,
     "event times": event_times,
     "compactions": foreign_compactions,

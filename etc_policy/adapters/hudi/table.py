@@ -9,6 +9,7 @@ from typing import Any
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.avro_columns import find_column
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
+from etc_policy.adapters.hudi.completion_times import read_wrong_times
 from etc_policy.adapters.hudi.history import Commit, build_history
 from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
 from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes, hides_deletes_of, slice_facts
@@ -151,6 +152,7 @@ def _state(commits: _Commits) -> TableState:
         writes_in_flight=tuple(writes_in_flight(storage, timeline)),
         partition_fields=_partition_fields(properties),
         missing_files=missing_files,
+        wrong_times=read_wrong_times(storage, timeline, table_zone(properties)),
     )
 
 

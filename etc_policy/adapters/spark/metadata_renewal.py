@@ -6,6 +6,7 @@ past, so that is the rule where a run died between its commit to the metadata ta
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
@@ -30,13 +31,24 @@ def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:  # noqa: ANN401 -
     utility.deleteMetadataTable(table.getMetaClient(), client.getEngineContext(), False)
 
 
+def build(jvm: Any, client: Any, table: Any) -> None:  # noqa: ANN401 - Java objects
+    """Build the metadata table that the client's options name from the files of the table, as a writer's first use does."""
+    writer = jvm.org.apache.hudi.metadata.SparkHoodieBackedTableMetadataWriter
+    writer.create(table.getStorageConf(), client.getConfig(), client.getEngineContext()).close()
+
+
 def owed(job: Job) -> tuple[str, ...]:
     """Partitions of the metadata table that were dropped by a run which then died, less those that the table has."""
+    return owed_of(job.base_path, job.metadata_partitions)
+
+
+def owed_of(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
+    """The same for the table at a base path, whose metadata table has `partitions`."""
     try:
-        names = open_storage(job.base_path).read(_NOTE).decode().split()
+        names = open_storage(base_path).read(_NOTE).decode().split()
     except FileNotFoundError:
         return ()
-    return tuple(name for name in names if name not in job.metadata_partitions)
+    return tuple(name for name in names if name not in partitions)
 
 
 def settle(job: Job) -> None:

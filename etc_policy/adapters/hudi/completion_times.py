@@ -1,0 +1,54 @@
+"""When the completed instants of a timeline were written, by their files."""
+
+from __future__ import annotations
+
+from etc_policy.adapters.hudi.layout import METADATA_TABLE
+from etc_policy.adapters.hudi.properties import properties_of
+from etc_policy.adapters.hudi.timeline import Timeline, all_times, read_timeline
+from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.plan.completion_times import CompletedFile, TimelineName, WrongTime, find_wrong_times
+
+#: Names on the timeline bear completion times from this layout on.
+_TIMED_LAYOUT = 2
+
+
+def completed_files(timeline: Timeline) -> tuple[CompletedFile, ...]:
+    """The completed instants with the times of their files; none on layout 1, which records no completion times.
+
+    Raises:
+        FileNotFoundError: one was archived or renamed since the listing.
+
+    """
+    if timeline.layout < _TIMED_LAYOUT:
+        return ()
+    listed = timeline.storage.list(timeline.folder)
+    ends = [file for file in map(timeline.latest, sorted(timeline.files)) if file.completed is not None]
+    gone = next((file.name for file in ends if file.name not in listed), None)
+    if gone is not None:
+        raise FileNotFoundError(gone)
+    return tuple(
+        CompletedFile(file.requested, file.completed or "", file.action, listed[file.name].modified_ns // 1_000_000)
+        for file in ends
+    )
+
+
+def wrong_times(
+    name: TimelineName, timeline: Timeline, completed: tuple[CompletedFile, ...], timezone: str
+) -> tuple[WrongTime, ...]:
+    """The completion times of a timeline that cannot be true."""
+    return find_wrong_times(name, completed, all_times(timeline), timezone)
+
+
+def metadata_timeline(storage: TableStorage) -> Timeline | None:
+    """The timeline of a table's metadata table; None where it has none."""
+    properties = properties_of(storage, METADATA_TABLE)
+    return read_timeline(storage, properties, METADATA_TABLE) if properties is not None else None
+
+
+def read_wrong_times(storage: TableStorage, timeline: Timeline, timezone: str) -> tuple[WrongTime, ...]:
+    """The completion times of a table and of its metadata table that cannot be true."""
+    found = wrong_times("table", timeline, completed_files(timeline), timezone)
+    metadata = metadata_timeline(storage)
+    if metadata is None:
+        return found
+    return (*found, *wrong_times("metadata table", metadata, completed_files(metadata), timezone))

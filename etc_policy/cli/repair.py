@@ -1,0 +1,91 @@
+"""`etc repair`: sets wrong completion times of a table right."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from etc_policy.api.repairing import PlannedRepair, plan_table_repair
+from etc_policy.cli.messages import tell
+from etc_policy.cli.options import (
+    debug_option,
+    examples,
+    output_option,
+    project_dir_option,
+    select_policies,
+    target_dir_option,
+)
+from etc_policy.cli.printing import ask, say
+from etc_policy.cli.progress import open_environment
+from etc_policy.cli.project import load_manifest
+from etc_policy.cli.spark_confs import conf_option
+from etc_policy.codes.registry import Code
+from etc_policy.errors import ExitCode, UsageError
+
+
+@click.command(
+    "repair",
+    short_help="Set wrong completion times of a table right",
+    epilog=examples("etc repair orders_ro", "etc repair orders_ro --yes", "etc repair orders_ro --output json"),
+)
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask before the steps are carried out.")
+@project_dir_option
+@target_dir_option
+@conf_option
+@output_option
+@debug_option
+def command(
+    name: str, yes: bool, project_dir: Path, target_dir: Path, confs: Mapping[str, str], output: str
+) -> ExitCode:
+    """Set wrong completion times of a table right.
+
+    A job whose Java process is in another time zone than the table completes a compaction before it was requested, which
+    read-optimized queries may then not see, or in the future. `etc plan`, `etc debug` and `etc freshness` say so. This
+    shows the steps that set it right, and asks; where nobody can be asked it only shows them (exit code 2). The files
+    are renamed to the times at which they were written, and the metadata table is built again where it went by a wrong
+    time. Stop the table's writers first: nothing is done while one may be alive, or where a true time cannot be known.
+    """
+    policies = select_policies(load_manifest(project_dir), (name,))
+    if len(policies) != 1:
+        raise UsageError(Code.USAGE, f"`{name[:60]}` means {len(policies)} policies, and a repair is that of one")
+    environment = open_environment(project_dir, target_dir, confs)
+    try:
+        planned = plan_table_repair(environment, policies[0])
+        done = _confirmed(planned, yes=yes, output=output)
+        if done:
+            planned.carry_out()
+    finally:
+        environment.close()
+    _print(planned, output, done=done)
+    return ExitCode.DONE if done or not planned.repair.steps else ExitCode.CHANGES
+
+
+def _confirmed(planned: PlannedRepair, *, yes: bool, output: str) -> bool:
+    """Show the steps and, on a terminal, ask."""
+    steps = planned.repair.steps
+    if steps and output != "json":
+        lines = (f"  {number}. {step}" for number, step in enumerate(steps, start=1))
+        say("\n".join((f"{planned.policy.name}  {planned.policy.table}", *lines)), err=True)
+    if not steps or yes:
+        return bool(steps)
+    if output == "json" or not sys.stdin.isatty():
+        return False
+    return ask("No writer may work on the table meanwhile. Go on?")
+
+
+def _print(planned: PlannedRepair, output: str, *, done: bool) -> None:
+    name, steps = planned.policy.name, planned.repair.steps
+    if output == "json":
+        found = {"schema_version": 1, "policy": name, "steps": [str(step) for step in steps], "done": done}
+        click.echo(json.dumps(found, indent=2))
+    elif not steps:
+        say(f"{name}: every completion time can be true; there is nothing to repair.")
+    elif done:
+        say(f"{name}: repaired. Prove it with `etc verify --select {name}`.")
+    else:
+        tell("Nothing was changed; `--yes` carries these steps out.")
