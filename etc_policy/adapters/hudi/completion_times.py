@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
 from etc_policy.adapters.hudi.layout import METADATA_TABLE
 from etc_policy.adapters.hudi.properties import properties_of
 from etc_policy.adapters.hudi.timeline import Timeline, all_times, read_timeline
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.plan.completion_times import CompletedFile, TimelineName, WrongTime, find_wrong_times
+from etc_policy.plan.instants import instant_from_ms, parse_instant
 
 #: Names on the timeline bear completion times from this layout on.
 _TIMED_LAYOUT = 2
+#: The first instants of a metadata table are numbers, not times.
+_FIRST_TIME = "1"
+#: The digits of an instant down to tens of minutes; two instants that share them are less than `_LONG` apart.
+_TENS, _LONG = 11, timedelta(minutes=10)
 
 
 def completed_files(timeline: Timeline) -> tuple[CompletedFile, ...]:
@@ -46,9 +55,22 @@ def metadata_timeline(storage: TableStorage) -> Timeline | None:
 
 
 def read_wrong_times(storage: TableStorage, timeline: Timeline, timezone: str) -> tuple[WrongTime, ...]:
-    """The completion times of a table and of its metadata table that cannot be true."""
-    found = wrong_times("table", timeline, completed_files(timeline), timezone)
+    """The completion times of a table and of its metadata table that cannot be true; files are asked only on suspicion."""
+    now = instant_from_ms(time.time_ns() // 1_000_000, ZoneInfo(timezone))
+    found = wrong_times("table", timeline, completed_files(timeline), timezone) if _is_suspicious(timeline, now) else ()
     metadata = metadata_timeline(storage)
-    if metadata is None:
+    if metadata is None or not _is_suspicious(metadata, now):
         return found
     return (*found, *wrong_times("metadata table", metadata, completed_files(metadata), timezone))
+
+
+def _is_suspicious(timeline: Timeline, now: str) -> bool:
+    """Whether a wrong time may be among the completions, by their names: two zones are a quarter of an hour apart at least."""
+    return any(
+        done < requested or done > now or (done[:_TENS] > requested[:_TENS] and _took_long(requested, done))
+        for requested, done in timeline.completions.items()
+    )
+
+
+def _took_long(requested: str, completed: str) -> bool:
+    return requested >= _FIRST_TIME and parse_instant(completed) - parse_instant(requested) >= _LONG
