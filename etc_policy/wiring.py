@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.sync import PropertyStore
-    from etc_policy.verify.diagnosis import Finding
+    from etc_policy.verify.diagnosis import Finding, HeldLock
     from etc_policy.verify.ports import DataVerifier
 
 
@@ -169,6 +169,12 @@ class Environment:
 
         return read_properties(open_storage(self.locate(policy)))
 
+    def held_lock(self, policy: Policy) -> HeldLock | None:
+        """The table's lock as far as it is a file that somebody holds now."""
+        from etc_policy.adapters.lease.lock_holder import held_lock
+
+        return held_lock(policy, self.locate(policy))
+
     def machine_findings(self, variables: Mapping[str, str]) -> tuple[Finding, ...]:
         """What this machine has for running Spark with Hudi; `variables` are those of the process."""
         from etc_policy.adapters.spark.machine import machine_findings
@@ -197,7 +203,7 @@ class Environment:
         return Runner(
             reader=FileTableReader(),
             files=HudiFiles(),
-            compactor=lambda: HudiCompactor(self.spark),
+            compactor=lambda: HudiCompactor(self.spark, self.progress),
             lease=lambda base_path: FileLease(base_path, local=local),
             progress=self.progress,
         )

@@ -28,6 +28,7 @@ class MemoryTable:
     plans: dict[str, tuple[tuple[Operation, ...], Mapping[str, str]]] = field(default_factory=dict)
     commits: dict[str, CommitSummary] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    left_lock: bool = False
     mark: str | None = None
 
     def runner(self, lease: Callable[[str], Lease] | None = None, compactor: MemoryCompactor | None = None) -> Runner:
@@ -171,6 +172,14 @@ class MemoryLease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.table.calls.append("give back")
+
+    def has_left_lock(self, policy: Policy) -> bool:
+        return self.table.left_lock
+
+    def remove_left_lock(self, policy: Policy) -> bool:
+        self.table.calls.append("remove the lock")
+        self.table.left_lock = False
+        return True
 
     def mark(self, instant: str) -> None:
         self.table.calls.append("mark")

@@ -201,7 +201,7 @@ class Applier:
             except EtcError as error:
                 self.errors.append(error)
                 verification = broken_verification(policy.verify.level, outcome.threshold_ms, error)
-        refusals = count_refusal(policy, self.environment.memory, clock_ms()).count if starved else 0
+        refusals = self._count_refusal(policy, outcome.reason) if starved else 0
         self._book(outcome, started_ms, done_ms, measured, verification, refusals)
 
     def _verify(self, policy: Policy, outcome: Outcome) -> tuple[int | None, Verification]:
@@ -257,6 +257,9 @@ class Applier:
             count_stale(policy, self.environment.memory, error, clock_ms()) if isinstance(error, StalePlanError) else 0
         )
         self._book(outcome, started_ms, clock_ms(), None, None, count)
+
+    def _count_refusal(self, policy: Policy, reason: str | None) -> int:
+        return count_refusal(policy, self.environment.memory, clock_ms(), reason).count
 
     def _book(
         self,

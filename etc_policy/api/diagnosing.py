@@ -74,11 +74,14 @@ def diagnose_tables(environment: Environment, policies: Iterable[Policy]) -> tup
 
 def _diagnose(environment: Environment, policy: Policy) -> tuple[Finding, ...]:
     try:
+        state, history = environment.read_table(policy, archived=True)
         facts = TableFacts(
             policy=policy,
-            state=environment.read_state(policy),
+            state=state,
             log=environment.read_commit_log(policy),
             properties=environment.table_properties(policy),
+            writes=history.writes,
+            lock=environment.held_lock(policy),
         )
     except EtcError as error:
         hint = next((issue.hint for issue in error.issues if issue.hint), None)

@@ -61,7 +61,15 @@ def plan_table(
     except EtcError as error:
         return _unreadable(policy, now_ms, error)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
-    return with_remedy(table, environment.memory) if table.action == "refused" else table
+    return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
+
+
+def _absolute(table: TablePlan) -> TablePlan:
+    """The plan with the table's whole path in its hints: their commands are run anywhere."""
+    if "://" in table.base_path:
+        return table
+    shown, whole = f"'{table.base_path}'", f"'{Path(table.base_path).absolute()}'"
+    return table.model_copy(update={"hints": tuple(hint.replace(shown, whole) for hint in table.hints)})
 
 
 def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import StalePlanError
 from etc_policy.execute.ports import ApplyStateStore, Refusals
@@ -11,20 +13,19 @@ from etc_policy.plan.stages import TablePlan
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3
 
-_REMEDIES = {
-    "pending_service": (
-        "its clustering or compaction is pending whenever etc looks: let `etc apply` run in the same job, right after "
-        "that service, or let the service run less often than etc"
-    ),
-    "writer_in_flight": (
-        "a writer is in flight whenever etc looks: run `etc apply` in the writer's job, between two batches"
-    ),
-}
+_WRITER = "a writer is in flight whenever etc looks: run `etc apply` in the writer's job, between two batches"
+_SERVICE = (
+    "its clustering or compaction is pending whenever etc looks: let `etc apply` run in the same job, right after that "
+    "service, or let the service run less often than etc"
+)
+_STARVING = ("pending_service", "writer_in_flight")
+#: What names the one instant that is pending, in a plan's reason.
+_PENDING = re.compile(r"a (?P<service>[a-z ]+) at (?P<instant>\d{14,17}) is pending \((?P<state>requested|inflight)\)")
 
 
 def is_blocked_by_pending_work(table: TablePlan) -> bool:
     """Whether a plan was refused because of something that was only pending."""
-    return table.action == "refused" and table.reason_code in _REMEDIES
+    return table.action == "refused" and table.reason_code in _STARVING
 
 
 def with_remedy(table: TablePlan, memory: ApplyStateStore) -> TablePlan:
@@ -34,19 +35,36 @@ def with_remedy(table: TablePlan, memory: ApplyStateStore) -> TablePlan:
     before = memory.refusals(table.base_path)
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         return table
-    hint = remedy(Refusals(before.count + 1, before.since), table.reason_code or "")
+    now = Refusals(before.count + 1, before.since, before.pending)
+    hint = remedy(now, table.reason_code or "", table.reason)
     return table.model_copy(update={"hints": (hint, *table.hints)})
 
 
-def remedy(refusals: Refusals, code: str) -> str:
-    """What to do about a table that is refused again and again."""
-    return f"refused {refusals.count} times in a row, since {refusals.since}: {_REMEDIES[code]}"
+def remedy(refusals: Refusals, code: str, reason: str | None = None) -> str:
+    """What to do about a table that is refused again and again; `reason` is the last refusal's."""
+    advice = _WRITER if code == "writer_in_flight" else _stuck(refusals, reason) or _SERVICE
+    return f"refused {refusals.count} times in a row, since {refusals.since}: {advice}"
 
 
-def count_refusal(policy: Policy, memory: ApplyStateStore, now_ms: int) -> Refusals:
+def _stuck(refusals: Refusals, reason: str | None) -> str | None:
+    """What to do about one thing that has been pending all the time; None where it is another each time."""
+    found = _PENDING.search(reason or "")
+    if found is None or found["instant"] != refusals.pending:
+        return None
+    what = f"the {found['service']} at {found['instant']} has been pending all the time"
+    if found["state"] == "requested":
+        return f"{what} and was never begun: whoever requests it must also run it; run it once by hand, or take it back"
+    return f"{what}: whoever began it may be dead; if so, run it again by hand"
+
+
+def count_refusal(policy: Policy, memory: ApplyStateStore, now_ms: int, reason: str | None = None) -> Refusals:
     """Counts one more refusal of a policy's table; returns how many in a row that makes."""
-    before = memory.refusals(policy.table)
-    after = Refusals(before.count + 1, before.since) if before else Refusals(1, format_time(now_ms))
+    before, found = memory.refusals(policy.table), _PENDING.search(reason or "")
+    pending = found["instant"] if found else ""
+    if before is None:
+        after = Refusals(1, format_time(now_ms), pending)
+    else:
+        after = Refusals(before.count + 1, before.since, pending if pending == before.pending else "")
     memory.note_refusals(policy.table, after)
     return after
 

@@ -73,6 +73,7 @@ class Code(StrEnum):
     WRITER_COMPACTS = "ETC141", "The table's writers compact on their own"
     BAD_RO_TABLE = "ETC142", "An RO table that cannot be synced to"
     NOT_A_WHOLE_NUMBER = "ETC143", "A Hudi option that must be a whole number"
+    LOCK_WITHOUT_EXPIRY = "ETC145", "A lock file that never expires"
     CHANGED_SECRET = "ETC144", "A value of the environment may only stand as it is"
 
     NO_TABLE = "ETC201", "There is no table at that path"
@@ -148,6 +149,8 @@ class Code(StrEnum):
     WRITTEN_BESIDE = "ETC416", "A writer without a lock began while deletes were being committed"
     STALE_REPAIR = "ETC420", "The table has changed since its repair was shown"
     CANNOT_REPAIR = "ETC421", "The table cannot be repaired now, or not safely"
+    LOCK_NOT_GIVEN_BACK = "ETC422", "The table's lock file was not given back in time"
+    LOCK_LOST = "ETC423", "The table's lock was taken away"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"

@@ -121,6 +121,10 @@ RUNNING: Mapping[Code, str] = {
     Code.STALE_REPAIR: "Exactly what was shown is done, or nothing. Run `etc repair` again.",
     Code.CANNOT_REPAIR: "A writer may be alive, the true time of a commit cannot be known, or it is archived: the message "
     "says which, and the hint what can be done. See docs/how-to/repair.md.",
+    Code.LOCK_NOT_GIVEN_BACK: "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc has\n"
+    "left is removed by the next run; a writer's lock is not, as nobody knows whether it lives: see the hint. Exit code 4.",
+    Code.LOCK_LOST: "The lock file was removed, by its expiry or by hand, and another process has made it since. Nothing was\n"
+    "committed. Run `etc apply` again, and give the lock an expiry longer than any commit. Exit code 4.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
     Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",

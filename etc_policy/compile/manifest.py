@@ -75,6 +75,7 @@ class Writer(Frozen):
 
     index: str | None = None
     lock: dict[str, str] = Field(default_factory=dict)
+    lock_wait_ms: int = 60_000
     compaction: Literal["none", "inline", "async"] = "none"
 
 
@@ -111,7 +112,12 @@ class Policy(Frozen):
     @property
     def fingerprint(self) -> str:
         """Hash of everything that decides what is done; texts, tags and places do not count."""
-        return digest(self.model_dump(mode="json", exclude=set(NOT_IN_FINGERPRINT)))
+        return digest(self.deciding_values())
+
+    def deciding_values(self) -> dict[str, Any]:
+        """What the fingerprint covers, by the manifest's keys."""
+        excluded: dict[str, Any] = {**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
+        return self.model_dump(mode="json", exclude=excluded)
 
     @model_validator(mode="before")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etc_policy.compile.manifest import NOT_IN_FINGERPRINT, Policy
+from etc_policy.compile.manifest import Policy
 from etc_policy.declare.quantities import duration_text, size_text
 
 #: The manifest's key -> the policy file's.
@@ -19,7 +19,7 @@ _KEYS = {
 
 def policy_values(policy: Policy) -> dict[str, str]:
     """Every value that the fingerprint covers, by its dotted key (`freshness.target`: `6h`); what is not set is left out."""
-    values = policy.model_dump(mode="json", exclude=set(NOT_IN_FINGERPRINT))
+    values = policy.deciding_values()
     return dict(sorted(_flat({_KEYS.get(key, key): value for key, value in values.items()}, "")))
 
 

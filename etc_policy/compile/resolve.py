@@ -20,7 +20,7 @@ MAX_ISSUES = 1_000
 
 def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places."""
-    project = CheckedProject(table_root(files), files.policies, frozenset(known_suites))
+    project = CheckedProject(table_root(files), files.policies, frozenset(known_suites), files.target.lock)
     found = [*files.issues, *(issue for rule in RULES for issue in islice(rule(project), MAX_ISSUES))]
     lines = _Lines(files.texts)
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))
@@ -74,6 +74,7 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         writer=Writer(
             index=declared.writer.index,
             lock=option_texts(declared.writer.lock) or dict(lock or {}),
+            lock_wait_ms=declared.writer.lock_wait,
             compaction=declared.writer.compaction,
         ),
         hudi_options=option_texts(declared.hudi_options),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from etc_policy.codes.registry import Code
+from etc_policy.compile.file_locks import EXPIRY, PROVIDER, expiry_minutes, is_file_lock
 from etc_policy.compile.formats import format_fault
 from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS, lock_option_fault, option_fault
@@ -19,11 +20,12 @@ from etc_policy.errors import Issue
 
 @dataclass(frozen=True, slots=True)
 class CheckedProject:
-    """What a rule looks at: every policy that is right by itself, and the suites that exist."""
+    """What a rule looks at: every policy that is right by itself, the suites that exist, and the target's lock."""
 
     table_root: str
     policies: tuple[DeclaredPolicy, ...]
     suites: frozenset[str]
+    target_lock: Mapping[str, str] = field(default_factory=dict)
 
 
 Rule: TypeAlias = Callable[[CheckedProject], Iterator[Issue]]
@@ -168,6 +170,17 @@ def lock_options_are_locks(project: CheckedProject) -> Iterator[Issue]:
                 yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
 
 
+def lock_files_expire(project: CheckedProject) -> Iterator[Issue]:
+    """Warns where a writer that dies would leave a lock file behind for ever."""
+    for policy in project.policies:
+        lock = policy.declaration.writer.lock or project.target_lock
+        if is_file_lock(lock) and not expiry_minutes(lock):
+            own = ("writer", "lock", PROVIDER) if policy.declaration.writer.lock else ("name",)
+            message = "the lock file of the table's writers never expires: one that dies while it holds the lock stops all others"
+            hint = f"give the writers, and this lock, `{EXPIRY}: 5` (minutes, longer than any commit takes)"
+            yield Issue(Code.LOCK_WITHOUT_EXPIRY, message, policy.where(*own), hint, level="warning")
+
+
 def secrets_have_a_reference(project: CheckedProject) -> Iterator[Issue]:
     """What `hudi_options` and `writer.lock` take from the environment is not changed on the way: files keep a reference."""
     for policy in project.policies:
@@ -210,6 +223,7 @@ RULES: tuple[Rule, ...] = (
     hudi_options_are_free,
     planned_options_are_numbers,
     lock_options_are_locks,
+    lock_files_expire,
     secrets_have_a_reference,
     suites_exist,
     writers_leave_compaction,

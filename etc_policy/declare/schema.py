@@ -140,7 +140,7 @@ class VerifyChoice(Declared):
     )
     sample: SampleChoice | None = Field(
         None,
-        description="Which file groups level `sample` reads, a tenth if not told.",
+        description="Which file groups level `sample` reads, a tenth by default.",
         examples=[{"share": 0.1, "seed": 7}],
     )
     window: DurationMs | None = Field(
@@ -184,6 +184,9 @@ class WriterFacts(Declared):
                 "hoodie.write.lock.zookeeper.url": "zk1,zk2,zk3",
             }
         ],
+    )
+    lock_wait: DurationMs = Field(
+        "60s", validate_default=True, description="How long to wait for a lock that a writer holds.", examples=["5m"]
     )
     compaction: Literal["none", "inline", "async"] = Field(
         "none", description="Compaction that the writers do on their own.", examples=["none"]

@@ -116,6 +116,14 @@ class Lease(Protocol):
         """Give it back."""
         ...
 
+    def has_left_lock(self, policy: Policy) -> bool:
+        """Whether another process of etc holds the table's lock; left behind, if this lease can be taken."""
+        ...
+
+    def remove_left_lock(self, policy: Policy) -> bool:
+        """Remove the table's lock that a killed run of etc has left, under this lease; whether there was one."""
+        ...
+
     def mark(self, instant: str) -> None:
         """Note that this process begins to run the compaction at `instant`, for whoever takes the lease next."""
         ...
@@ -135,10 +143,14 @@ class Lease(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """How often in a row a table could not be compacted because something was pending, and since when, in words."""
+    """How often in a row a table could not be compacted because something was pending, and since when, in words.
+
+    `pending` is the instant that was pending each time, empty where it was not always the same.
+    """
 
     count: int
     since: str
+    pending: str = ""
 
 
 class ApplyStateStore(Protocol):

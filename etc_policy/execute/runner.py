@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EngineError, OvertakenError, StalePlanError
+from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
@@ -46,6 +46,7 @@ class Runner:
             EngineError: Hudi failed; run it again.
 
         """
+        self._release_left_lock(policy, base_path)
         with self._pending(policy, base_path) as found:
             if found is None:
                 return None
@@ -60,6 +61,15 @@ class Runner:
             except OvertakenError as error:
                 self.progress(f"{policy.name}: {error.message}; planning again")
                 return None
+
+    def _release_left_lock(self, policy: Policy, base_path: str) -> None:
+        """Remove the table's lock that a killed run has left, whether or not anything is due: writers wait for it."""
+        lease = self.lease(base_path)
+        if not lease.has_left_lock(policy):
+            return
+        with suppress(RetryableError), lease:  # the run that holds it may be alive
+            if lease.remove_left_lock(policy):
+                self.progress(f"{policy.name}: removed the table's lock, which a killed run had left")
 
     def _spoiled(self, state: TableState, job: Job) -> str | None:
         """Why a pending plan may not be executed any more; None where it may."""
@@ -79,6 +89,7 @@ class Runner:
             EngineError: Hudi failed; run it again.
 
         """
+        self._release_left_lock(policy, base_path)
         with self._pending(policy, base_path) as found:
             if found is None:
                 return None

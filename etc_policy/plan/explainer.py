@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
-from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold, format_bytes, format_time, labelled
+from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold, format_bytes, format_time, keep_commands, labelled
 from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.stages import UNREAD_VERSION, Plan, TablePlan
 
@@ -37,7 +37,7 @@ def _table(table: TablePlan) -> Iterator[Row]:
     for warning in table.warnings:
         yield "warning", warning
     for hint in table.hints:
-        yield "hint", hint
+        yield "hint", keep_commands(hint)
 
 
 def _compaction(table: TablePlan) -> Iterator[Row]:

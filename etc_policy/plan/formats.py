@@ -15,6 +15,7 @@ _SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 _SPANS_SHOWN = 2
 _LABEL_WIDTH, _INDENT = 13, 16
 _TOGETHER = "\N{NO-BREAK SPACE}"
+_COMMAND = re.compile("`[^`]*`")
 #: What lines that are folded begin under: a bullet, an indent, the verdict of a check.
 _HANGING = re.compile(r"(- |  |(pass|warn|fail|error) +)")
 #: Lines are folded here where nobody says how wide the terminal is.
@@ -79,6 +80,11 @@ def fold(text: str, width: int = TEXT_WIDTH) -> str:
 def keep_together(text: str) -> str:
     """The text with blanks at which `labelled` does not fold."""
     return text.replace(" ", _TOGETHER)
+
+
+def keep_commands(text: str) -> str:
+    """The text with what stands between backquotes kept together: a command is copied in one piece."""
+    return _COMMAND.sub(lambda found: keep_together(found[0]), text)
 
 
 def labelled(label: str, text: str, width: int = TEXT_WIDTH) -> str:

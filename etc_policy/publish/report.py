@@ -13,6 +13,7 @@ from etc_policy.plan.formats import (
     format_bytes,
     format_duration,
     format_time,
+    keep_commands,
     keep_together,
     labelled,
 )
@@ -79,7 +80,7 @@ def _result(table: TableResult) -> Iterator[Line]:
     reason = f": {table.reason}" if table.reason else ""
     yield "result", f"{_DONE[table.status]}{reason}"
     for hint in table.hints:
-        yield "hint", hint
+        yield "hint", keep_commands(hint)
     if table.resumed_instant not in (None, table.instant):
         yield "before", f"finished what an earlier run began at {table.resumed_instant}"
     if table.status in ("compacted", "resumed"):

@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from etc_policy.compile.file_locks import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.compile.manifest import Frozen, Policy
 from etc_policy.plan.commit_log import Commit, CommitLog
 from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, find_exposed
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.refusals import find_refusal
+from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import LogFile, TableState
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
-#: Indexes that find a key in log files too; all others look it up in base files only (FACTS 3).
-_SEES_LOG_FILES = frozenset({"bucket", "record_index", "global_record_index"})
 #: Parts of the metadata table that a client with default settings removes (FACTS 5).
 _DROPPED_BY_DEFAULTS = ("record_index", "bloom_filters")
 #: File groups of the bucket index begin with the bucket's number in eight digits.
@@ -38,13 +39,25 @@ class Finding(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock file that somebody holds now; `is_left` says that it is etc's own and its process has ended."""
+
+    path: str
+    holder: str
+    age_seconds: float
+    is_left: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TableFacts:
-    """All that the checks look at; `properties` are those of `hoodie.properties`."""
+    """All that the checks look at; `properties` are those of `hoodie.properties`, `writes` are those to log files."""
 
     policy: Policy
     state: TableState
     log: CommitLog
     properties: Mapping[str, str]
+    writes: tuple[GroupWrite, ...] = ()
+    lock: HeldLock | None = None
 
     @property
     def foreign_compactions(self) -> tuple[Commit, ...]:
@@ -169,12 +182,37 @@ def declared_lock(facts: TableFacts) -> Found:
     if provider == "InProcessLockProvider":
         hint = "declare a lock that other processes see (ZooKeeper, DynamoDB, Hive metastore, file system)"
         return "warn", "the declared lock works inside one JVM only: `etc apply` runs in another", hint
+    held = _held(facts)
+    if held is not None:
+        return held
     if overlap is not None and not facts.policy.writer.lock:
         message = f"writers work beside each other (commits {overlap[0]} and {overlap[1]} overlap), no lock is declared"
         return "warn", message, "declare the writers' lock under `writer.lock`, so that `etc apply` takes the same"
+    if is_file_lock(facts.policy.writer.lock) and not expiry_minutes(facts.policy.writer.lock):
+        hint = f"give the writers, and `writer.lock`, `{EXPIRY}: 5` (minutes, longer than any commit takes)"
+        return (
+            "warn",
+            f"declared ({provider}), without expiry: a writer that dies while it holds it stops all others",
+            hint,
+        )
     if facts.policy.writer.lock:
         return "ok", f"declared ({provider or 'no provider named'})", None
     return "ok", "none declared, and no two writers overlap in the history", None
+
+
+def _held(facts: TableFacts) -> Found | None:
+    """What there is to say of a lock that is held now; one of a moment ago is a writer's at work."""
+    lock = facts.lock
+    if lock is None or (not lock.is_left and lock.age_seconds < facts.policy.writer.lock_wait_ms / 1000):
+        return None
+    if lock.is_left:
+        return (
+            "warn",
+            f"a killed run of etc has left the lock `{lock.path}`",
+            "`etc apply` removes it, though nothing is due",
+        )
+    hint = f"see whether its holder lives; if it does not, `rm {lock.path}`"
+    return "warn", f"the lock `{lock.path}` is held by {lock.holder}", hint
 
 
 def _overlaps(log: CommitLog) -> Iterator[tuple[str, str]]:
@@ -184,17 +222,35 @@ def _overlaps(log: CommitLog) -> Iterator[tuple[str, str]]:
 
 
 def duplicate_keys(facts: TableFacts) -> Found:
-    """Whether stock compaction can make two rows of one key here (FACTS 3)."""
+    """Whether a compaction has made, or can make, two rows of one key here (FACTS 3)."""
     index = facts.policy.writer.index
-    if not facts.others_compact:
-        return "ok", "only etc compacts, and it never leaves a deleted key's later log file behind", None
-    if index in _SEES_LOG_FILES:
+    if index in SEES_LOG_FILES:
         return "ok", f"the index (`{index}`) finds keys in log files too", None
+    exposed = find_exposed(_compactions(facts.log), facts.writes)
+    if exposed:
+        first = exposed[0]
+        message = (
+            f"may be there: {count_of(len(exposed), 'file group')} took a write beside a compaction that merged deletes, the "
+            f"first {first.file_group} at {first.compaction}"
+        )
+        return (
+            "warn",
+            message,
+            "`etc verify --level data` finds them; docs/how-to/double-keys.md says how to remove them",
+        )
+    if not facts.others_compact:
+        return "ok", "only etc compacts, and none of its compactions left a write behind deletes that it merged", None
     if not any(log_file.has_deletes for _, log_file in facts.state.log_files):
         return "ok", "no deletes in its log files now, which it would take", None
     message = "at risk: others compact, log files hold deletes, and the index may look keys up in base files only"
     hint = "an upsert of a deleted key beside a pending compaction makes a second row of it: leave compaction to etc"
     return "warn", message, hint
+
+
+def _compactions(log: CommitLog) -> Iterator[Merged]:
+    for commit in log.commits:
+        if commit.is_compaction:
+            yield Merged(commit.requested, commit.completed, frozenset(group.file_id for group in commit.groups))
 
 
 def dropped_indexes(facts: TableFacts) -> Found:

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Freshness, Policy
+from etc_policy.plan.double_keys import SEES_LOG_FILES, compactions_of, find_exposed
 from etc_policy.plan.formats import format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.refusals import CUT_VERSIONS
@@ -22,6 +23,7 @@ from etc_policy.verify.suites import SuiteExpectation
 COMPACTED = "no_uncompacted_log_file_at_or_below_threshold"
 FILES = "files_are_what_their_commits_wrote"
 PROMISE = "compaction_promises_what_it_planned"
+DOUBLE_KEYS = "no_double_keys_possible"
 _NAMED_FILES = 5
 #: How much larger than asked for a log file may be: writers begin a new one after a block that is too much.
 LOG_FILE_TOLERANCE = 0.25
@@ -74,9 +76,11 @@ class Evidence:
         return complete_until_ms(self.watermark_ms, self.now_ms, self.policy.data_latency_ms)
 
 
-def always_checked(evidence: Evidence) -> tuple[ExpectationResult, ...]:
-    """The checks that every verification makes, whatever its suite says."""
+def always_checked(evidence: Evidence, *, rows_read: bool = False) -> tuple[ExpectationResult, ...]:
+    """The checks that every verification makes, whatever its suite says; rows, where all were read, show double keys."""
     found = [prove_compacted(evidence), check_files(evidence)]
+    if not rows_read and evidence.policy.writer.index not in SEES_LOG_FILES and compactions_of(evidence.state):
+        found.append(check_double_keys(evidence))
     record = evidence.state.last_compaction
     return (*found, check_promise(evidence, record)) if record is not None else tuple(found)
 
@@ -138,6 +142,20 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
         faults.append("it says that it had not seen what it merged")
     message = f"the compaction at {record.instant} is not to be believed: {', '.join(faults)}" if faults else None
     return _result(PROMISE, {"instant": record.instant, "threshold_ms": record.threshold_ms}, message)
+
+
+def check_double_keys(evidence: Evidence) -> ExpectationResult:
+    """No compaction merged deletes beside a write that it left behind: a key in both may stand twice since (FACTS 3)."""
+    exposed = find_exposed(compactions_of(evidence.state), evidence.history.writes)
+    groups = [one.file_group for one in exposed]
+    observed: dict[str, Any] = {"file_groups_exposed": len(groups), "examples": groups[:_NAMED_FILES]}
+    if not exposed:
+        return _result(DOUBLE_KEYS, observed, None)
+    message = (
+        f"{len(groups)} file groups took a write beside a compaction that merged deletes, for example {groups[0]} at "
+        f"{exposed[0].compaction}; `etc verify --level data` says whether a key stands twice"
+    )
+    return _result(DOUBLE_KEYS, observed, message).model_copy(update={"status": "warn"})
 
 
 def is_wanted(expectation: SuiteExpectation) -> bool:

@@ -24,6 +24,9 @@ from etc_policy.verify.ports import (
 from etc_policy.verify.sampling import choose_file_groups, seed_of
 from etc_policy.verify.suites import bind_suite, suite_parameters
 
+#: The expectation that looks at the keys of all rows.
+NO_KEY_TWICE = "expect_no_key_twice"
+
 
 def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     """The claim that the table itself carries: its last compaction's threshold, else what its watermark promises."""
@@ -81,7 +84,8 @@ def _verification(
     coverage: Coverage | None,
     not_checked: tuple[str, ...] = (),
 ) -> Verification:
-    expectations = (*always_checked(evidence), *(found[place] for place in sorted(found)))
+    rows_read = any(one.expectation == NO_KEY_TWICE for one in found.values()) and coverage is None
+    expectations = (*always_checked(evidence, rows_read=rows_read), *(found[place] for place in sorted(found)))
     return Verification(
         level=level,
         status=verdict_over(expectations),

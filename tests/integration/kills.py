@@ -35,6 +35,14 @@ POLICY = """  - name: {name}
     strategy: {{type: event_time, granularity: {granularity}}}
     verify: {{level: {level}}}
 """
+#: The lock of the table's writers where the policy declares one: Hudi's default place, and no expiry unless told.
+LOCK = """    writer:
+      lock_wait: 3s
+      lock:
+        hoodie.write.lock.provider: org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider
+"""
+EXPIRY = """        hoodie.write.lock.filesystem.expire: "1"
+"""
 #: The Java of these short runs: a quick start is worth more than fast code.
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
 TIMEOUT_SECONDS = 240
@@ -52,6 +60,11 @@ class Table:
     def meta(self) -> Path:
         return self.base / ".hoodie"
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether somebody holds the lock, declared or not."""
+        return (self.meta / "lock").exists() or (self.meta / ".etc" / "lock").exists()
+
     def timeline(self, pattern: str) -> list[Path]:
         return sorted((self.meta / "timeline").glob(pattern))
 
@@ -59,7 +72,7 @@ class Table:
     def step(self) -> str:
         plans = self.timeline("*.compaction.requested")
         if not plans:
-            return "locked" if (self.meta / ".etc" / "lock").exists() else "nothing"
+            return "locked" if self.is_locked else "nothing"
         instant = plans[-1].name.split(".")[0]
         if self.timeline(f"{instant}_*.commit"):
             return "committed"
@@ -116,14 +129,14 @@ class Project:
 
     folder: Path
 
-    def add(self, name: str, source: Path, granularity: str = "log_file", level: str = "data") -> Table:
-        """A copy of a table and a policy for it."""
+    def add(self, name: str, source: Path, granularity: str = "log_file", level: str = "data", lock: str = "") -> Table:
+        """A copy of a table and a policy for it, which `lock` ends."""
         table = self.folder / "tables" / name
         shutil.copytree(source, table)
         policies = self.folder / "policies"
         policies.mkdir(exist_ok=True)
         text = POLICY.format(name=name, table=table, latency=LATENCY_SECONDS, granularity=granularity, level=level)
-        (policies / f"{name}.yml").write_text(f"version: 1\npolicies:\n{text}")
+        (policies / f"{name}.yml").write_text(f"version: 1\npolicies:\n{text}{lock}")
         return Table(table)
 
     def start(self, *arguments: str) -> subprocess.Popen:
@@ -194,6 +207,19 @@ def wait_for_group(pid: int) -> None:
             return
         time.sleep(0.005)
     raise AssertionError("a process outlives its killed partner")
+
+
+def kill_holding(project: Project, name: str, source: Path, step: str, lock: str, victim: str = "both") -> Table:
+    """A table whose `etc apply` was killed while it held the lock, at or after this step; tried afresh as in `kill_at`."""
+    for _ in range(ATTEMPTS):
+        table = project.add(name, source, level="metadata", lock=lock)
+        project.kill_when(
+            lambda table=table: table.is_locked and ORDER.index(table.step) >= ORDER.index(step), name, victim
+        )
+        if table.is_locked:
+            return table
+        shutil.rmtree(table.base)
+    raise AssertionError(f"no run could be killed holding the lock after `{step}`\n{project.stderr}")
 
 
 def kill_at(project: Project, name: str, source: Path, step: str, victim: str = "both", level: str = "data") -> Table:

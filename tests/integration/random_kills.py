@@ -1,8 +1,9 @@
 """Kills `etc apply` at random moments: `python -m tests.integration.random_kills --count 200 --seed 1`.
 
 Each kill draws the table (with a metadata table, with one that compacts itself often, with a record index, with none), the
-granularity, the moment, and who dies; one in four is killed again while it mends. One `etc apply` mends a batch of tables; every
-view, every file and a later stock write are looked at.
+granularity, the moment, who dies, and the table's lock (none declared, or Hudi's lock file with or without expiry); one in
+four is killed again while it mends. One `etc apply` mends a batch of tables; every view, every file and a later stock write
+are looked at.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.history import HISTORY, Oracle, Views, Write, write_history
-from tests.integration.kills import ORDER, VICTIMS, Project, Table, check_files, check_views, exit_when_told
+from tests.integration.kills import (
+    EXPIRY,
+    LOCK,
+    ORDER,
+    VICTIMS,
+    Project,
+    Table,
+    check_files,
+    check_views,
+    exit_when_told,
+)
 from tests.integration.session import stop_spark
 
 BATCH = 8
@@ -29,6 +40,8 @@ VARIANTS = {
     "record index": {"hoodie.metadata.record.index.enable": "true", "hoodie.index.type": "RECORD_INDEX"},
     "no metadata table": {"hoodie.metadata.enable": "false"},
 }
+#: The table's lock, which one in a few kills leaves behind.
+LOCKS = {"no lock": "", "a lock": LOCK, "a lock that expires": LOCK + EXPIRY}
 LATER = Write(((1, "v7", 600), (9, "v7", 601), (2, "v7", 602)))
 
 
@@ -60,6 +73,7 @@ class Killed:
     """A table whose run was killed, and how."""
 
     seed: int
+    kind: str
     variant: str
     table: Table
     moments: tuple[Moment, ...]
@@ -73,7 +87,7 @@ class Killed:
         died = ", then ".join(
             f"{moment} (had reached `{step}`)" for moment, step in zip(self.moments, self.steps, strict=True)
         )
-        return f"{self.variant}, killed: {died}"
+        return f"{self.kind}, killed: {died}"
 
 
 def kill_one(project: Project, sources: Path, seed: int) -> Killed:
@@ -82,12 +96,13 @@ def kill_one(project: Project, sources: Path, seed: int) -> Killed:
     variant = dice.choice(list(VARIANTS))
     moments = tuple(Moment.draw(dice) for _ in range(dice.choice([1, 1, 1, 2])))
     granularity = dice.choice(["log_file", "log_file", "file_slice"])
-    table = project.add(f"k{seed}", sources / variant.replace(" ", "_"), granularity)
+    lock = dice.choice(list(LOCKS))
+    table = project.add(f"k{seed}", sources / variant.replace(" ", "_"), granularity, lock=LOCKS[lock])
     steps = []
     for moment in moments:
         project.kill_when(lambda moment=moment: moment.reached(table), f"k{seed}", moment.victim)
         steps.append(table.step)
-    return Killed(seed, variant, table, moments, tuple(steps))
+    return Killed(seed, f"{variant}, {lock}", variant, table, moments, tuple(steps))
 
 
 def check(spark, killed: Killed, result: dict) -> None:
@@ -95,6 +110,7 @@ def check(spark, killed: Killed, result: dict) -> None:
     verification = result["verification"]
     assert verification["status"] in ("pass", "warn"), verification
     assert result["status"] in ("resumed", "compacted", "nothing_due", "already_applied"), result
+    assert not killed.table.is_locked
     check_files(killed.table)
     check_views(spark, killed.table, Oracle.of(HISTORY))
     write_history(spark, killed.table.base, (LATER,), VARIANTS[killed.variant], first=len(HISTORY))

@@ -7,11 +7,19 @@ from pathlib import Path
 from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import HISTORY, Write, write_history
 
+#: A lock in the table's own folder, which never expires.
+LOCKED = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"}
+#: What writers that share a table have besides a lock.
+SHARED = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+
 
 def lock(folder: Path) -> dict[str, str]:
     """The options of writers that share a table: a lock in the file system."""
     return {
-        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+        **LOCKED,
         "hoodie.write.lock.filesystem.path": str(folder),
         "hoodie.write.lock.filesystem.expire": "1",
         "hoodie.write.lock.wait_time_ms_between_retry": "200",
@@ -30,11 +38,12 @@ INLINE = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.comm
 
 
 def options(kind: str, table: Path) -> dict[str, str]:
-    """The writer's options by the words in its kind: `shared` lock, `cleaner`, `inline` compaction."""
+    """The writer's options by the words in its kind: `shared` or `locked` lock, `cleaner`, `inline` compaction."""
     chosen: dict[str, str] = {}
     if "shared" in kind:
-        chosen |= lock(table.parent / "locks") | {"hoodie.write.concurrency.mode": "optimistic_concurrency_control"}
-        chosen |= {"hoodie.clean.failed.writes.policy": "LAZY"}
+        chosen |= lock(table.parent / "locks") | SHARED
+    if "locked" in kind:
+        chosen |= LOCKED | SHARED
     if "cleaner" in kind:
         chosen |= CLEANER
     if "inline" in kind:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.compile.manifest import EventTime, Policy, Verify
+from etc_policy.compile.manifest import EventTime, Policy, Verify, Writer
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, PolicyError, TableError, Where
 from etc_policy.verify.catalog import source_of
@@ -44,6 +44,7 @@ def request_for(table, **changes):
         event_time=changes.pop("event_time", EventTime(column="ts")),
         data_latency_ms=0,
         verify=Verify(where=changes.pop("where", None)),
+        writer=Writer(index=changes.pop("index", None)),
     )
     request = {
         "policy": policy,
@@ -163,6 +164,38 @@ def test_a_key_twice_in_ro_fails(spark, tmp_path):
     assert (results[TWICE].status, results[TWICE].observed["duplicate_keys"]) == ("fail", 1)
     assert results[TWICE].observed["samples"]["duplicate_keys"] == [{"partition": "x", "key": "1"}]
     assert results[TWICE].observed["ro_rows"] == 3
+    assert results[TWICE].observed["duplicate_keys_in_rt"] == 1
+    (twice,) = results[TWICE].observed["samples"]["duplicate_keys_in_rt"]
+    assert (twice["key"], len(twice["file_groups"])) == ("1", 2)
+
+
+def test_a_key_twice_in_rt_alone_fails(spark, tmp_path):
+    """One of its rows is in a log file only, where an index over base files does not find it (FACTS 3)."""
+    simple = {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options=simple)
+    table.write([row(1), row(2)], "insert")
+    table.write([row(1, at_ms=2)], "delete")
+    how = f"path => '{table.base}', options => 'hoodie.compact.inline.max.delta.commits=1'"
+    ((instant, *_),) = spark.sql(f"CALL run_compaction(op => 'schedule', {how})").collect()
+    table.write([row(1, "again", at_ms=3)])
+    spark.sql(f"CALL run_compaction(op => 'run', path => '{table.base}', timestamp => {instant})").collect()
+    assert check(table)[1][TWICE].status == "pass"
+    table.write([row(1, "once more", at_ms=4)])
+    found = check(table)[1][TWICE]
+    assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
+    (twice,) = found.observed["samples"]["duplicate_keys_in_rt"]
+    assert (twice["partition"], twice["key"], len(twice["file_groups"])) == ("x", "1", 2)
+    assert "1 duplicate keys in rt; for example key `1` in partition `x`, in the file groups x/" in found.message
+
+
+def test_a_key_in_two_partitions_is_twice_under_a_global_index_alone(spark, tmp_path):
+    table = StockTable(spark, str(tmp_path / "t"), ROWS)
+    table.write([row(1), row(2), row(1, partition="y")], "insert")
+    assert check(table)[1][TWICE].status == "pass"
+    found = check(table, index="global_simple")[1][TWICE]
+    assert (found.status, found.observed["duplicate_keys_in_rt"]) == ("fail", 1)
+    (twice,) = found.observed["samples"]["duplicate_keys_in_rt"]
+    assert sorted(group.split("/")[0] for group in twice["file_groups"]) == ["x", "y"]
 
 
 #: On a column of timestamps: T is 500 ms, one row lies a day later.

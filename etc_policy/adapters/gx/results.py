@@ -77,7 +77,9 @@ def _message(status: CheckStatus, observed: Mapping[str, Any]) -> str | None:
     counts = [f"{observed[kind]:,} {kind.replace('_', ' ')}" for kind in samples]
     first = next((keys[0] for keys in samples.values() if keys), None)
     if first is not None:
-        return f"{', '.join(counts)}; for example key `{first['key']}` in partition `{first['partition']}`"
+        groups = next((keys[0]["file_groups"] for keys in samples.values() if keys and "file_groups" in keys[0]), None)
+        where = f", in the file groups {' and '.join(groups)}; docs/how-to/double-keys.md mends it" if groups else ""
+        return f"{', '.join(counts)}; for example key `{first['key']}` in partition `{first['partition']}`{where}"
     unexpected = observed.get("unexpected_count")
     if unexpected is None:
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 from etc_policy.adapters.gx.comparable_sql import comparable
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
+from etc_policy.adapters.gx.view_samples import samples_of, with_file_groups
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.verify.ports import DataCheck
@@ -19,7 +20,8 @@ _META = (*_KEY, "_hoodie_commit_time", "_hoodie_file_name")
 _LATE, _OPEN, _BASE, _CHOSEN, _MEMBER = "__etc_late", "__etc_open", "__etc_base", "__etc_chosen", "__etc_member"
 _PARTS = ("rt", "ro", "whole_rt", "whole_ro")
 _UNPAIRED = ("missing", "deleted", "null_event_times_not_in_ro", "late_rows")
-_SAMPLED = ("missing", "different", "deleted", "duplicate_keys", "rows_of_other_files", "null_event_times_not_in_ro")
+_TWICE = ("duplicate_keys", "duplicate_keys_in_rt")
+_SAMPLED = ("missing", "different", "deleted", *_TWICE, "rows_of_other_files", "null_event_times_not_in_ro")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,10 @@ def _prepared_rt(spark: Any, rt: Any, check: DataCheck) -> Any:  # noqa: ANN401
         "rt_inside": _inside(event_ms, check),
         "late": F.col(_LATE) | (F.col("_hoodie_commit_time") > check.seen_until),
         "rt_values": _values(rt.schema),
+        "rt_group": F.concat_ws("/", "_hoodie_partition_path", _file_id()),
     }
-    return _keyed(_flag(spark, rt, F.col("_hoodie_commit_time"), check.late_commits, _LATE), columns)
+    keyed = _keyed(_flag(spark, rt, F.col("_hoodie_commit_time"), check.late_commits, _LATE), columns)
+    return keyed.withColumn("rt_place", _copy("key")) if _is_global(check) else keyed
 
 
 def _prepared_ro(spark: Any, ro: Any, check: DataCheck) -> Any:  # noqa: ANN401
@@ -109,6 +113,19 @@ def _prepared_ro(spark: Any, ro: Any, check: DataCheck) -> Any:  # noqa: ANN401
     group = F.concat_ws("/", "_hoodie_partition_path", _file_id())
     ro = _flag(spark, ro, group, frozenset("/".join(one) for one in check.open_groups), _OPEN)
     return _keyed(_flag(spark, ro, F.col("_hoodie_file_name"), check.base_files, _BASE), columns)
+
+
+def _is_global(check: DataCheck) -> bool:
+    """Whether a key may be in one partition only."""
+    return (check.policy.writer.index or "").startswith("global_")
+
+
+def _copy(*columns: str) -> Any:  # noqa: ANN401
+    """The number of a row among those that agree in the columns, from 1."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.row_number().over(Window.partitionBy(*columns).orderBy(F.lit(1)))
 
 
 def _file_id() -> Any:  # noqa: ANN401
@@ -157,7 +174,9 @@ def _counts(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, 
     ).first()
     counts: dict[str, Any] = row.asDict()
     wanted = [name for name in _SAMPLED if counts[name]]
-    counts["samples"] = _samples(joined, facts, wanted, sample_size) if wanted and sample_size else {}
+    counts["samples"] = samples_of(joined, facts, wanted, sample_size) if wanted and sample_size else {}
+    if "duplicate_keys_in_rt" in counts["samples"]:
+        counts["samples"]["duplicate_keys_in_rt"] = with_file_groups(rt, counts["samples"]["duplicate_keys_in_rt"])
     return counts
 
 
@@ -211,14 +230,15 @@ def _joined(rt: Any, ro: Any, threshold_ms: int) -> Any:  # noqa: ANN401
 
     RT rows that nothing is promised for go without their values, to keep the shuffle small.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
     promised = F.coalesce(F.col("event_ms") <= threshold_ms, F.lit(False)) & F.col("rt_inside")
     compared = F.col("promised") | F.col("event_ms").isNull()
     rt = rt.withColumn("promised", promised).withColumn("rt_values", F.when(compared, F.col("rt_values")))
-    copy = F.row_number().over(Window.partitionBy("partition", "key").orderBy(F.lit(1)))
-    return rt.withColumn("rt_copy", copy).join(ro.withColumn("ro_copy", copy), ["partition", "key"], "full_outer")
+    copy = _copy("partition", "key")
+    rt = rt.withColumn("rt_copy", copy)
+    rt = rt if "rt_place" in rt.columns else rt.withColumn("rt_place", F.col("rt_copy"))
+    return rt.join(ro.withColumn("ro_copy", copy), ["partition", "key"], "full_outer")
 
 
 def _facts() -> dict[str, Any]:
@@ -248,30 +268,5 @@ def _facts() -> dict[str, Any]:
         "newer_than_pinned": ghost & F.col("newer"),
         "rows_of_other_files": F.col("stranger") & first_pairing,
         "duplicate_keys": (F.col("ro_copy") == 2) & first_pairing,
+        "duplicate_keys_in_rt": (F.col("rt_place") == 2) & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
     }
-
-
-def _samples(joined: Any, facts: dict[str, Any], wanted: list[str], size: int) -> dict[str, list[dict[str, Any]]]:  # noqa: ANN401
-    """Up to `size` keys of each wanted kind, in the order of their keys; different rows name the columns."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
-    kinds = F.array_compact(F.array(*[F.when(facts[name], F.lit(name)) for name in wanted]))
-    rows = joined.withColumn("kind", F.explode(kinds)).select("kind", "partition", "key", _columns_that_differ(joined))
-    order = Window.partitionBy("kind").orderBy("partition", "key")
-    chosen = rows.withColumn("place", F.row_number().over(order)).where(F.col("place") <= size)
-    samples: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
-    for row in chosen.orderBy("kind", "place").collect():
-        sample = {"partition": row["partition"], "key": row["key"]}
-        samples[row["kind"]].append({**sample, "columns": row["columns"]} if row["kind"] == "different" else sample)
-    return samples
-
-
-def _columns_that_differ(joined: Any) -> Any:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    rt_type, ro_type = joined.schema["rt_values"].dataType, joined.schema["ro_values"].dataType
-    rt, ro = F.col("rt_values"), F.col("ro_values")
-    common = [name for name in rt_type.names if name in ro_type.names]
-    unequal = [F.when(~rt.getField(n).eqNullSafe(ro.getField(n)), F.lit(n)) for n in common]
-    return F.array_compact(F.array(*unequal)).alias("columns")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
@@ -26,13 +27,15 @@ class FileApplyState:
     def refusals(self, base_path: str) -> Refusals | None:
         """The refusals in a row so far, or None."""
         match _read(base_path).get("refusals"):
+            case {"count": int(count), "since": str(since), "pending": str(pending)}:
+                return Refusals(count, since, pending)
             case {"count": int(count), "since": str(since)}:
                 return Refusals(count, since)
         return None
 
     def note_refusals(self, base_path: str, refusals: Refusals | None) -> None:
         """Keep the refusals in a row; None ends the row."""
-        pairs = {"count": refusals.count, "since": refusals.since} if refusals else None
+        pairs = asdict(refusals) if refusals else None
         _write(base_path, {**_read(base_path), "refusals": pairs})
 
 

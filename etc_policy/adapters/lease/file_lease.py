@@ -13,9 +13,12 @@ from types import TracebackType
 from etc_policy.adapters.hudi.layout import ETC_FOLDER, timeline_folder
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.lease.file_lock import is_left, remove
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code
+from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, RetryableError
 
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
@@ -40,7 +43,7 @@ class FileLease:
     """
 
     def __init__(self, base_path: str, *, local: bool = False) -> None:
-        self._boot = _boot() if local else "-"
+        self._boot = boot_id() if local else "-"
         self._base, self._storage = local_path(base_path), open_storage(base_path)
         self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
@@ -92,6 +95,20 @@ class FileLease:
         if self._mark and self._read_mark() == self._mark:
             os.pwrite(self._handle, f"{self._mark} {_ENDED}".encode(), 0)
         os.close(self._handle)
+
+    def has_left_lock(self, policy: Policy) -> bool:
+        """Whether another process of etc holds the table's lock: left behind, if this lease can be taken."""
+        return self._left_lock(policy) is not None
+
+    def remove_left_lock(self, policy: Policy) -> bool:
+        """Remove the table's lock that a killed run of etc has left, under this lease; whether there was one."""
+        holder = self._left_lock(policy)
+        return holder is not None and remove(holder)
+
+    def _left_lock(self, policy: Policy) -> Holder | None:
+        place = lock_place(policy.writer.lock, str(self._base))
+        holder = read_holder(place.path) if place else None
+        return holder if holder is not None and is_left(holder, self._base) else None
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
@@ -217,14 +234,6 @@ class FileLease:
 
     def _heartbeat(self, instant: str) -> Path:
         return self._base / ".hoodie" / ".heartbeat" / instant
-
-
-def _boot() -> str:
-    """What tells this start of this machine from any other; `-` where that is not known."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
-        return "-"
 
 
 def _made(path: Path) -> str:

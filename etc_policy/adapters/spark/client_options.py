@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.compile.file_locks import PROVIDER
+from etc_policy.compile.manifest import Writer
 from etc_policy.declare.secrets import with_values
 from etc_policy.execute.ports import Job
 
@@ -19,15 +20,18 @@ _INDEX_OPTIONS: Mapping[str, str] = {
 }
 
 
-#: For a client that works while we hold the table's own lock: that one cannot be taken twice.
-_LOCKED_BY_US = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+#: The client's own lock: its caller holds the table's, which cannot be taken twice.
+_IN_PROCESS = {PROVIDER: "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+#: Providers that wait inside one try for the lock; the others are tried anew.
+_WAITING = ("Zookeeper", "StorageBased", "DynamoDB")
+_RETRY_MS = 1_000
 
 
-def client_options(job: Job, *, under_lock: bool = False) -> dict[str, str]:
+def client_options(job: Job) -> dict[str, str]:
     """The client's options: the metadata table and the table version as they are, heartbeats on, no other service.
 
     `hudi_options` of the policy add to these; what is set here wins, because the rest would change the table. References
-    to environment variables become their values only here. A client `under_lock` leaves the table's lock to its caller.
+    to environment variables become their values only here. The table's lock is held by the caller, see `table_lock`.
     """
     has = set(job.metadata_partitions)
     mirror = {
@@ -45,21 +49,22 @@ def client_options(job: Job, *, under_lock: bool = False) -> dict[str, str]:
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
     }
-    return with_values(
-        {**job.policy.hudi_options, **mirror, **(_LOCKED_BY_US if under_lock else _lock(job))}, os.environ
-    )
+    return with_values({**job.policy.hudi_options, **mirror, **_IN_PROCESS}, os.environ)
 
 
-def _lock(job: Job) -> Mapping[str, str]:
-    if job.policy.writer.lock:
-        return job.policy.writer.lock
-    return {
-        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
-        "hoodie.write.lock.filesystem.path": f"{job.base_path}/{ETC_FOLDER}",
-        "hoodie.write.lock.filesystem.expire": "1",
-        "hoodie.write.lock.wait_time_ms_between_retry": "500",
-        "hoodie.write.lock.num_retries": "20",
+def lock_options(writer: Writer) -> dict[str, str]:
+    """The declared lock for Hudi's own provider of it, which waits for as long as the policy says.
+
+    Hudi alone waits for up to an hour. What is declared of waiting wins.
+    """
+    waits = any(name in writer.lock.get(PROVIDER, "") for name in _WAITING)
+    bounds = {
+        "hoodie.write.lock.wait_time_ms": str(writer.lock_wait_ms if waits else _RETRY_MS),
+        "hoodie.write.lock.client.num_retries": str(0 if waits else writer.lock_wait_ms // _RETRY_MS),
+        "hoodie.write.lock.client.wait_time_ms_between_retry": str(_RETRY_MS),
+        "hoodie.write.lock.num_retries": "3",
     }
+    return with_values({**bounds, **writer.lock}, os.environ)
 
 
 def _flag(value: bool) -> str:

@@ -15,6 +15,7 @@ from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
@@ -25,9 +26,10 @@ from etc_policy.execute.ports import Job
 class HudiCompactor:
     """Publishes and runs compactions with the stock client of the bundle that Spark has loaded."""
 
-    def __init__(self, spark: Any) -> None:  # noqa: ANN401 - a SparkSession
+    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None) -> None:  # noqa: ANN401 - a SparkSession
         self._spark = spark
         self._jvm = spark._jvm
+        self._progress = progress
 
     def publish(self, job: Job, check: Callable[[bool], None]) -> None:
         """Write the plan file under the table's lock; `check` runs inside, before (False) and after (True) the write.
@@ -37,11 +39,13 @@ class HudiCompactor:
             EtcError: `check` refused; after the write the plan is withdrawn first, unless somebody has begun it meanwhile.
 
         """
-        with self._client(job) as client, self._lock(job, client) as table:
+        with self._client(job) as client, self._lock(job, client) as require_held:
             check(False)
-            self._save_plan(job, table)
+            require_held()
+            self._save_plan(job, client)
             try:
                 check(True)
+                require_held()
             except EtcError:
                 if not _is_inflight(job):  # else its base files would go under its writer
                     self._remove_plan(job)
@@ -60,14 +64,14 @@ class HudiCompactor:
         except EngineError as error:
             if not metadata_renewal.is_due(error):
                 raise
-            with self._client(job) as client:
+            with self._client(job) as client, self._lock(job, client):
                 metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
             step()
 
     def _run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
         """Compact without the table's lock, then commit under it, so that what the fence has seen holds until the commit."""
         with self._client(job) as client:
-            result = client.compact(job.instant)
+            result = self._begin(job, client)
             begun()
             metadata = result.getCommitMetadata().get()
             for key, value in job.extra_metadata.items():
@@ -77,18 +81,22 @@ class HudiCompactor:
                 self._require_written(job, result.getWriteStatuses().collect())
             try:
                 fence(False)
-                with self._lock(job, client):
+                with self._lock(job, client) as require_held:
                     fence(True)
-                    self._commit(job, result if newer else metadata)
+                    require_held()
+                    client.commitCompaction(job.instant, result if newer else metadata, self._empty())
             except OvertakenError:
                 _end_heartbeat(client, job)
                 raise
-            _end_heartbeat(client, job)
 
-    def _commit(self, job: Job, result: Any) -> None:  # noqa: ANN401 - a Java object
-        """Commit by a client of its own: it takes the lock that it knows, and the table's is ours already."""
-        with hudi_client(self._spark, job, _failure(job), under_lock=True) as client:
-            client.commitCompaction(job.instant, result, self._empty())
+    def _begin(self, job: Job, client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieWriteMetadata
+        """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
+        if _takes_write_metadata(client):
+            with self._lock(job, client):
+                return client.compact(job.instant)
+        if _is_inflight(job):
+            self._roll_back_by(client, job)
+        return client.compact(job.instant)
 
     def _require_written(self, job: Job, statuses: Any) -> None:  # noqa: ANN401 - a list of WriteStatus
         """The new base files are there: a challenger that took the run over would have rolled them back."""
@@ -151,12 +159,15 @@ class HudiCompactor:
     def _roll_back_by(self, client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
         table = hudi_table(self._spark, client)
         inflight = self._instant(table, job, "INFLIGHT")
-        manager = self._transactions(client, table)
+        manager = self._jvm.org.apache.hudi.client.transaction.TransactionManager(
+            client.getConfig(), table.getStorage()
+        )
         try:
-            if "beginStateChange" in method_names(manager):
-                table.rollbackInflightCompaction(inflight, manager)
-            else:
-                table.rollbackInflightCompaction(inflight)
+            with self._lock(job, client):
+                if "beginStateChange" in method_names(manager):
+                    table.rollbackInflightCompaction(inflight, manager)
+                else:
+                    table.rollbackInflightCompaction(inflight)
         finally:
             manager.close()
 
@@ -185,8 +196,8 @@ class HudiCompactor:
         with suppress(OSError):
             storage.remove_tree(f".hoodie/.temp/{job.instant}")
 
-    def _save_plan(self, job: Job, table: Any) -> None:  # noqa: ANN401 - a HoodieTable
-        jvm = self._jvm
+    def _save_plan(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+        jvm, table = self._jvm, hudi_table(self._spark, client)
         content = jvm.java.io.ByteArrayInputStream(encode_plan(job.operations, job.extra_metadata))
         plan_class = jvm.java.lang.Class.forName(
             "org.apache.hudi.avro.model.HoodieCompactionPlan", True, jvm.Thread.currentThread().getContextClassLoader()
@@ -221,22 +232,11 @@ class HudiCompactor:
             file.close()
 
     @contextmanager
-    def _lock(self, job: Job, client: Any) -> Iterator[Any]:  # noqa: ANN401 - Java objects
-        """The table's lock, held while the plan is published; yields the HoodieTable."""
-        table = hudi_table(self._spark, client)
-        manager = self._transactions(client, table)
-        owner = self._jvm.org.apache.hudi.common.util.Option.of(self._instant(table, job))
-        newer = "beginStateChange" in method_names(manager)
-        (manager.beginStateChange if newer else manager.beginTransaction)(owner, self._empty())
-        try:
-            yield table
-        finally:
-            (manager.endStateChange if newer else manager.endTransaction)(owner)
-            manager.close()
-
-    def _transactions(self, client: Any, table: Any) -> Any:  # noqa: ANN401 - Java objects
-        manager = self._jvm.org.apache.hudi.client.transaction.TransactionManager
-        return manager(client.getConfig(), table.getStorage())
+    def _lock(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:  # noqa: ANN401 - Java objects
+        """The table's lock, which the client itself does not take; yields what raises when it was lost."""
+        owner = self._instant(hudi_table(self._spark, client), job)
+        with table_lock(self._jvm, job, client, owner, self._progress) as require_held:
+            yield require_held
 
     def _empty(self) -> Any:  # noqa: ANN401 - an Option
         return self._jvm.org.apache.hudi.common.util.Option.empty()

@@ -17,13 +17,7 @@ _HELD = "HoodieLockException"
 
 
 @contextmanager
-def hudi_client(
-    spark: Any,  # noqa: ANN401 - a SparkSession
-    job: Job,
-    failure: EngineError,
-    *,
-    under_lock: bool = False,
-) -> Iterator[Any]:
+def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  # noqa: ANN401 - a SparkSession; Java objects
     """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
 
     So does the end of Java itself, which py4j tells as an OSError once its first call has failed. A lock or a heartbeat
@@ -32,7 +26,7 @@ def hudi_client(
     from py4j.protocol import Py4JError
 
     try:
-        client = _create(spark, job, under_lock=under_lock)
+        client = _create(spark, job)
         try:
             yield client
         finally:
@@ -69,10 +63,10 @@ def java_causes(error: Exception) -> str:
     return "\ncaused by: ".join(lines)
 
 
-def _create(spark: Any, job: Job, *, under_lock: bool) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+def _create(spark: Any, job: Job) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
     jvm = spark._jvm
     options = jvm.java.util.HashMap()
-    for key, value in client_options(job, under_lock=under_lock).items():
+    for key, value in client_options(job).items():
         options.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient

@@ -469,6 +469,9 @@ class TestStarvation:
 
     def test_refusals_in_a_row(self, etc, clustered):
         for count in (1, 2, 3, 4):
+            clustered.tables["orders_ro"].state = replace(
+                STATE, instants=(*STATE.instants, Instant(instant(f"11:59:0{count}"), "clustering", "requested"))
+            )
             code, found = results_of(etc, "--select", "orders_ro")
             result = found["orders_ro"]
             assert (code, result["status"], result["refusals_in_a_row"]) == (4, "refused", count)
@@ -478,6 +481,23 @@ class TestStarvation:
         assert "finish it first" in result["hints"][1]
         _, _, err = run(etc, "--yes", "--select", "orders_ro")
         assert "hint: refused 5 times in a row" in err
+
+    @pytest.mark.parametrize(
+        ("state", "words"), [("requested", "was never begun: whoever requests it"), ("inflight", "may be dead")]
+    )
+    def test_one_service_that_pends_all_the_time_needs_other_advice(self, etc, outside, state, words):
+        """Requested once and never run: no job follows it, so nothing can run right after it."""
+        pending = Instant(instant("11:59:00"), "compaction", state)
+        outside.tables["orders_ro"].state = replace(STATE, instants=(*STATE.instants, pending))
+        for _ in range(3):
+            _, found = results_of(etc, "--select", "orders_ro")
+        first, second = found["orders_ro"]["hints"]
+        assert f"the compaction at {instant('11:59:00')} has been pending all the time" in first
+        assert words in first
+        path = second.split("path => '")[1].split("'")[0]
+        assert path.startswith("/")
+        out, err = etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")[1:]
+        assert f"`CALL run_compaction(op => 'run', path => '{path}', timestamp => {instant('11:59:00')})`" in out + err
 
     def test_a_run_that_is_not_refused_ends_the_row(self, etc, clustered):
         for _ in range(3):

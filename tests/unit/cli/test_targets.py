@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from etc_policy.adapters.spark.client_options import client_options
+from etc_policy.adapters.spark.client_options import lock_options
 from etc_policy.cli import plan
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.settings import read_target
 from etc_policy.errors import EngineError
-from etc_policy.execute.ports import Job
 
 PROJECT = """
 name: warehouse
@@ -143,11 +142,11 @@ def test_no_secret_reaches_a_file_or_the_terminal(etc, targets, command, form):
 
 def test_the_engine_gets_the_secret(etc, targets, monkeypatch):
     _, out, _ = etc("compile", "--target", "prod", "--output", "json")
-    job = Job(Policy.model_validate(json.loads(out)["policies"][0]), "/t", 9, (), "20260101000000000")
-    assert client_options(job)["hoodie.write.lock.password"] == SECRETS["LOCK_SECRET"]
+    writer = Policy.model_validate(json.loads(out)["policies"][0]).writer
+    assert lock_options(writer)["hoodie.write.lock.password"] == SECRETS["LOCK_SECRET"]
     monkeypatch.delenv("LOCK_SECRET")
     with pytest.raises(EngineError, match="LOCK_SECRET"):
-        client_options(job)
+        lock_options(writer)
 
 
 def test_a_policy_with_a_lock_of_its_own_keeps_it(etc, targets):

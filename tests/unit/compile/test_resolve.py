@@ -25,7 +25,7 @@ policies:
     strategy: {type: event_time, granularity: file_slice}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
-    writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, compaction: async}
+    writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async}
     hudi_options: {hoodie.memory.merge.max.size: 1073741824, hoodie.memory.spillable: true, hoodie.x: "1.50"}
     sync: {ro_table: lake.long_ro}
     tags: [a, b]
@@ -57,7 +57,7 @@ def test_defaults_are_filled_in(read):
         "granularity": "log_file",
         "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None},
         "verify": {"suite": "ro_complete", "level": "data", "sample": None, "window_ms": None, "where": None},
-        "writer": {"index": None, "lock": {}, "compaction": "none"},
+        "writer": {"index": None, "lock": {}, "lock_wait_ms": 60000, "compaction": "none"},
         "hudi_options": {},
         "sync": {"ro_table": None},
         "tags": (),
@@ -91,7 +91,12 @@ def test_every_key_reaches_the_manifest(read):
             "window_ms": 7 * 86_400_000,
             "where": "region = 'eu'",
         },
-        "writer": {"index": "bucket", "lock": {"hoodie.write.lock.num_retries": "3"}, "compaction": "async"},
+        "writer": {
+            "index": "bucket",
+            "lock": {"hoodie.write.lock.num_retries": "3"},
+            "lock_wait_ms": 300_000,
+            "compaction": "async",
+        },
         "hudi_options": {
             "hoodie.memory.merge.max.size": "1073741824",
             "hoodie.memory.spillable": "true",

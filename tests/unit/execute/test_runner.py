@@ -312,6 +312,22 @@ class TestFinishPending:
         assert finish(table) is None
         assert table.calls == ["read"]
 
+    def test_a_lock_that_a_killed_run_left_is_removed_under_the_lease_though_nothing_pends(self, table):
+        table.left_lock = True
+        assert finish(table) is None
+        assert table.calls == ["lease", "remove the lock", "give back", "read"]
+        assert finish(table) is None
+        assert table.calls[4:] == ["read"]
+
+    def test_a_lock_of_a_living_run_is_left_alone(self, table):
+        class Taken(MemoryLease):
+            def __enter__(self):
+                raise RetryableError("ETC403", "another `etc apply` is working")
+
+        table.left_lock = True
+        assert finish(table, lease=lambda _: Taken(table)) is None
+        assert table.calls == ["read"]
+
     def test_a_pending_plan_of_another_is_left_alone(self, table):
         table.put_plan(C, PLAN.operations, {})
         assert finish(table) is None

@@ -2,10 +2,12 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.compile.file_locks import EXPIRY, FILE_PROVIDER, PROVIDER
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
+from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import FileSlice, Instant, LogFile
-from etc_policy.verify.diagnosis import CHECKS, TableFacts, diagnose_table
+from etc_policy.verify.diagnosis import CHECKS, HeldLock, TableFacts, diagnose_table
 from tests.unit.plan.plan_cases import instant, state_of
 
 POLICY = Policy(name="o", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1, log_file_max_bytes=10_000)
@@ -151,6 +153,25 @@ class TestLock:
     def test_one_inside_a_process_protects_from_nothing(self):
         assert look("lock", lock={"hoodie.write.lock.provider": "org.x.InProcessLockProvider"})[0] == "warn"
 
+    def test_a_lock_file_should_expire(self):
+        status, message, hint = look("lock", lock={PROVIDER: FILE_PROVIDER})
+        assert (status, "a writer that dies while it holds it stops all others" in message) == ("warn", True)
+        assert f"`{EXPIRY}: 5`" in hint
+        assert look("lock", lock={PROVIDER: FILE_PROVIDER, EXPIRY: "5"})[0] == "ok"
+
+    @pytest.mark.parametrize(
+        ("age_seconds", "is_left", "status", "words"),
+        [
+            (5, False, "ok", "declared"),
+            (61, False, "warn", "is held by user x, for 1m"),
+            (1, True, "warn", "a killed run of etc has left the lock `/t/.hoodie/lock`"),
+        ],
+    )
+    def test_one_that_is_held(self, age_seconds, is_left, status, words):
+        held = HeldLock("/t/.hoodie/lock", "user x, for 1m", age_seconds, is_left)
+        found = CHECKS["lock"](replace(facts(lock={PROVIDER: FILE_PROVIDER, EXPIRY: "5"}), lock=held))
+        assert (found[0], words in found[1]) == (status, True)
+
 
 class TestDefectsOfStockHudi:
     deletes = replace(STATE, slices=(replace(STATE.slices[0], log_files=(LogFile("L", 1, "1", "2", None, True),)),))
@@ -163,6 +184,19 @@ class TestDefectsOfStockHudi:
         assert look("double keys", foreign, state=self.deletes, index="bucket")[0] == "ok"
         assert look("double keys", foreign)[0] == "ok"
         assert look("double keys", compaction("11:00:00", OURS), state=self.deletes)[0] == "ok"
+
+    def test_what_may_have_come_of_it_is_said_whoever_compacted(self):
+        """It said `ok ... never leaves a deleted key's later log file behind` of a table that had two rows of one key."""
+        ours = replace(compaction("11:00:00", OURS), completed=instant("11:10:00"))
+        writes = (
+            GroupWrite(instant("10:00:00"), instant("10:00:01"), "p", "f1", None, False, 1, True),
+            GroupWrite(instant("11:05:00"), instant("11:05:01"), "p", "f1", 1, True, 1),
+        )
+        status, message, hint = CHECKS["double keys"](replace(facts(ours), writes=writes))
+        assert (status, f"p/f1 at {instant('11:00:00')}" in message) == ("warn", True)
+        assert "`etc verify --level data` finds them" in hint
+        assert CHECKS["double keys"](replace(facts(ours, index="bucket"), writes=writes))[0] == "ok"
+        assert CHECKS["double keys"](replace(facts(ours), writes=writes[:1]))[0] == "ok"
 
     def test_a_pending_compaction_of_others_counts(self):
         pending = (*STATE.instants, Instant(instant("11:00:00"), "compaction", "requested"))

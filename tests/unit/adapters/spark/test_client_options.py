@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.spark.client_options import client_options
+from etc_policy.adapters.spark.client_options import client_options, lock_options
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.execute.ports import Job
 
@@ -53,8 +53,23 @@ def test_heartbeats_are_on_and_ours_alone_decide():
     assert found["hoodie.client.heartbeat.interval_in_ms"] != "1"
 
 
-def test_the_lock_is_ours_until_the_policy_names_the_writers():
-    assert options()["hoodie.write.lock.filesystem.path"] == "/t/.hoodie/.etc"
-    found = options(writer=Writer(lock={"hoodie.write.lock.provider": "zookeeper"}))
-    assert found["hoodie.write.lock.provider"] == "zookeeper"
-    assert "hoodie.write.lock.filesystem.path" not in found
+def test_the_client_leaves_the_tables_lock_to_its_caller():
+    """It would take it a second time, and stock Hudi removes a lock that it has waited for in vain (FACTS 5)."""
+    for lock in ({}, {"hoodie.write.lock.provider": "zookeeper"}):
+        assert options(writer=Writer(lock=lock))["hoodie.write.lock.provider"].endswith(".InProcessLockProvider")
+
+
+@pytest.mark.parametrize(
+    ("provider", "wait_ms", "retries"),
+    [("ZookeeperBasedLockProvider", "90000", "0"), ("HiveMetastoreBasedLockProvider", "1000", "90")],
+)
+def test_hudis_own_waiting_for_a_lock_is_bounded(provider, wait_ms, retries):
+    lock = {"hoodie.write.lock.provider": provider, "hoodie.write.lock.num_retries": "7"}
+    found = lock_options(Writer(lock=lock, lock_wait_ms=90_000))
+    assert found == {
+        "hoodie.write.lock.provider": provider,
+        "hoodie.write.lock.wait_time_ms": wait_ms,
+        "hoodie.write.lock.client.num_retries": retries,
+        "hoodie.write.lock.client.wait_time_ms_between_retry": "1000",
+        "hoodie.write.lock.num_retries": "7",
+    }

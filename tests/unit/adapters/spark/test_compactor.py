@@ -91,7 +91,7 @@ def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_some
     """A stock writer would commit base files that are gone; if it dies the next run withdraws the plan."""
     compactor = HudiCompactor(SimpleNamespace(_jvm=None))
     for name in ("_client", "_lock"):
-        monkeypatch.setattr(compactor, name, lambda *_: nullcontext())
+        monkeypatch.setattr(compactor, name, lambda *_: nullcontext(lambda: None))
     monkeypatch.setattr(compactor, "_save_plan", lambda *_: table.plan(C, OURS))
 
     def check(published):

@@ -1,6 +1,6 @@
 """A metadata table that forbids to take a killed run back; the dropping itself is run under the older bundle."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -39,6 +39,7 @@ def compactor(table, monkeypatch):
         (table.base / NOTE).write_text("\n".join(job.metadata_partitions))
 
     monkeypatch.setattr(found, "_client", client)
+    monkeypatch.setattr(found, "_lock", lambda *_: nullcontext(lambda: None))
     monkeypatch.setattr(found, "_run", step)
     monkeypatch.setattr(found, "_roll_back", step)
     monkeypatch.setattr(hudi_compactor, "hudi_table", lambda *_: None)

@@ -1,0 +1,151 @@
+"""Where the lock file of a table lies, and what it says of who holds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from uuid import uuid4
+
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
+from etc_policy.adapters.storage.door import local_path
+from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock
+from etc_policy.compile.manifest import Policy
+from etc_policy.declare.secrets import with_values
+from etc_policy.errors import TableError
+from etc_policy.plan.formats import format_duration
+from etc_policy.verify.diagnosis import HeldLock
+
+_MAX_BYTES = 65_536
+#: Minutes after which our own lock, where no writer shares one, may be taken for left behind.
+_OWN_EXPIRY_MINUTES = 1
+#: Names this process, also among those that have had or will have its number.
+_PROCESS_TOKEN = uuid4().hex
+
+
+def boot_id() -> str:
+    """What tells this start of this machine from any other; `-` where that is not known."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return "-"
+
+
+@dataclass(frozen=True, slots=True)
+class LockPlace:
+    """A lock file, and after how many minutes it may be removed as left behind; 0 for never."""
+
+    path: Path
+    expiry_minutes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process of etc that holds a lock: on which table it works, and where it runs."""
+
+    table: str
+    host: str = field(default_factory=socket.gethostname)
+    boot: str = field(default_factory=boot_id)
+    process: int = field(default_factory=os.getpid)
+    token: str = _PROCESS_TOKEN
+
+    def __str__(self) -> str:
+        return f"`etc` (process {self.process} on {self.host}, at work on `{self.table}`)"
+
+    @property
+    def is_this_process(self) -> bool:
+        """Whether it is the process that asks."""
+        return self.token == _PROCESS_TOKEN
+
+    @property
+    def is_gone_here(self) -> bool:
+        """Whether it ran on this machine, and does no more: by a restart, or because its process has ended."""
+        if self.host != socket.gethostname() or self.boot == "-":
+            return False
+        return self.boot != boot_id() or not Path(f"/proc/{self.process}").exists()
+
+    def as_lock_file(self) -> bytes:
+        """What is written into the lock file, in the form in which Hudi shows the holder of a lock."""
+        now = datetime.now().astimezone().isoformat(" ", "milliseconds")
+        text = {"lockCreateTime": now, "lockThreadName": str(self), "lockStacksInfo": [], "etc": asdict(self)}
+        return json.dumps(text).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What a lock file says: its owner if that is etc, else its text, which stock Hudi leaves empty (FACTS 5)."""
+
+    path: Path
+    identity: tuple[int, int]
+    changed: float
+    user: str
+    text: str
+    owner: Owner | None
+
+    @property
+    def age_seconds(self) -> float:
+        """How long ago the file was last changed."""
+        return max(0.0, time.time() - self.changed)
+
+    def __str__(self) -> str:
+        told = f": {' '.join(self.text.split())[:100]}" if self.text else ""
+        who = str(self.owner) if self.owner else f"a process of user {self.user}{told}"
+        return f"{who}, for {format_duration(int(self.age_seconds) * 1000)}"
+
+
+def lock_place(lock: Mapping[str, str], base_path: str) -> LockPlace | None:
+    """Where the file of a declared lock lies, or our own where none is declared; None for one that is no file here."""
+    base = local_path(base_path)
+    if not lock:
+        return LockPlace(base / ETC_FOLDER / "lock", _OWN_EXPIRY_MINUTES)
+    if not is_file_lock(lock):
+        return None
+    options = with_values(lock, os.environ)
+    try:
+        folder = local_path(options[LOCK_FOLDER]) if options.get(LOCK_FOLDER) else base / ".hoodie"
+    except TableError:  # on a store that only Java reaches
+        return None
+    return LockPlace(folder.absolute() / "lock", expiry_minutes(options))
+
+
+def read_holder(path: Path) -> Holder | None:
+    """Who holds the lock whose file is `path`; None where nobody does."""
+    try:
+        with path.open("rb") as handle:
+            found = os.fstat(handle.fileno())
+            text = handle.read(_MAX_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    identity = (found.st_dev, found.st_ino)
+    return Holder(path, identity, found.st_mtime, _user(found.st_uid), text.strip(), _owner(text))
+
+
+def held_lock(policy: Policy, base_path: str) -> HeldLock | None:
+    """The lock file of a policy's table, if somebody holds it."""
+    place = lock_place(policy.writer.lock, base_path)
+    holder = read_holder(place.path) if place else None
+    if holder is None:
+        return None
+    is_left = holder.owner is not None and holder.owner.is_gone_here
+    return HeldLock(str(holder.path), str(holder), holder.age_seconds, is_left)
+
+
+def _owner(text: str) -> Owner | None:
+    try:
+        return Owner(**json.loads(text)["etc"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

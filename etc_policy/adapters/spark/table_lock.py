@@ -1,0 +1,84 @@
+"""The table's lock round what must not meet a writer: a file that Python takes, or what Hudi's own provider takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from etc_policy.adapters.lease.file_lock import FileLock
+from etc_policy.adapters.lease.lock_holder import lock_place
+from etc_policy.adapters.spark.client_options import lock_options
+from etc_policy.adapters.spark.hudi_client import method_names
+from etc_policy.compile.file_locks import PROVIDER
+from etc_policy.execute.ports import Job
+from etc_policy.plan.formats import format_duration
+
+Progress = Callable[[str], None]
+#: What is shorter needs no words.
+_ANNOUNCED_AFTER_SECONDS = 3.0
+
+
+@contextmanager
+def table_lock(
+    jvm: Any,  # noqa: ANN401 - Java objects
+    job: Job,
+    client: Any,  # noqa: ANN401
+    owner: Any,  # noqa: ANN401 - a HoodieInstant
+    progress: Progress,
+) -> Iterator[Callable[[], None]]:
+    """Hold the table's lock; yields what raises when it was lost. Only who holds the table's lease may take it.
+
+    Raises:
+        RetryableError: it was held by somebody else for longer than the policy waits.
+
+    """
+    writer = job.policy.writer
+    place = lock_place(writer.lock, job.base_path)
+    if place is not None:
+        with FileLock(place, job.base_path, writer.lock_wait_ms, progress) as lock:
+            yield lock.require_held
+        return
+    manager = jvm.org.apache.hudi.client.transaction.TransactionManager(
+        _config(jvm, job, client), _storage(jvm, client)
+    )
+    newer = "beginStateChange" in method_names(manager)
+    option = jvm.org.apache.hudi.common.util.Option
+    try:
+        with _announced(job, progress):
+            (manager.beginStateChange if newer else manager.beginTransaction)(option.of(owner), option.empty())
+        try:
+            yield lambda: None
+        finally:
+            (manager.endStateChange if newer else manager.endTransaction)(option.of(owner))
+    finally:
+        manager.close()
+
+
+def _config(jvm: Any, job: Job, client: Any) -> Any:  # noqa: ANN401 - Java objects
+    """The client's settings with the declared lock, where the client itself has one inside its process."""
+    properties = jvm.java.util.Properties()
+    properties.putAll(client.getConfig().getProps())
+    for key, value in lock_options(job.policy.writer).items():
+        properties.put(key, value)
+    return jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder().withProperties(properties).build()
+
+
+def _storage(jvm: Any, client: Any) -> Any:  # noqa: ANN401 - Java objects
+    return jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext()).getStorage()
+
+
+@contextmanager
+def _announced(job: Job, progress: Progress) -> Iterator[None]:
+    """Say what is waited for where that lasts."""
+    writer = job.policy.writer
+    provider = writer.lock.get(PROVIDER, "").rsplit(".", 1)[-1] or "Hudi's default provider"
+    words = f"waiting for the lock of the table's writers ({provider}), {format_duration(writer.lock_wait_ms)} at most"
+    timer = threading.Timer(_ANNOUNCED_AFTER_SECONDS, progress, [f"{job.policy.name}: {words}"])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

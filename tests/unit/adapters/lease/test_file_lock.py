@@ -1,0 +1,223 @@
+"""The table's lock file, taken beside stock Hudi's rules: who finds a file does not hold the lock, who made it does."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from etc_policy.adapters.lease import file_lock
+from etc_policy.adapters.lease.file_lease import FileLease
+from etc_policy.adapters.lease.file_lock import FileLock
+from etc_policy.adapters.lease.lock_holder import LockPlace, Owner, lock_place, read_holder
+from etc_policy.compile.file_locks import FILE_PROVIDER, LOCK_FOLDER, PROVIDER
+from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.errors import RetryableError
+
+TAKER = """
+import sys
+from pathlib import Path
+from etc_policy.adapters.lease.file_lock import FileLock
+from etc_policy.adapters.lease.lock_holder import LockPlace
+with FileLock(LockPlace(Path(sys.argv[1]), 0), sys.argv[2], 0, print):
+    print("taken", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "t" / ".hoodie").mkdir(parents=True)
+    return tmp_path / "t" / ".hoodie" / "lock"
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def lock(path, said):
+    def make(*, table=None, wait_ms=0, expiry=0):
+        return FileLock(LockPlace(path, expiry), str(table or path.parents[1]), wait_ms, said.append)
+
+    return make
+
+
+def killed_while_holding(path, table):
+    """What `kill -9` leaves of a process that holds the lock."""
+    command = [sys.executable, "-c", TAKER, str(path), str(table)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "taken\n"
+        process.kill()
+        process.wait()
+    assert path.exists()
+
+
+def old(path, minutes):
+    moment = time.time() - minutes * 60
+    os.utime(path, (moment, moment))
+
+
+def test_it_names_its_owner_and_leaves_nothing(lock, path):
+    with lock() as held:
+        holder = read_holder(path)
+        assert holder.owner == Owner(str(path.parents[1]))
+        assert '"lockThreadName"' in holder.text
+        held.require_held()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_what_a_killed_run_left_is_taken_over(lock, path, said):
+    killed_while_holding(path, path.parents[1])
+    with lock():
+        assert read_holder(path).owner.process == os.getpid()
+    assert list(path.parent.iterdir()) == []
+    assert said == [f"removing the lock `{path}` that a killed run has left"]
+
+
+def test_in_the_folder_of_the_table_it_is_the_tables_under_whatever_path(lock, path):
+    killed_while_holding(path, "/mnt/elsewhere/t")
+    with lock():
+        pass
+
+
+def test_a_shared_lock_of_another_table_is_left_alone(tmp_path, said):
+    path = tmp_path / "locks" / "lock"
+    path.parent.mkdir()
+    killed_while_holding(path, "/lake/other")
+    shared = FileLock(LockPlace(path, 0), str(tmp_path / "t"), 0, said.append)
+    with pytest.raises(RetryableError, match="at work on `/lake/other`") as error, shared:
+        pass
+    assert error.value.hint.startswith("run `etc apply` for the table `/lake/other`")
+    assert path.exists()
+
+
+def test_a_stranger_is_waited_for_and_said_to_be(lock, path, said):
+    path.touch()
+    threading.Timer(0.4, path.unlink).start()
+    with lock(wait_ms=20_000):
+        assert read_holder(path).owner is not None
+    (words,) = said
+    assert words.startswith(f"waiting for the lock `{path}`, held by a process of user ")
+
+
+def test_a_stranger_who_stays_ends_the_waiting_and_keeps_the_lock(lock, path):
+    path.write_text("host 7")
+    began = time.monotonic()
+    with pytest.raises(RetryableError) as error, lock(wait_ms=300):
+        pass
+    assert 0.3 <= time.monotonic() - began < 5
+    assert (error.value.code, error.value.exit_code) == ("ETC422", 4)
+    assert f"the lock `{path}` was not given back within 300ms" in error.value.message
+    assert ": host 7, for " in error.value.message
+    assert f"`rm {path}`" in error.value.hint
+    assert path.read_text() == "host 7"
+    assert [one.name for one in path.parent.iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize(("expiry", "age_minutes", "taken"), [(0, 1000, False), (5, 4, False), (5, 6, True)])
+def test_an_expiry_is_kept_as_hudi_keeps_it(lock, path, expiry, age_minutes, taken):
+    path.touch()
+    path.with_name(".lock.crc").touch()
+    old(path, age_minutes)
+    if taken:
+        with lock(expiry=expiry):
+            assert not path.with_name(".lock.crc").exists()
+    else:
+        with pytest.raises(RetryableError), lock(expiry=expiry):
+            pass
+
+
+def test_it_does_not_expire_while_it_is_held(lock, path):
+    with lock():
+        old(path, 60)
+        wait_until(lambda: time.time() - path.stat().st_mtime < 30)
+
+
+def test_a_stock_writer_who_gives_up_waiting_removes_it_and_it_is_put_back(lock, path):
+    with lock() as held:
+        path.unlink()
+        wait_until(path.exists)
+        held.require_held()
+    assert not path.exists()
+
+
+def test_one_that_another_has_taken_is_lost_and_stays(lock, path):
+    with lock() as held:
+        other = path.with_name("other")
+        other.touch()
+        os.replace(other, path)
+        wait_until(lambda: held.lost)
+        with pytest.raises(RetryableError, match="taken from us") as error:
+            held.require_held()
+        assert error.value.code == "ETC423"
+    assert path.read_bytes() == b""
+
+
+def test_a_stock_writer_who_made_the_file_at_the_same_moment_has_it(lock, path, monkeypatch):
+    """Hudi looks for the file, then makes it: what came between is emptied."""
+
+    def link(source, target):
+        real(source, target)
+        Path(target).write_bytes(b"")
+
+    real = os.link
+    monkeypatch.setattr(file_lock.os, "link", link)
+    with pytest.raises(RetryableError), lock():
+        pass
+    assert path.read_bytes() == b""
+
+
+def test_it_is_not_taken_twice_by_one_process(lock, path):
+    with lock(), pytest.raises(RetryableError), lock():
+        pass
+    assert not path.exists()
+
+
+class TestPlace:
+    def test_the_default_is_our_own(self, tmp_path):
+        assert lock_place({}, str(tmp_path)) == LockPlace(tmp_path / ".hoodie" / ".etc" / "lock", 1)
+
+    def test_hudis_default_is_in_the_table(self, tmp_path):
+        assert lock_place({PROVIDER: FILE_PROVIDER}, str(tmp_path)) == LockPlace(tmp_path / ".hoodie" / "lock", 0)
+
+    def test_a_declared_folder_and_expiry(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("LOCKS", str(tmp_path))
+        lock = {PROVIDER: FILE_PROVIDER, LOCK_FOLDER: "file://{{ env_var('LOCKS') }}/a"}
+        lock["hoodie.write.lock.filesystem.expire"] = "3"
+        assert lock_place(lock, "/t") == LockPlace(tmp_path / "a" / "lock", 3)
+
+    @pytest.mark.parametrize(
+        "lock", [{PROVIDER: "a.ZookeeperBasedLockProvider"}, {PROVIDER: FILE_PROVIDER, LOCK_FOLDER: "hdfs://n/locks"}]
+    )
+    def test_others_are_hudis_own(self, lock):
+        assert lock_place(lock, "/t") is None
+
+
+def test_a_left_lock_is_found_and_removed_under_the_lease(path):
+    base = str(path.parents[1])
+    policy = Policy(name="a", table=base, event_time=EventTime(column="ts"), data_latency_ms=1)
+    policy = policy.model_copy(update={"writer": Writer(lock={PROVIDER: FILE_PROVIDER})})
+    lease = FileLease(base)
+    assert not lease.has_left_lock(policy)
+    path.touch()
+    assert not lease.has_left_lock(policy)
+    with lease:
+        assert not lease.remove_left_lock(policy)
+    path.unlink()
+    killed_while_holding(path, base)
+    assert lease.has_left_lock(policy)
+    with lease:
+        assert lease.remove_left_lock(policy)
+    assert not path.exists()
+
+
+def wait_until(happens):
+    deadline = time.monotonic() + 10
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
