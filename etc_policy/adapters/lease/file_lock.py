@@ -89,7 +89,7 @@ class FileLock:
             RetryableError: somebody else has it.
 
         """
-        if self.lost:
+        if self.lost or not self._is_ours():
             message = f"the lock `{self._path}` was taken from us by another process; nothing was committed"
             raise RetryableError(
                 Code.LOCK_LOST, message, hint="run `etc apply` again; declare an expiry longer than any commit"
@@ -139,13 +139,16 @@ class FileLock:
             return False
 
     def _look_after(self) -> None:
-        """Keep the file from expiring, and put it back where a stock writer removes it as it gives up waiting."""
+        """Keep the file from expiring, and put it back where a stock writer removes it as it gives up waiting.
+
+        Somebody may have had the lock meanwhile, so it counts as lost for whatever has not begun yet.
+        """
         while not self._done.wait(_CARE_SECONDS):
             with suppress(OSError):
+                self.lost = self.lost or not self._is_ours()
                 os.utime(self._own)
                 with suppress(FileExistsError):
                     os.link(self._own, self._path)
-                self.lost = self.lost or not self._is_ours()
 
     def _remove_if_left(self, holder: Holder) -> bool:
         """Remove the lock of a dead run of etc on this table, and one that has expired; whether there was one."""

@@ -139,10 +139,15 @@ def test_it_does_not_expire_while_it_is_held(lock, path):
 
 
 def test_a_stock_writer_who_gives_up_waiting_removes_it_and_it_is_put_back(lock, path):
+    """What has begun is still protected; but somebody may have had the lock meanwhile, so nothing more begins."""
     with lock() as held:
         path.unlink()
+        with pytest.raises(RetryableError):
+            held.require_held()
         wait_until(path.exists)
-        held.require_held()
+        assert read_holder(path).owner.process == os.getpid()
+        with pytest.raises(RetryableError, match="taken from us"):
+            held.require_held()
     assert not path.exists()
 
 
