@@ -11,12 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.plan.double_keys import SEES_LOG_FILES
 from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import FileSlice, GroupKey, TableState, WriteInFlight
-
-#: Indexes that find a key in a log file too: a write in flight beside the commit makes no second row there.
-FINDS_KEYS_IN_LOGS = frozenset({"bucket", "record_index", "global_record_index"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ def find_overtaken(
     policy: Policy, operations: Iterable[Operation], state: TableState, instant: str
 ) -> tuple[Overtaken, ...]:
     """The slices for which the compaction at `instant` may not be committed now; none where it may."""
-    logs_are_seen = policy.writer.index in FINDS_KEYS_IN_LOGS
+    logs_are_seen = policy.writer.index in SEES_LOG_FILES
     if logs_are_seen and state.table_version not in CUT_VERSIONS:
         return ()
     writes = () if logs_are_seen else tuple(write for write in state.writes_in_flight if write.may_live)
@@ -52,7 +50,7 @@ def writes_beside(
 
     No writer that takes the table's lock can begin there.
     """
-    if not groups or policy.writer.index in FINDS_KEYS_IN_LOGS:
+    if not groups or policy.writer.index in SEES_LOG_FILES:
         return ()
     known = {one.requested for one in before.instants}
     in_flight = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}

@@ -296,7 +296,8 @@ class TestVerify:
         assert (verification["level"], verification["status"]) == ("metadata", "fail")
         expectation, *others = verification["expectations"]
         assert [(other["expectation"], other["status"]) for other in others] == [
-            ("files_are_what_their_commits_wrote", "pass"), ("compaction_promises_what_it_planned", "pass"),
+            ("files_are_what_their_commits_wrote", "pass"), ("no_double_keys_possible", "pass"),
+            ("compaction_promises_what_it_planned", "pass"),
             ("expect_freshness_within", "pass"),
         ]  # fmt: skip
         assert expectation["observed"]["examples"] == [f".f1_{at('11:40:00')}.log.1_0-1-0"]

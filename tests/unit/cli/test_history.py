@@ -67,7 +67,7 @@ def test_checks_come_from_this_machine_and_the_rest_from_any(project, table, etc
     here = etc("history", "orders_ro", "--output", "json")[1]
     assert [entry[-1] for entry in compactions(here)] == [0, 2]
     assert len(list((project / "target" / "runs").iterdir())) >= 1
-    assert "PASS  3 of 3 checks (level: metadata), etc verify at " in etc("history", "orders_ro")[1]
+    assert "PASS  4 of 4 checks (level: metadata), etc verify at " in etc("history", "orders_ro")[1]
 
     elsewhere = tmp_path_factory.mktemp("fresh") / "clone"
     shutil.copytree(project, elsewhere, ignore=shutil.ignore_patterns("target"))

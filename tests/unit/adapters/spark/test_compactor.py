@@ -161,16 +161,19 @@ class TestCommitting:
         @contextmanager
         def lock(*_):
             calls.append("lock")
-            yield
+            yield lambda: calls.append("held")
             calls.append("unlock")
 
         metadata = SimpleNamespace(addMetadata=lambda *_: None)
         result = SimpleNamespace(getCommitMetadata=lambda: SimpleNamespace(get=lambda: metadata))
-        client = SimpleNamespace(compact=lambda instant: calls.append("compact") or result)
+        client = SimpleNamespace(
+            compact=lambda instant: calls.append("compact") or result,
+            commitCompaction=lambda *_: calls.append("commit"),
+        )
         found = HudiCompactor(SimpleNamespace(_jvm=None))
         monkeypatch.setattr(found, "_client", lambda _: nullcontext(client))
         monkeypatch.setattr(found, "_lock", lock)
-        monkeypatch.setattr(found, "_commit", lambda *_: calls.append("commit"))
+        monkeypatch.setattr(found, "_empty", lambda: None)
         monkeypatch.setattr(hudi_compactor, "_takes_write_metadata", lambda _: False)
         monkeypatch.setattr(hudi_compactor, "_end_heartbeat", lambda *_: calls.append("heartbeat ends"))
         return found
@@ -179,7 +182,7 @@ class TestCommitting:
         compactor.run(job_of(table), lambda: calls.append("begun"), lambda locked: calls.append(f"fence {locked}"))
         assert calls == [
             *("compact", "begun", "fence False"),
-            *("lock", "fence True", "commit", "unlock", "heartbeat ends"),
+            *("lock", "fence True", "held", "commit", "unlock"),
         ]
 
     @pytest.mark.parametrize("when", [False, True])
