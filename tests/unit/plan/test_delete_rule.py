@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from etc_policy.compile.manifest import Writer
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.delete_rule import FINDS_KEYS_IN_LOGS, find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.delete_rule import find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.double_keys import SEES_LOG_FILES
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.table_state import LogFile, WriteInFlight
 from tests.unit.plan.plan_cases import instant, state_of
@@ -76,7 +77,7 @@ def test_a_write_in_flight_is_where_the_index_reads_base_files_alone(groups, ind
     assert instant("11:59:00") in found.why
 
 
-@pytest.mark.parametrize("index", sorted(FINDS_KEYS_IN_LOGS))
+@pytest.mark.parametrize("index", sorted(SEES_LOG_FILES))
 def test_a_write_in_flight_is_not_where_the_index_finds_keys_in_log_files(index):
     assert overtaken(in_flight(None), index) == ()
 
