@@ -8,7 +8,7 @@ from types import TracebackType
 
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError
-from etc_policy.execute.ports import CommitSummary, Job, Lease, Refusals
+from etc_policy.execute.ports import CommitSummary, Job, Lease, Refusals, Unproven
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
 from etc_policy.plan.stages import Operation
@@ -137,12 +137,21 @@ class MemoryOfTables:
 
     instants: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Refusals] = field(default_factory=dict)
+    doubts: dict[str, Unproven] = field(default_factory=dict)
 
     def verified(self, base_path: str) -> str | None:
         return self.instants.get(base_path)
 
     def note_verified(self, base_path: str, instant: str) -> None:
         self.instants[base_path] = instant
+        self.doubts.pop(base_path, None)
+
+    def unproven(self, base_path: str) -> Unproven | None:
+        return self.doubts.get(base_path)
+
+    def note_unproven(self, base_path: str, unproven: Unproven) -> None:
+        self.doubts[base_path] = unproven
+        self.instants.pop(base_path, None)
 
     def refusals(self, base_path: str) -> Refusals | None:
         return self.rows.get(base_path)

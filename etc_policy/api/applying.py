@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from etc_policy.api.overtaken import writes_beside_errors, written_to
-from etc_policy.api.planning import plan_tables, refusal_errors, require_same_table, set_place
+from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now, require_same_table, set_place
+from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.verifying import broken_verification, proof_of, require_suites, verify, without_promise
+from etc_policy.api.verifying import broken_verification, require_suites, verify, without_promise
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
@@ -56,8 +57,11 @@ class Applier:
 
         Raises:
             PolicyError: the suite of a policy cannot be read; nothing was touched.
+            EtcError: the saved plan was made in the future; nothing was touched.
 
         """
+        if saved is not None:
+            require_made_before_now(saved)
         self.git_sha = self.environment.git_sha()
         chosen = self.policies = list(policies)
         require_suites(self.environment, chosen)
@@ -211,16 +215,15 @@ class Applier:
         """
         state, evidence = self._evidence(policy, outcome)
         memory, last = self.environment.memory, state.last_compaction
-        proved = last is None or memory.verified(policy.table) == proof_of(last, policy)
-        level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proved else policy.verify.level
+        proven = is_proven(policy, last, memory)
+        level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proven else policy.verify.level
         self.environment.progress(f"{policy.name}: verifying ({level})")
+        begin_proof(policy, last, memory)
         if evidence is None:
-            return _measured(policy, state), without_promise(outcome, level)
-        claim = evidence.claim
-        verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
-        covered = last is not None and level == policy.verify.level and claim.threshold_ms >= last.threshold_ms
-        if last is not None and covered and not verification.not_checked and verification.status in ("pass", "warn"):
-            memory.note_verified(policy.table, proof_of(last, policy))
+            verification = without_promise(outcome, level)
+        else:
+            verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
+        note_verdict(policy, last, memory, verification, level, evidence.claim if evidence else None)
         return _measured(policy, state), verification
 
     def _evidence(self, policy: Policy, outcome: Outcome) -> tuple[TableState, Evidence | None]:

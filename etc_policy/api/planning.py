@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import location_identity
@@ -16,6 +18,7 @@ from etc_policy.compile.manifest import Policy, digest
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.skipped_slices import WrittenTo
@@ -61,6 +64,8 @@ def plan_table(
     except EtcError as error:
         return _unreadable(policy, now_ms, error)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
+    if state.last_compaction is not None:
+        table = with_doubt(table, state, environment.memory)
     return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
 
 
@@ -166,6 +171,19 @@ def require_unedited(plan: Plan, path: Path | None = None) -> None:
         what = "plan file" if path else "plan"
         message = f"the {what} was edited: its content does not match its id"
         raise UsageError(Code.EDITED_PLAN, message, where=_file(path), hint=hint)
+
+
+def require_made_before_now(plan: Plan) -> None:
+    """Return if a plan was made in the past of this machine's clock.
+
+    Raises:
+        EtcError: it comes from the future: C and T would be too late by as much.
+
+    """
+    made = datetime.fromisoformat(plan.created_at)
+    ahead = ahead_of_clock(int(made.timestamp() * 1000), clock_ms())
+    if ahead is not None:
+        raise EtcError(Code.PLAN_FROM_THE_FUTURE, ahead, hint="set the clocks of both machines right, then plan again")
 
 
 def _file(path: Path | None) -> Where | None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from etc_policy.api.planning import set_place
+from etc_policy.api.proofs import note_verdict
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy, VerifyLevel, digest
+from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
 from etc_policy.execute.ports import Outcome
-from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.publish.results import TableVerification
 from etc_policy.verify.metadata_checks import PROMISE, Evidence
 from etc_policy.verify.pinning import pin_of
@@ -46,6 +46,9 @@ def _verify(environment: Environment, policy: Policy, now_ms: int, level: Verify
 
     evidence = read()
     verification = verify(environment, evidence, level, read)
+    if verification.status in ("pass", "warn"):
+        located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
+        note_verdict(located, record, environment.memory, verification, level, evidence.claim)
     return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)
 
 
@@ -129,12 +132,3 @@ def without_promise(outcome: Outcome, level: VerifyLevel) -> Verification:
     message = f"no compaction at {outcome.instant} with this threshold is on the table's timeline"
     failed = ExpectationResult(expectation=PROMISE, status="fail", message=message)
     return Verification(level=level, status="fail", threshold_ms=outcome.threshold_ms, expectations=(failed,))
-
-
-def proof_of(record: CompactionRecord, policy: Policy) -> str:
-    """What is kept of a compaction that was verified: which one, and what the policy asked for.
-
-    One that was rolled back and planned anew may bear the same instant, so its completion counts too.
-    """
-    asked = {"verify": policy.verify.model_dump(mode="json"), "event_time": policy.event_time.model_dump(mode="json")}
-    return f"{record.instant} {record.completed} {digest(asked)}"

@@ -87,6 +87,10 @@ RUNNING: Mapping[Code, str] = {
     Code.METADATA_NOT_BUILT: "Hudi's own words are below the message. The table is readable without its metadata table; run "
     "`etc repair` again, it begins that step anew.",
     Code.NOT_REPAIRED: "Its steps are done, and another one is needed now. Run `etc repair` again.",
+    Code.OTHER_ENGINE_TIME: "Java's clock or zone is not the one in which etc reads the table's instants; what it "
+    "would write could hide rows. Nothing was written. Run etc, and its Spark, with `TZ` set to the zone of the table's writers.",
+    Code.COMPLETED_TOO_EARLY: "The clock was set back, or its zone changed, since the plan was made: readers would miss "
+    "what the compaction merged. Nothing was committed; `etc apply` finishes it once the clock is right.",
     Code.CANNOT_READ_VIEW: "Spark's own words are below the message. `etc verify --level metadata` says "
     "whether a file is missing or damaged.",
     Code.NOTHING_CHECKED: "The engine's words are below the message. The table counts as not verified.",
@@ -117,6 +121,8 @@ RUNNING: Mapping[Code, str] = {
     "the writers are at rest; `etc apply` without a file does so by itself, and leaves out what is written to again.",
     Code.WRITTEN_BESIDE: "A key that it wrote again may stand twice after its next upsert. Run `etc apply` again before that,\n"
     "once that write is below T. Let the writers use a lock, and name it in `writer.lock`.",
+    Code.PLAN_FROM_THE_FUTURE: "The machine that planned, or this one, has a wrong clock. Nothing was touched. Set the "
+    "clocks right and plan again.",
     Code.LOCK_IS_HELD: "Run this again; if nobody else is at work, compare `writer.lock` with what the writers use.",
     Code.STALE_REPAIR: "Exactly what was shown is done, or nothing. Run `etc repair` again.",
     Code.CANNOT_REPAIR: "A writer may be alive, the true time of a commit cannot be known, or it is archived: the message "

@@ -153,6 +153,14 @@ class Refusals:
     pending: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """A compaction that was done and did not pass its verification: which one, and why in words."""
+
+    compaction: str
+    why: str
+
+
 class ApplyStateStore(Protocol):
     """What `etc apply` keeps beside a table from run to run. Losing it costs a verification or a count, never data."""
 
@@ -161,7 +169,15 @@ class ApplyStateStore(Protocol):
         ...
 
     def note_verified(self, base_path: str, proof: str) -> None:
-        """Keep which compaction was verified, and how; any text that is equal for equal proofs."""
+        """Keep which compaction was verified, and how; any text that is equal for equal proofs. Nothing is unproven then."""
+        ...
+
+    def unproven(self, base_path: str) -> Unproven | None:
+        """The compaction that did not pass its verification, or None."""
+        ...
+
+    def note_unproven(self, base_path: str, unproven: Unproven) -> None:
+        """Keep that a compaction did not pass its verification; nothing is verified then."""
         ...
 
     def refusals(self, base_path: str) -> Refusals | None:

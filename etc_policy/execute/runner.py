@@ -11,9 +11,11 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
+from etc_policy.plan.clock import find_clock_refusal, times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import GroupKey, TableState, TableStateReader
@@ -34,6 +36,7 @@ class Runner:
     compactor: Callable[[], Compactor]
     lease: Callable[[str], Lease]
     progress: Progress
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
         """Finish a pending plan of ours that a killed run left; None when there is none.
@@ -56,6 +59,7 @@ class Runner:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
                 self._engine(job, lease).withdraw(job)
                 return None
+            _raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
             try:
                 return self._run(job, lease, "resumed")
             except OvertakenError as error:
@@ -147,14 +151,19 @@ class Runner:
 
     def _publish(self, policy: Policy, table: TablePlan, state: TableState, job: Job) -> None:
         """Publish the plan unless the table changed: looked at before Spark starts, and again under the lock."""
-        _refuse_stale(policy, table, state, published=False)
+        self._refuse(policy, table, state, published=False)
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         compactor = self.compactor()
 
         def check(published: bool) -> None:
-            _refuse_stale(policy, table, self.reader.read(table.base_path, policy.event_time), published=published)
+            self._refuse(policy, table, self.reader.read(table.base_path, policy.event_time), published=published)
 
         compactor.publish(job, check)
+
+    def _refuse(self, policy: Policy, table: TablePlan, state: TableState, *, published: bool) -> None:
+        """Raise where the clock or the table forbids to carry out the plan."""
+        _raise_refusal(policy, find_clock_refusal(policy, table, state, self.clock_ms()))
+        _refuse_stale(policy, table, state, published=published)
 
     def _run(self, job: Job, lease: Lease, status: TableStatus) -> Outcome:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
@@ -279,6 +288,12 @@ def _not_run(table: TablePlan) -> Outcome:
         hints=table.hints,
         watermark_predicted_ms=table.watermark_after_ms,
     )
+
+
+def _raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
+    if refusal is not None:
+        message = f"`{policy.name}` cannot be compacted now: {refusal.reason}"
+        raise EngineError(Code.CANNOT_COMPACT_NOW, message, hint=refusal.hint)
 
 
 def _refuse_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool) -> None:

@@ -7,17 +7,16 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
+from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
 from etc_policy.plan.formats import count_of
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.refusals import (
     CUT_VERSIONS,
     Refusal,
-    clock_behind,
     find_refusal,
     overlapping_writer,
     written_to_all,
-    wrong_time,
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
@@ -76,8 +75,7 @@ def build_table_plan(
     that are `written_to` are left out, and T is lowered to what is known to be complete without them.
     """
     context = _Context(policy, state, now_ms, clock_ms, written_to)
-    now = instant_from_ms(clock_ms, context.zone)
-    refusal = find_refusal(policy, state) or wrong_time(policy, state, now) or clock_behind(state, now)
+    refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms)
     if refusal is not None:
         return _idle(context, "refused", refusal)
     chosen = tuple(file_slice for file_slice in state.slices if _due(file_slice, context.threshold_ms))
@@ -247,6 +245,7 @@ def _seen(state: TableState) -> SeenState:
         properties_fingerprint=state.properties_fingerprint,
         last_completed=state.last_completed,
         instants_completed=completed,
+        timezone=state.timezone,
     )
 
 

@@ -22,7 +22,7 @@ BLOCKING_ACTIONS = {
 }
 CUT_VERSIONS = (8, 9)
 #: How far a writer's clock may be ahead of ours before it looks like another time zone.
-_CLOCK_TOLERANCE = timedelta(minutes=1)
+CLOCK_TOLERANCE = timedelta(minutes=1)
 WHOLE_SLICE_VERSIONS = (6,)
 
 
@@ -90,7 +90,7 @@ def written_to_all() -> Refusal:
 def clock_behind(state: TableState, now: str) -> Refusal | None:
     """Instants ahead of our clock come from another time zone or clock: C and every lag would be wrong by as much."""
     last = state.last_completed
-    if last is None or parse_instant(last) - parse_instant(now) <= _CLOCK_TOLERANCE:
+    if last is None or parse_instant(last) - parse_instant(now) <= CLOCK_TOLERANCE:
         return None
     reason = (
         f"the table's last instant completed at {last}, ahead of this machine's clock ({now} in zone {state.timezone})"
@@ -109,6 +109,18 @@ def wrong_time(policy: Policy, state: TableState, now: str) -> Refusal | None:
         hint = f"`etc repair {policy.name}` says what can be done"
         return Refusal("wrong_time", f"{reason}, and its true time cannot be known: {wrong.unknown}", hint)
     return Refusal("wrong_time", reason, f"`etc repair {policy.name}` shows how it is set right, and asks")
+
+
+def writers_elsewhere(state: TableState) -> Refusal | None:
+    """Instants in local time that the files' times show to be of another zone, or of two: C and all lags would be wrong."""
+    reading = state.zone
+    if reading is None or reading.certainty != "contradicted":
+        return None
+    reason = (
+        f"the table's instants are in its writers' local time, read here in {reading.timezone}, but {reading.evidence}"
+    )
+    hint = "run every writer of the table, and etc, with one and the same environment variable `TZ`"
+    return Refusal("writers_zone", reason, hint)
 
 
 def files_missing(policy: Policy, state: TableState) -> Refusal | None:

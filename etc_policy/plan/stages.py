@@ -73,11 +73,15 @@ class SkippedSlices(Frozen):
 
 
 class SeenState(Frozen):
-    """What the plan was made from; `etc apply` refuses when the table no longer agrees with it."""
+    """What the plan was made from; `etc apply` refuses when the table no longer agrees with it.
+
+    `timezone` is the IANA zone in which the table's instants were read.
+    """
 
     properties_fingerprint: str
     last_completed: str | None
     instants_completed: tuple[str, ...]
+    timezone: str | None = None
 
 
 class TablePlan(Frozen):

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.completion_times import WrongTime
+from etc_policy.plan.zone_evidence import ZoneReading
 
 InstantState = Literal["requested", "inflight", "completed"]
 #: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
@@ -99,12 +100,12 @@ class CompactionRecord:
 class TableState:
     """Facts seen in one reading of a table; equal readings of an unchanged table are equal.
 
-    `timezone` is the IANA name of the zone in which instants are written. `own_pending` is the instant of a pending
-    compaction that carries our own plan. `living_writers` are pending writes whose heartbeat is
-    fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in flight.
-    `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the latest
-    slices that a commit of the active timeline wrote and that are not there. `wrong_times` are completion times, of the
-    table and of its metadata table, that cannot be true.
+    `timezone` is the IANA name of the zone in which instants are written, and `zone` says how sure that is.
+    `own_pending` is the instant of a pending compaction that carries etc's own plan. `living_writers` are pending writes
+    whose heartbeat is fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in
+    flight. `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the
+    latest slices that a commit of the active timeline wrote and that are not there. `wrong_times` are completion times, of
+    the table and of its metadata table, that cannot be true.
     """
 
     base_path: str
@@ -125,6 +126,7 @@ class TableState:
     partition_fields: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
     wrong_times: tuple[WrongTime, ...] = ()
+    zone: ZoneReading | None = None
 
     @property
     def pending(self) -> tuple[Instant, ...]:

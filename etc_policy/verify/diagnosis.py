@@ -14,7 +14,7 @@ from etc_policy.plan.commit_log import Commit, CommitLog
 from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, find_exposed
 from etc_policy.plan.formats import count_of, format_bytes
-from etc_policy.plan.refusals import find_refusal
+from etc_policy.plan.refusals import find_refusal, writers_elsewhere
 from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import LogFile, TableState
 
@@ -95,6 +95,20 @@ def completion_times(facts: TableFacts) -> Found:
         hint = f"`etc repair {facts.policy.name}` says what can be done"
         return "error", f"{message}; its true time cannot be known: {wrong[0].unknown}", hint
     return "error", message, f"`etc repair {facts.policy.name}` shows how it is set right, and asks"
+
+
+def time_zone(facts: TableFacts) -> Found:
+    """In which zone the table's instants are read, and how sure that is."""
+    reading = facts.state.zone
+    if reading is None or reading.certainty == "declared":
+        return "ok", f"instants are in {facts.state.timezone}, as the table declares", None
+    taken = f"instants are in the writers' local time, taken to be {reading.timezone}"
+    if reading.certainty == "confirmed":
+        return "ok", f"{taken}: {reading.evidence}", None
+    if reading.certainty == "unsure":
+        return "ok", f"{taken} (`TZ`, or this machine's zone); not sure: {reading.evidence}", None
+    refusal = writers_elsewhere(facts.state)
+    return "error", f"{taken}, but {reading.evidence}", refusal.hint if refusal else None
 
 
 def log_file_sizes(facts: TableFacts) -> Found:
@@ -270,6 +284,7 @@ def dropped_indexes(facts: TableFacts) -> Found:
 CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
     "completed at": completion_times,
+    "time zone": time_zone,
     "log file size": log_file_sizes,
     "event times": event_times,
     "compactions": foreign_compactions,

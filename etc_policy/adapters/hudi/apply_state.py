@@ -9,7 +9,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import open_storage
-from etc_policy.execute.ports import Refusals
+from etc_policy.execute.ports import Refusals, Unproven
 
 
 class FileApplyState:
@@ -22,7 +22,19 @@ class FileApplyState:
 
     def note_verified(self, base_path: str, proof: str) -> None:
         """Keep which compaction was verified, and how; any text that is equal for equal proofs."""
-        _write(base_path, {**_read(base_path), "verified": proof})
+        _write(base_path, {**_read(base_path), "verified": proof, "unproven": None})
+
+    def unproven(self, base_path: str) -> Unproven | None:
+        """The compaction that did not pass its verification, or None."""
+        match _read(base_path).get("unproven"):
+            case {"compaction": str(compaction), "why": str(why)}:
+                return Unproven(compaction, why)
+        return None
+
+    def note_unproven(self, base_path: str, unproven: Unproven) -> None:
+        """Keep that a compaction did not pass its verification; nothing is verified then."""
+        pairs = {"compaction": unproven.compaction, "why": unproven.why}
+        _write(base_path, {**_read(base_path), "verified": None, "unproven": pairs})
 
     def refusals(self, base_path: str) -> Refusals | None:
         """The refusals in a row so far, or None."""

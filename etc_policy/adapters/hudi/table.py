@@ -26,6 +26,7 @@ from etc_policy.adapters.hudi.timeline import (
     table_zone,
 )
 from etc_policy.adapters.hudi.writers import WRITES, living_writers, writes_in_flight
+from etc_policy.adapters.hudi.zone_samples import read_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage, TreeLister
 from etc_policy.codes.registry import Code
@@ -134,11 +135,12 @@ def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
 def _state(commits: _Commits) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
     slices, missing_files = _slices(commits)
+    zone = read_zone(properties, timeline)
     return TableState(
         base_path=storage.location,
         table_name=properties.get("hoodie.table.name") or storage.location.rpartition("/")[2],
         table_version=int(properties["hoodie.table.version"]),
-        timezone=table_zone(properties),
+        timezone=zone.timezone,
         metadata_partitions=_names(properties.get("hoodie.table.metadata.partitions")),
         properties_fingerprint=fingerprint(properties),
         event_time_type=commits.column_type,
@@ -152,7 +154,8 @@ def _state(commits: _Commits) -> TableState:
         writes_in_flight=tuple(writes_in_flight(storage, timeline)),
         partition_fields=_partition_fields(properties),
         missing_files=missing_files,
-        wrong_times=read_wrong_times(storage, timeline, table_zone(properties)),
+        wrong_times=read_wrong_times(storage, timeline, zone.timezone),
+        zone=zone,
     )
 
 

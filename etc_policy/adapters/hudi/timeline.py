@@ -199,10 +199,24 @@ def require_times(timeline: Timeline) -> Timeline:
     return timeline
 
 
+def declared_zone(properties: Mapping[str, str]) -> str:
+    """The zone of a table's instants as Hudi names it: `UTC`, or `LOCAL` for that of its writers."""
+    declared = properties.get("hoodie.table.timeline.timezone", "LOCAL").upper()
+    return "LOCAL" if declared == "LOCAL" else "UTC"
+
+
 def table_zone(properties: Mapping[str, str]) -> str:
     """The IANA zone of the table's instants; LOCAL is taken to be this machine's (FACTS 1)."""
-    if properties.get("hoodie.table.timeline.timezone", "LOCAL").upper() != "LOCAL":
-        return "UTC"
+    return "UTC" if declared_zone(properties) == "UTC" else local_zone()
+
+
+def local_zone() -> str:
+    """The IANA name of this machine's zone: `TZ`, else the link of /etc/localtime.
+
+    Raises:
+        TableError: it has none.
+
+    """
     named = os.environ.get("TZ", "").lstrip(":") or _linked_zone()
     try:
         return ZoneInfo(named).key if named else _fixed_zone()

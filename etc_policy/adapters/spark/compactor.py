@@ -14,6 +14,7 @@ from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
+from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.storage.door import local_path, open_storage
@@ -54,6 +55,7 @@ class HudiCompactor:
     def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
         """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first."""
         job = replace(job, metadata_partitions=(*job.metadata_partitions, *metadata_renewal.owed(job)))
+        fence = before_commit(self._jvm, job, fence)
         self._with_metadata_table(job, lambda: self._run(job, begun, fence))
         metadata_renewal.settle(job)
 

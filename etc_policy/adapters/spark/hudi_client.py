@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.adapters.spark.client_options import client_options
+from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
@@ -28,7 +29,8 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  #
     try:
         client = _create(spark, job)
         try:
-            yield client
+            with commit_zone(spark._jvm, job):
+                yield client
         finally:
             client.close()
     except (Py4JError, OSError) as error:

@@ -11,9 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from etc_policy.adapters.hudi.timeline import local_zone
 from etc_policy.adapters.spark.java_runtime import use_java
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, TableError
 
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
@@ -162,6 +163,8 @@ def _bundle(declared: str | None) -> dict[str, str]:
 def _driver_options(trust_store: str | None) -> dict[str, str]:
     scratch = tempfile.gettempdir()
     java = ["-Djdk.attach.allowAttachSelf=true", f"-Dderby.system.home={scratch}"]
+    with suppress(TableError):  # a machine that does not name its zone: Java may find one
+        java.append(f"-Duser.timezone={local_zone()}")  # else Java may take another than the planner (FACTS 13)
     if trust_store:
         java += [f"-Djavax.net.ssl.trustStore={trust_store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
     return {"spark.driver.extraJavaOptions": " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}

@@ -9,6 +9,7 @@ from etc_policy.api.planning import (
     plan_tables,
     raise_all,
     refusal_errors,
+    require_made_before_now,
     require_same_table,
     worst,
 )
@@ -246,3 +247,16 @@ class TestSameTable:
     def test_a_plan_that_changes_nothing_is_for_any(self):
         idle = PLAN.model_copy(update={"action": "nothing_due"})
         require_same_table(idle, POLICY.model_copy(update={"table": "/other"}))
+
+
+class TestAPlanFromTheFuture:
+    @pytest.mark.parametrize("ahead_ms", [-(10**10), 0, 60_000])
+    def test_it_is_not(self, monkeypatch, ahead_ms):
+        monkeypatch.setattr("etc_policy.api.planning.clock_ms", lambda: NOW - ahead_ms)
+        require_made_before_now(SAVED)
+
+    def test_it_is(self, monkeypatch):
+        monkeypatch.setattr("etc_policy.api.planning.clock_ms", lambda: NOW - 600_000)
+        with pytest.raises(EtcError, match="10m ahead of this machine's clock") as error:
+            require_made_before_now(SAVED)
+        assert (error.value.code, error.value.exit_code) == ("ETC418", ExitCode.ENGINE)

@@ -11,17 +11,19 @@ from jsonschema import Draft202012Validator
 from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
+from etc_policy.api.verifying import verify_tables
 from etc_policy.cli import apply
 from etc_policy.errors import EngineError, TableError
-from etc_policy.execute.ports import Refusals
+from etc_policy.execute.ports import Refusals, Unproven
 from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import Instant, LogFile
 from etc_policy.publish.schemas import json_schema
 from etc_policy.verify.ports import ExpectationResult
 from tests.fakes import MemoryCompactor, MemoryOfTables, MemoryTable
-from tests.unit.plan.plan_cases import instant
-from tests.unit.plan.states import PLAN, STATE, C, slice_of, with_slice
+from tests.unit.plan.plan_cases import epoch_ms, instant
+from tests.unit.plan.states import PLAN, POLICY, STATE, C, slice_of, with_slice
 
 NOON = "2026-01-01T12:00:00Z"
 POLICIES = """version: 1
@@ -269,6 +271,10 @@ class TestSavedPlan:
         assert "ETC405" not in err
 
 
+def plan_of_orders(outside):
+    return planning.plan_tables(outside, [POLICY], epoch_ms("12:00:00"), read_stats=False)
+
+
 def results_of(etc, *arguments):
     """The exit code, and each policy's result."""
     code, out, _ = etc("apply", "--yes", "--at", NOON, "--output", "json", *arguments)
@@ -347,6 +353,39 @@ class TestKilledRuns:
         data.broken = False
         assert results_of(etc, "--select", "orders_ro")[0] == 0
         assert data.memory.verified("/t").startswith(f"{C} ")
+
+    def test_the_next_plan_says_that_the_compaction_is_not_proven_and_what_that_means(self, etc, data):
+        data.broken = True
+        assert results_of(etc, "--select", "orders_ro")[0] == 1
+        (planned,) = plan_of_orders(data).tables
+        words = " ".join(explain_plan(plan_of_orders(data)).split())
+        assert planned.action == "nothing_due"
+        assert f"the last compaction ({C}) is not proven: its verification failed (" in planned.warnings[0]
+        assert "Do not rely on RO being complete up to 2026-01-01 11:00:00 UTC before a verification passes" in words
+        assert "hint `etc verify --select orders_ro` verifies it again" in words
+        data.broken = False
+        assert results_of(etc, "--select", "orders_ro")[0] == 0
+        assert plan_of_orders(data).tables[0].warnings == ()
+
+    def test_a_run_that_is_killed_while_it_verifies_leaves_a_compaction_that_is_not_proven(
+        self, etc, data, monkeypatch
+    ):
+        def killed(*_):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr("etc_policy.api.applying.verify", killed)
+            etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
+        assert data.memory.unproven("/t").compaction.startswith(C)
+        assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
+
+    @pytest.mark.parametrize(("broken", "proven"), [(False, True), (True, False)])
+    def test_a_verification_that_passes_proves_it(self, etc, data, broken, proven):
+        data.broken = True
+        results_of(etc, "--select", "orders_ro")
+        data.broken = broken
+        verify_tables(data, [POLICY], epoch_ms("12:00:00"))
+        assert (plan_of_orders(data).tables[0].warnings == ()) is proven
 
     def test_files_that_vanish_while_the_table_moves_on_are_read_anew(self, etc, data):
         data.vanished = [cleaned, cleaned]
@@ -535,6 +574,10 @@ class TestStarvation:
             assert (memory.verified(base), memory.refusals(base)) == (C, Refusals(2, "then"))
             memory.note_refusals(base, None)
             assert (memory.verified(base), memory.refusals(base)) == (C, None)
+            memory.note_unproven(base, Unproven(C, "it failed"))
+            assert (memory.verified(base), memory.unproven(base)) == (None, Unproven(C, "it failed"))
+            memory.note_verified(base, C)
+            assert (memory.verified(base), memory.unproven(base)) == (C, None)
 
     @pytest.mark.parametrize("content", ["", "[1]", '{"verified": 1, "refusals": {"count": "x"}}', "{", "[" * 100_000])
     def test_a_file_that_means_nothing_is_forgotten(self, tmp_path, content):

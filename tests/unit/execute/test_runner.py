@@ -6,8 +6,9 @@ from etc_policy.errors import EngineError, OvertakenError, RetryableError, Stale
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
 from etc_policy.plan.table_state import LogFile, WriteInFlight
+from etc_policy.plan.zone_evidence import ZoneReading
 from tests.fakes import MemoryCompactor, MemoryLease, MemoryTable
-from tests.unit.plan.plan_cases import instant
+from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
 TOUCHES = {"publish", "run", "commit", "withdraw", "lock"}
@@ -85,6 +86,33 @@ class TestApply:
             runner.apply(POLICY, PLAN, "plan-1", None)
         assert (error.value.code, error.value.exit_code) == ("ETC402", 4)
         assert table.calls == ["lease", "read", "give back"]
+
+    @pytest.mark.parametrize("readings", [0, 1])
+    def test_a_clock_that_was_set_back_since_planning_publishes_nothing(self, table, readings):
+        """Looked at before Spark starts, and under the lock."""
+        clocks = [NOW] * readings + [epoch_ms("11:10:00")] * 9
+        runner = replace(table.runner(), clock_ms=lambda: clocks.pop(0))
+        with pytest.raises(EngineError, match="ahead of this machine's clock") as error:
+            runner.apply(POLICY, PLAN, "plan-1", None)
+        assert error.value.code == "ETC405"
+        assert ("publish" in table.calls, table.plans) == (False, {})
+
+    def test_a_zone_that_changed_since_planning_publishes_nothing(self, table):
+        table.state = replace(STATE, timezone="America/Los_Angeles")
+        with pytest.raises(EngineError, match="here they are read in America/Los_Angeles"):
+            apply(table)
+        assert table.calls == ["lease", "read", "give back"]
+
+    @pytest.mark.parametrize(
+        "zone", [ZoneReading("UTC", "contradicted", "its writers' clocks show another zone"), None]
+    )
+    def test_what_a_killed_run_left_is_not_finished_in_another_zone(self, table, zone):
+        left_pending(table)
+        clock = NOW if zone else epoch_ms("11:10:00")
+        table.state = replace(table.state, zone=zone)
+        with pytest.raises(EngineError, match="cannot be compacted now") as error:
+            replace(table.runner(), clock_ms=lambda: clock).finish_pending(POLICY, "/t")
+        assert (error.value.code, "run" in table.calls) == ("ETC405", False)
 
     def test_a_change_while_spark_starts_is_seen_under_the_lock(self, table):
         table.changes = [lambda s: s, lambda s: with_instant(s, "10:05:00", "deltacommit", completed="10:10:01")]

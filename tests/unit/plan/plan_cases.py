@@ -89,6 +89,27 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
     )
 
 
+#: For states that are not read from a file.
+POLICY_OF_CASES = Policy(name="cases", table="/t", event_time=EventTime(column="ts"), data_latency_ms=60_000)
+
+
+def state_at(completed: list[str], timezone: str) -> TableState:
+    """A table of one slice, each commit of which completed as it was requested: a base file, then due log files."""
+    logs = tuple(LogFile(f"L{n}", 1, time, time, 0) for n, time in enumerate(completed[1:]))
+    return TableState(
+        base_path="/t",
+        table_name="t",
+        table_version=9,
+        timezone=timezone,
+        metadata_partitions=(),
+        properties_fingerprint="properties",
+        event_time_type="long",
+        instants=tuple(Instant(time, "deltacommit", "completed", time) for time in completed),
+        metadata_instants=frozenset(),
+        slices=(FileSlice("p", "f1", completed[0], "f1.parquet", 1, logs),),
+    )
+
+
 def _slice(place: str, told: dict[str, Any]) -> FileSlice:
     partition, _, file_id = place.rpartition("/")
     logs = [_log_file(name, text) for name, text in told.get("logs", {}).items()]

@@ -7,6 +7,7 @@ from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
 from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import FileSlice, Instant, LogFile
+from etc_policy.plan.zone_evidence import ZoneReading
 from etc_policy.verify.diagnosis import CHECKS, HeldLock, TableFacts, diagnose_table
 from tests.unit.plan.plan_cases import instant, state_of
 
@@ -210,3 +211,21 @@ class TestDefectsOfStockHudi:
         assert look("lost indexes", state=self.indexed)[0] == "ok"
         assert look("lost indexes", state=self.indexed, compaction="async")[0] == "warn"
         assert look("lost indexes", compaction("11:00:00"))[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("reading", "status", "words"),
+    [
+        (ZoneReading("UTC"), "ok", "instants are in UTC, as the table declares"),
+        (ZoneReading("Asia/Tokyo", "confirmed", "3 instants agree"), "ok", "taken to be Asia/Tokyo: 3 instants agree"),
+        (ZoneReading("Asia/Tokyo", "unsure", "it is a copy"), "ok", "not sure: it is a copy"),
+        (
+            ZoneReading("UTC", "contradicted", "its writers' clocks show another"),
+            "error",
+            "but its writers' clocks show",
+        ),
+    ],
+)
+def test_time_zone(reading, status, words):
+    found = look("time zone", state=replace(STATE, timezone=reading.timezone, zone=reading))
+    assert (found[0], words in found[1], found[2] is not None) == (status, True, status == "error")

@@ -1,0 +1,75 @@
+"""Which compaction of a table was verified, and which was not: kept beside the table, and said by the next plan."""
+
+from __future__ import annotations
+
+from etc_policy.compile.manifest import Policy, VerifyLevel, digest
+from etc_policy.execute.ports import ApplyStateStore, Unproven
+from etc_policy.plan.formats import format_time
+from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.verify.metadata_checks import Claim
+from etc_policy.verify.ports import Verification
+
+_NOT_ENDED = "its verification was begun and has not ended"
+
+
+def is_proven(policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore) -> bool:
+    """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
+    return record is None or memory.verified(policy.table) == _proof_of(record, policy)
+
+
+def begin_proof(policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore) -> None:
+    """Note that the compaction is not proven yet: a run that is killed while it verifies leaves it so."""
+    if record is not None and not is_proven(policy, record, memory):
+        memory.note_unproven(policy.table, Unproven(_name_of(record), _NOT_ENDED))
+
+
+def note_verdict(
+    policy: Policy,
+    record: CompactionRecord | None,
+    memory: ApplyStateStore,
+    verification: Verification,
+    level: VerifyLevel,
+    claim: Claim | None,
+) -> None:
+    """Keep what a verification of the table means for its last compaction."""
+    if record is None:
+        return
+    covered = level == policy.verify.level and claim is not None and claim.threshold_ms >= record.threshold_ms
+    if verification.status in ("fail", "error"):
+        memory.note_unproven(policy.table, Unproven(_name_of(record), _why(verification)))
+    elif covered and not verification.not_checked:
+        memory.note_verified(policy.table, _proof_of(record, policy))
+
+
+def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> TablePlan:
+    """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
+    record = state.last_compaction
+    unproven = memory.unproven(state.base_path) if record is not None else None
+    if record is None or unproven is None or unproven.compaction != _name_of(record):
+        return table
+    doubt = (
+        f"the last compaction ({record.instant}) is not proven: {unproven.why}. Do not rely on RO being complete up to "
+        f"{format_time(record.threshold_ms)} before a verification passes"
+    )
+    hint = f"`etc verify --select {table.policy}` verifies it again"
+    return table.model_copy(update={"warnings": (doubt, *table.warnings), "hints": (*table.hints, hint)})
+
+
+def _why(verification: Verification) -> str:
+    found = "; ".join(
+        f"{e.expectation}: {e.message or e.status}" for e in verification.expectations if e.status != "pass"
+    )
+    how = "failed" if verification.status == "fail" else "could not be done"
+    return f"its verification {how} ({found})"
+
+
+def _name_of(record: CompactionRecord) -> str:
+    """One that was rolled back and planned anew may bear the same instant, so its completion counts too."""
+    return f"{record.instant} {record.completed}"
+
+
+def _proof_of(record: CompactionRecord, policy: Policy) -> str:
+    """What is kept of a compaction that was verified: which one, and what the policy asked for."""
+    asked = {"verify": policy.verify.model_dump(mode="json"), "event_time": policy.event_time.model_dump(mode="json")}
+    return f"{_name_of(record)} {digest(asked)}"

@@ -1,0 +1,76 @@
+"""Whether plan, engine and this machine agree on the time: a compaction that completes before its own instant hides rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.formats import format_duration, format_time
+from etc_policy.plan.instants import instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.plan.refusals import CLOCK_TOLERANCE, Refusal, clock_behind, writers_elsewhere, wrong_time
+from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_state import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class EngineTime:
+    """What the engine would write as the time now, and this machine's clock right before and after it was asked."""
+
+    instant: str
+    asked_ms: int
+    answered_ms: int
+
+
+def engine_disagrees(engine: EngineTime, timezone: str, skew_ms: int) -> str | None:
+    """Why the engine's time is not this machine's time in the zone `timezone`, within the skew; None where it is."""
+    zone = ZoneInfo(timezone)
+    read = (instant_to_ms(engine.instant, zone, latest=latest) for latest in (False, True))
+    if any(engine.asked_ms - skew_ms <= one <= engine.answered_ms + skew_ms for one in read):
+        return None
+    now = instant_from_ms(engine.answered_ms, zone)
+    return f"Hudi would write {engine.instant} as the time now, and in the table's zone ({timezone}) it is {now}"
+
+
+def completes_too_early(requested: str, engine: EngineTime, last_completed: str | None) -> str | None:
+    """Why a commit at `requested` may not complete now: not after its own instant, or behind the table's last one."""
+    if requested >= engine.instant:
+        return f"it would be completed at {engine.instant}, which is not after its own instant {requested}"
+    if last_completed and parse_instant(last_completed) - parse_instant(engine.instant) > CLOCK_TOLERANCE:
+        return f"it would be completed at {engine.instant}, and the table's last instant completed at {last_completed}"
+    return None
+
+
+def find_clock_refusal(policy: Policy, table: TablePlan, state: TableState, clock_ms: int) -> Refusal | None:
+    """Why a plan that was made earlier may not be carried out at this time; a plan made just now meets this never."""
+    return _zone_changed(table, state) or times_refusal(policy, state, clock_ms)
+
+
+def times_refusal(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
+    """Why nothing may be written to a table at this time: its instants are wrong, of another zone, or ahead of the clock."""
+    now = instant_from_ms(clock_ms, ZoneInfo(state.timezone))
+    return wrong_time(policy, state, now) or writers_elsewhere(state) or clock_behind(state, now)
+
+
+def ahead_of_clock(planned_ms: int, clock_ms: int) -> str | None:
+    """Why a plan that was made at `planned_ms` may not be carried out now: it comes from the future."""
+    if planned_ms - clock_ms <= CLOCK_TOLERANCE / timedelta(milliseconds=1):
+        return None
+    ahead = format_duration(planned_ms - clock_ms)
+    return f"the plan was made at {format_time(planned_ms)}, {ahead} ahead of this machine's clock ({format_time(clock_ms)})"
+
+
+def _zone_changed(table: TablePlan, state: TableState) -> Refusal | None:
+    """The plan's instants mean other times now: another `TZ`, or another machine."""
+    planned, instants = table.seen.timezone, (table.instant, table.seen.last_completed)
+    if planned is None or all(_same_time(instant, planned, state.timezone) for instant in instants if instant):
+        return None
+    reason = (
+        f"the plan was made with the table's instants in zone {planned}, and here they are read in {state.timezone}"
+    )
+    return Refusal("zone_changed", reason, "plan and apply with the same `TZ`: that of the table's writers")
+
+
+def _same_time(instant: str, one: str, other: str) -> bool:
+    return instant_to_ms(instant, ZoneInfo(one)) == instant_to_ms(instant, ZoneInfo(other))

@@ -1,0 +1,31 @@
+"""What is written to a table is in its zone, whatever the zone of the machine, of Java and of Spark's session."""
+
+import pytest
+
+from tests.integration.zones import Case, run_cases, write_tables
+
+pytestmark = pytest.mark.spark
+
+#: etc, Spark's session, the table's timeline, its writers, table version.
+CASES = [
+    Case("America/Los_Angeles", "Asia/Tokyo", "UTC", "Asia/Kolkata", 9),
+    Case("America/Los_Angeles", "Asia/Tokyo", "LOCAL", "America/Los_Angeles", 8),
+    Case("Asia/Tokyo", "Europe/Paris", "UTC", "UTC", 8),
+    Case("Asia/Tokyo", "Europe/Paris", "LOCAL", "Asia/Tokyo", 6),
+    Case("Europe/Paris", "America/Los_Angeles", "UTC", "Asia/Tokyo", 6),
+    Case("Europe/Paris", "America/Los_Angeles", "LOCAL", "Asia/Tokyo", 6),
+    Case("Asia/Kolkata", "UTC", "LOCAL", "Asia/Kolkata", 9),
+    Case("Asia/Kolkata", "UTC", "LOCAL", "America/Los_Angeles", 8),
+]
+
+
+@pytest.fixture(scope="module")
+def found(spark, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zones")
+    write_tables(spark, folder / "written", CASES)
+    return run_cases(spark, folder / "written", folder / "runs", CASES)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_right_or_refused(found, case):
+    assert found[case] == []
