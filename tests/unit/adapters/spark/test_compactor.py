@@ -175,6 +175,9 @@ class TestCommitting:
         monkeypatch.setattr(found, "_lock", lock)
         monkeypatch.setattr(found, "_empty", lambda: None)
         monkeypatch.setattr(hudi_compactor, "_takes_write_metadata", lambda _: False)
+        monkeypatch.setattr(
+            hudi_compactor, "before_commit", lambda _jvm, _job, fence: fence
+        )  # it asks Java for its clock
         monkeypatch.setattr(hudi_compactor, "_end_heartbeat", lambda *_: calls.append("heartbeat ends"))
         return found
 
