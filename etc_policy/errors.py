@@ -8,6 +8,7 @@ EtcError
 ├── StalePlanError   the table moved on since planning      exit 4
 │   └── OvertakenError   it did while its plan was executed
 ├── UsageError       the command line is wrong              exit 64
+├── VerdictError     a verification did not pass            exit 1 or 3
 └── SeveralErrors    one per table                          the exit code that says most
 """
 
@@ -155,15 +156,19 @@ class UsageError(EtcError):
     exit_code = ExitCode.USAGE
 
 
-class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
-    """The errors of several tables, gathered while the other tables went on."""
+class VerdictError(EtcError):
+    """A verification that did not pass, or could not be carried out; the report of the run says the same."""
 
-    def __init__(self, errors: Iterable[EtcError], exit_code: ExitCode) -> None:
+
+class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
+    """The errors of several tables, gathered while the other tables went on; `report` is what the verb found and did."""
+
+    def __init__(self, errors: Iterable[EtcError], exit_code: ExitCode, report: object = None) -> None:
         self.errors = tuple(errors)
         causes = [error.cause for error in self.errors if error.cause]
         first = self.errors[0]
         super().__init__(first.code, "; ".join(error.message for error in self.errors), cause="\n".join(causes) or None)
-        self.exit_code = exit_code
+        self.exit_code, self.report = exit_code, report
 
     @property
     def issues(self) -> tuple[Issue, ...]:

@@ -39,8 +39,8 @@ def clock_ms() -> int:
 
 
 @dataclass
-class Environment:
-    """The outside world for one command: one Spark session at most, started when first asked for.
+class SparkSessions:
+    """One Spark session at most, started when first asked for.
 
     Its settings are those of `target`, over which `spark_options` win.
     """
@@ -52,7 +52,6 @@ class Environment:
     cache_dir: Path | None = None
     metadata_only: bool = False
     target: Target = field(default_factory=Target)
-    on_close: Callable[[], None] = lambda: None
     catalog_dir: Path | None = None
     ends_java_on_interrupt: bool = False
 
@@ -114,6 +113,10 @@ class Environment:
     def local_catalog(self) -> Path:
         """The folder of the catalog that serves where the target names none."""
         return self.catalog_dir or self.project_dir / "target" / "catalog"
+
+
+class Readings(SparkSessions):
+    """What is read of tables and of the machine, with Spark only where nothing else knows."""
 
     def locate(self, policy: Policy) -> str:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
@@ -190,6 +193,10 @@ class Environment:
         unknown = any(f.min_event_time_ms is None and not f.has_deletes for _, f in state.log_files)
         return fill_event_times(self.spark, policy, state) if unknown else state
 
+
+class Environment(Readings):
+    """The outside world for one command: what works on tables, the catalog, the demo and git."""
+
     def runner(self) -> Runner:
         """The runner of `etc apply` over stock Hudi."""
         from etc_policy.adapters.hudi.files import HudiFiles
@@ -254,8 +261,7 @@ class Environment:
         return git_state(self.project_dir)
 
     def close(self) -> None:
-        """Stop Spark if it was started, and whoever shows progress."""
-        self.on_close()
+        """Stop Spark if it was started."""
         self._stop_spark()
 
 

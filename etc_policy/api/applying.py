@@ -10,8 +10,14 @@ from etc_policy.api.planning import plan_tables, refusal_errors, require_made_be
 from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.verifying import broken_verification, require_suites, verify, without_promise
-from etc_policy.codes.registry import Code
+from etc_policy.api.verifying import (
+    broken_verification,
+    require_suites,
+    verdict_codes,
+    verdict_error,
+    verify,
+    without_promise,
+)
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
@@ -30,8 +36,6 @@ from etc_policy.wiring import Environment, clock_ms, resolve_table
 
 #: How often a plan that was made just now, and that a writer has overtaken, is made anew.
 REPLANS = 3
-
-_EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
 
 
 @dataclass
@@ -171,27 +175,15 @@ class Applier:
 
     def exit_codes(self) -> list[ExitCode]:
         """What the verifications say, as exit codes."""
-        verdicts = (result.verification.status for result in self.results if result.verification)
-        return [_EXIT_CODES[status] for status in verdicts if status in _EXIT_CODES]
+        return list(verdict_codes(result.verification for result in self.results))
 
     def _result(self, policy: Policy) -> TableResult | None:
         return next((result for result in self.results if result.policy == policy.name), None)
 
     def verdict_errors(self) -> list[EtcError]:
         """The verifications that did not pass, as errors."""
-        found: list[EtcError] = []
-        for result in self.results:
-            verdict = result.verification
-            if verdict is not None and verdict.status in _EXIT_CODES:
-                told = "; ".join(
-                    f"{e.expectation}: {e.message or e.status}" for e in verdict.expectations if e.status != "pass"
-                )
-                error = EtcError(
-                    Code.VERIFICATION_FAILED, f"verification of `{result.policy}`: {verdict.status} ({told})"
-                )
-                error.exit_code = _EXIT_CODES[verdict.status]
-                found.append(error)
-        return found
+        found = (verdict_error(one.policy, one.verification) for one in self.results if one.verification)
+        return [error for error in found if error is not None]
 
     def _add(self, policy: Policy, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
         """Book what was done, then verify: an error of the verification never makes a done compaction undone."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.api.planning import set_place
+from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, Issue
 from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.history import PolicyHistory, policy_history
 from etc_policy.publish.metrics import TableObservation
 from etc_policy.publish.results import TableFreshness, TableResult
 from etc_policy.wiring import Environment, clock_ms
@@ -51,3 +54,30 @@ def observe_tables(
         for policy, table in zip(policies, tables, strict=True)
     )
     return observations, tuple(issue for error in errors for issue in error.issues)
+
+
+def observer(
+    environment: Environment, policies: Sequence[Policy], target_dir: Path, warn: Callable[[Issue], None]
+) -> Callable[[], tuple[TableObservation, ...]]:
+    """A function that looks at the tables now; what it cannot read is a warning, and `etc_table_readable` is 0."""
+
+    def observe() -> tuple[TableObservation, ...]:
+        observations, issues = observe_tables(environment, policies, target_dir)
+        for issue in issues:
+            warn(replace(issue, level="warning"))
+        return observations
+
+    return observe
+
+
+def table_history(
+    environment: Environment, policy: Policy, target_dir: Path, warn: Callable[[Issue], None]
+) -> PolicyHistory:
+    """The compactions of a policy's table from its own commits, with the checks of the runs that are kept here."""
+    try:
+        log = environment.read_commit_log(policy, compactions_only=True)
+    except EtcError as error:
+        set_place(error, policy)
+        raise
+    runs = load_runs(target_dir, warn)
+    return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Policy, digest
 from etc_policy.compile.policy_values import changed_values, policy_values
-from etc_policy.errors import EtcError, ExitCode, RetryableError, SeveralErrors, StalePlanError, UsageError, Where
+from etc_policy.errors import EtcError, RetryableError, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
@@ -121,19 +122,6 @@ def set_place(error: EtcError, policy: Policy) -> None:
     error.where = error.where or place(policy.source, policy.name)
 
 
-def raise_all(errors: Sequence[EtcError], codes: Iterable[ExitCode] = ()) -> None:
-    """Raise the gathered errors as one; returns when there is none."""
-    if errors:
-        raise SeveralErrors(errors, worst([*codes, *(error.exit_code for error in errors)]))
-
-
-def worst(codes: Iterable[ExitCode]) -> ExitCode:
-    """The exit code that says most: an engine's failure, then a failed verdict, then a retry."""
-    order = (ExitCode.ENGINE, ExitCode.FAILED, ExitCode.RETRY, ExitCode.CHANGES)
-    found = set(codes)
-    return next((code for code in order if code in found), ExitCode.DONE)
-
-
 def load_plan(path: Path) -> Plan:
     """A saved plan.
 
@@ -214,6 +202,25 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path | None = N
             message = f"policy `{table.policy}` was changed since the plan was made{what}"
             raise StalePlanError(Code.POLICY_CHANGED, message, where=_file(path), hint="plan again")
     return {table.policy: known[table.policy] for table in plan.tables}
+
+
+def choose_policies(
+    plan: Plan | str | os.PathLike[str] | None, known: Iterable[Policy], selected: tuple[Policy, ...]
+) -> tuple[Plan | None, tuple[Policy, ...]]:
+    """The plan, read where it is a file, and the selected policies of its tables; without one all that are selected.
+
+    Raises:
+        UsageError: the plan cannot be read, or was edited.
+        StalePlanError: a policy of the plan was changed since, or is gone.
+
+    """
+    if plan is None:
+        return None, selected
+    path = None if isinstance(plan, Plan) else Path(plan)
+    saved = plan if isinstance(plan, Plan) else load_plan(Path(plan))
+    require_unedited(saved, path)
+    wanted = {policy.name for policy in selected}
+    return saved, tuple(one for one in match_policies(saved, known, path).values() if one.name in wanted)
 
 
 def require_same_table(table: TablePlan, policy: Policy) -> None:

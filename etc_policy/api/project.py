@@ -1,4 +1,4 @@
-"""`Project`: the verbs of `etc` for Python, for notebooks and schedulers.
+"""`Project`: the verbs of `etc` for Python, for notebooks and schedulers; the command line calls the same ones.
 
     from etc_policy import Project
 
@@ -6,139 +6,85 @@
         print(project.plan(select="orders_ro").has_changes)
         project.apply(select="tag:hourly")
 
-Every verb takes `select` and `exclude` as the command line does, and returns the models whose JSON the commands print
-(`.model_dump_json()`). Errors are `etc_policy.errors.EtcError`: each has `.issues` with code, place and hint.
+Every verb takes `select` and `exclude` as the command line does, writes the same files to the target folder, and returns the
+models whose JSON the commands print (`.model_dump_json()`). Errors are `etc_policy.errors.EtcError`: each has `.issues` with
+code, place and hint; those of several tables are raised together after the last table, with the report as `.report`.
+
+Use cases are imported by the verb that needs them, so that a command loads no other's.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING
 
-from etc_policy.api.applying import Applier
-from etc_policy.api.diagnosing import diagnose
-from etc_policy.api.observing import observe_freshness
-from etc_policy.api.planning import match_policies, plan_tables, raise_all, require_unedited
-from etc_policy.api.run_results import last_results
-from etc_policy.api.syncing import policies_to_sync, sync_tables
-from etc_policy.api.undoing import undo_tables
-from etc_policy.api.verifying import verify_tables
-from etc_policy.api.waiting import DEFAULT_POLL_MS, Waiter
-from etc_policy.compile.manifest import Manifest, Policy, VerifyLevel
-from etc_policy.compile.resolve import check_project, compile_project
-from etc_policy.compile.selection import Selection, select_policies, split_terms
-from etc_policy.compile.writer_forms import flink_options
-from etc_policy.compile.writer_options import writer_options
-from etc_policy.declare.reading import read_project
-from etc_policy.declare.settings import read_target
-from etc_policy.declare.suites import suite_names
-from etc_policy.errors import Issue
+from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_ms, span_ms
+from etc_policy.api.artifacts import write_text
+from etc_policy.api.outcomes import raise_all
+from etc_policy.api.workspace import Workspace
+from etc_policy.compile.manifest import Manifest, VerifyLevel
+from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
-from etc_policy.plan.stages import Plan
-from etc_policy.publish.debug import DebugReport
-from etc_policy.publish.history import PolicyHistory, policy_history
-from etc_policy.publish.results import FreshnessReport, RunResults, SyncReport, VerificationReport
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import clock_ms
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+if TYPE_CHECKING:
+    from etc_policy.api.repairing import PlannedRepair
+    from etc_policy.api.site import WrittenSite
+    from etc_policy.plan.stages import Plan
+    from etc_policy.publish.debug import DebugReport
+    from etc_policy.publish.history import PolicyHistory
+    from etc_policy.publish.metrics import TableObservation
+    from etc_policy.publish.results import FreshnessReport, RunResults, SyncReport, VerificationReport
 
-Terms = str | Sequence[str]
 
-
-class Project:
-    """A project folder and, for the verbs that need one, a Spark session that is started once and stopped by `close`.
-
-    Args:
-        project_dir: the folder that holds `policies/`.
-        target: the target of the profile; without it that of `ETC_TARGET`, else the profile's default.
-        spark_confs: settings of Spark that win over the target's.
-        metadata_only: read no log files; event times that the commits do not tell stay unknown.
-        progress: is called with a line for each step; nothing is printed without it.
-
-    """
-
-    def __init__(
-        self,
-        project_dir: str | os.PathLike[str] = ".",
-        *,
-        target: str | None = None,
-        spark_confs: Mapping[str, str] | None = None,
-        metadata_only: bool = False,
-        progress: Callable[[str], None] | None = None,
-    ) -> None:
-        self.project_dir = Path(project_dir)
-        self.target = target or os.environ.get("ETC_TARGET") or None
-        self._spark_confs = dict(spark_confs or {})
-        self._metadata_only = metadata_only
-        self._progress = progress or (lambda _: None)
-
-    @cached_property
-    def environment(self) -> Environment:
-        """The outside world as the project's target says; the Spark session, once there is one, is `.spark`."""
-        cache = self.project_dir / "target" / "cache"
-        settings = read_target(str(self.project_dir), os.environ, self.target)
-        return Environment(
-            self.project_dir,
-            self._progress,
-            self._spark_confs,
-            cache_dir=cache,
-            metadata_only=self._metadata_only,
-            target=settings,
-        )
-
-    def __enter__(self) -> Project:
-        """The project; leaving the block closes it."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the project."""
-        self.close()
-
-    def close(self) -> None:
-        """Stop Spark if a verb started it."""
-        if "environment" in self.__dict__:
-            self.environment.close()
+class Project(Workspace):
+    """The verbs over a project folder; what it is opened with is said at `Workspace`."""
 
     def parse(self) -> tuple[Issue, ...]:
-        """All that is wrong with the project's files, errors and warnings, in the order of their places.
+        """All that is wrong with the project's files and its suites, errors and warnings.
 
         Raises:
             PolicyError: there is no policy file at all.
 
         """
-        files = read_project(str(self.project_dir), os.environ, target=self.target)
-        return check_project(files, suite_names(self.project_dir))
+        reading = self._read()
+        return (*reading.issues, *reading.suite_issues)
 
-    def compile(self) -> Manifest:
-        """Every policy with its defaults filled in, read anew from the files; nothing is written.
+    def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:
+        """Write the manifest, and for what is selected the writers' options and what each policy came to.
 
         Raises:
-            PolicyError: the project has errors; carries all of them.
+            PolicyError: the project has errors; carries all of them, and nothing is written.
 
         """
-        return self._manifest().model_copy(update={"git": self.environment.git_state()})
+        from etc_policy.api.compiling import write_compiled
 
-    def _manifest(self) -> Manifest:
-        files = read_project(str(self.project_dir), os.environ, target=self.target)
-        return compile_project(files, suite_names(self.project_dir))
+        reading = self._read()
+        policies = self._select(reading, select, exclude)
+        manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
+        write_compiled(reading.files, manifest, policies, self.target_dir)
+        return manifest
 
-    def policies(self, select: Terms = (), exclude: Terms = ()) -> tuple[Policy, ...]:
-        """The policies that a selection means; without one every enabled policy."""
-        selection = Selection(_terms(select), _terms(exclude))
-        return select_policies(self._manifest(), selection)
+    def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
+        """What each policy came to as YAML, with the line that each value came from; nothing is written."""
+        from etc_policy.api.compiling import explanations
+
+        reading = self._read()
+        return explanations(reading.files, self._select(reading, select, exclude))
 
     def writer_options(self, name: str) -> dict[str, str]:
         """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer."""
+        from etc_policy.compile.writer_options import writer_options
+
         return writer_options(self.policies(name)[0])
 
     def flink_options(self, name: str) -> dict[str, str]:
         """The same for a Flink sink, which has names of its own for compaction."""
+        from etc_policy.compile.writer_forms import flink_options
+
         return flink_options(self.policies(name)[0])
 
     def plan(
@@ -146,28 +92,46 @@ class Project:
         select: Terms = (),
         exclude: Terms = (),
         *,
-        at: datetime | int | None = None,
+        at: Moment = None,
         read_stats: bool = False,
+        out: File | None = None,
+        check: bool = False,
     ) -> Plan:
         """What would be compacted, from metadata; a table that cannot be compacted now is refused in it, with reasons.
 
         `at` counts as now (aware, or epoch milliseconds); `read_stats` takes unknown event times from column statistics,
-        which starts Spark.
+        which starts Spark; `out` is a file to save the plan to, beside `plan.json` in the target folder.
+
+        Raises:
+            SeveralErrors: with `check`, some table was refused.
+
         """
-        return plan_tables(self.environment, self.policies(select, exclude), _moment_ms(at), read_stats=read_stats)
+        from etc_policy.api.planning import plan_tables, refusal_errors
+
+        policies = self.policies(select, exclude)
+        plan = plan_tables(self.environment, policies, moment_ms(at), read_stats=read_stats)
+        text = plan.model_dump_json(indent=2) + "\n"
+        write_text(self.target_dir / "plan.json", text)
+        if out is not None:
+            write_text(Path(out), text, "--out")
+        if check:
+            raise_all(refusal_errors(plan, policies), (), plan)
+        return plan
 
     def apply(
         self,
-        plan: Plan | None = None,
+        plan: Plan | File | None = None,
         select: Terms = (),
         exclude: Terms = (),
         *,
-        at: datetime | int | None = None,
+        at: Moment = None,
         check: bool = True,
+        confirm: Callable[[Plan], bool] = lambda _: True,
     ) -> RunResults:
-        """Carry out `plan`, or a new one, and verify each table; nobody is asked.
+        """Carry out `plan` (or the one in that file), or a new one if `confirm` says yes to it, and verify each table.
 
-        With `plan` the tables are those of the plan that are selected.
+        With `plan` the tables are those of the plan that are selected. The run is kept in `runs/` of the target folder, also
+        when it ends early.
 
         Raises:
             UsageError: `plan` is not as it was made.
@@ -175,67 +139,75 @@ class Project:
             SeveralErrors: with `check`, after all tables, if one failed, was refused or did not pass its verification.
 
         """
-        policies = self.policies(select, exclude)
-        if plan is not None:
-            require_unedited(plan)
-            planned = match_policies(plan, self._manifest().policies)
-            policies = tuple(one for one in policies if one.name in planned)
-        applier = Applier(self.environment, _moment_ms(at))
-        applier.run(policies, plan)
-        results = applier.run_results()
+        from etc_policy.api.planning import choose_policies
+        from etc_policy.api.recording import run_and_record
+
+        reading = self._read()
+        selected = self._select(reading, select, exclude)
+        saved, policies = choose_policies(plan, reading.manifest.policies, selected)
+        applier, results = run_and_record(self.environment, moment_ms(at), self.target_dir, policies, saved, confirm)
         if check:
-            raise_all([*applier.errors, *applier.verdict_errors()], applier.exit_codes())
+            raise_all([*applier.errors, *applier.verdict_errors()], applier.exit_codes(), results)
         return results
 
     def verify(
-        self,
-        select: Terms = (),
-        exclude: Terms = (),
-        *,
-        at: datetime | int | None = None,
-        level: VerifyLevel | None = None,
+        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, level: VerifyLevel | None = None
     ) -> VerificationReport:
-        """What the tables' read-optimized views hold; the verdicts are in the report.
+        """What the tables' read-optimized views hold; the verdicts are in the report, and kept in `runs/`.
 
         Raises:
             SeveralErrors: some table could not be read at all.
 
         """
-        now_ms = _moment_ms(at)
-        tables, errors = verify_tables(self.environment, self.policies(select, exclude), now_ms, level)
-        raise_all(errors)
-        return VerificationReport(observed_at=iso_time(now_ms), tables=tables)
+        from etc_policy.api.recording import verify_and_record
+
+        policies = self.policies(select, exclude)
+        report, errors = verify_and_record(self.environment, moment_ms(at), self.target_dir, policies, level)
+        raise_all(errors, (), report)
+        return report
 
     def freshness(
-        self, select: Terms = (), exclude: Terms = (), *, at: datetime | int | None = None
+        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, archived: bool = False, check: bool = False
     ) -> FreshnessReport:
-        """How far each table is complete; one that cannot be read has the status `unknown`, with the reason."""
-        now_ms = _moment_ms(at)
-        tables, _ = observe_freshness(self.environment, self.policies(select, exclude), now_ms)
-        return FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
+        """How far each table is complete; one that cannot be read has the status `unknown`, with the reason.
 
-    def sync(
-        self,
-        select: Terms = (),
-        exclude: Terms = (),
-        *,
-        at: datetime | int | None = None,
-        remove: bool = False,
-    ) -> SyncReport:
+        With `archived` late data and latencies are those of archived commits too.
+
+        Raises:
+            SeveralErrors: with `check`, some table could not be read.
+
+        """
+        from etc_policy.api.observing import observe_freshness
+        from etc_policy.publish.results import FreshnessReport
+
+        policies, now_ms = self.policies(select, exclude), moment_ms(at)
+        tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived)
+        report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
+        write_text(self.target_dir / "freshness.json", report.model_dump_json(indent=2) + "\n")
+        if check and errors:  # what is not known is a verdict here, not a failure of the engine
+            raise SeveralErrors(errors, ExitCode.FAILED, report)
+        return report
+
+    def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:
         """Tell the catalog how far each RO table is complete; with `remove`, take that away again.
 
-        `apply` does the same for its tables. What was verified is told by the results in the project's `target/`, and by
-        the catalog itself.
+        `apply` does the same for its tables. What was verified is known from the runs in the target folder, and from the
+        catalog itself.
 
         Raises:
             SeveralErrors: some table could not be synced.
 
         """
-        now_ms, policies = _moment_ms(at), policies_to_sync(self.policies(select, exclude))
-        known = last_results(self.project_dir / "target", policies)
+        from etc_policy.api.run_results import last_results_or_none
+        from etc_policy.api.syncing import policies_to_sync, sync_tables
+        from etc_policy.publish.results import SyncReport
+
+        policies, now_ms = policies_to_sync(self.policies(select, exclude)), moment_ms(at)
+        known = {} if remove else last_results_or_none(self.target_dir, policies, self._warn)
         tables, errors = sync_tables(self.environment, policies, now_ms, known, remove=remove)
-        raise_all(errors)
-        return SyncReport(observed_at=iso_time(now_ms), tables=tables)
+        report = SyncReport(observed_at=iso_time(now_ms), tables=tables)
+        raise_all(errors, (), report)
+        return report
 
     def wait(
         self,
@@ -243,7 +215,7 @@ class Project:
         *,
         until: datetime | int,
         timeout: timedelta = timedelta(minutes=30),
-        poll: timedelta = timedelta(milliseconds=DEFAULT_POLL_MS),
+        poll: timedelta = DEFAULT_POLL,
     ) -> FreshnessReport:
         """Return when every selected table is complete up to `until` (aware, or epoch milliseconds).
 
@@ -251,50 +223,79 @@ class Project:
             RetryableError: the time ran out, or no wait of this length can be enough.
 
         """
-        timeout_ms, poll_ms = (span // timedelta(milliseconds=1) for span in (timeout, poll))
-        tables = Waiter(self.environment, _moment_ms(until), timeout_ms, poll_ms).wait(self.policies(select))
+        from etc_policy.api.waiting import Waiter
+        from etc_policy.publish.results import FreshnessReport
+
+        policies = self.policies(select)
+        waiter = Waiter(self.environment, moment_ms(until), span_ms(timeout), max(span_ms(poll), 100))
+        tables = waiter.wait(policies)
         return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
 
     def history(self, name: str) -> PolicyHistory:
-        """The compactions of one policy's table, from the table's own commits; the checks of runs are not in it."""
-        (policy,) = self.policies(name)
-        return policy_history(policy, self.environment.read_commit_log(policy, compactions_only=True), (), ())
+        """The compactions of one policy's table, from the table's own commits; checks are those of the runs kept here."""
+        from etc_policy.api.observing import table_history
+
+        return table_history(self.environment, self._one(name, "history"), self.target_dir, self._warn)
+
+    def repair(self, name: str) -> PlannedRepair:
+        """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
+        from etc_policy.api.repairing import plan_table_repair
+
+        return plan_table_repair(self.environment, self._one(name, "repair"))
+
+    def site(
+        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: int = 100
+    ) -> WrittenSite:
+        """Write the site over what is selected to `out`, else to `site/` of the target folder.
+
+        At most `runs` runs of a policy have a page; a table that cannot be read has one that says why.
+        """
+        from etc_policy.api.recording import load_runs
+        from etc_policy.api.site import WrittenSite, site_files, write_site
+
+        reading = self._read()
+        policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
+        name = reading.manifest.project or self.project_dir.resolve().name or "etc"
+        kept = load_runs(self.target_dir, self._warn)
+        files = site_files(self.environment, name, policies, now_ms, kept, runs, self._warn)
+        folder = Path(out) if out else self.target_dir / "site"
+        write_site(folder, files, "--out" if out else "--target-dir")
+        return WrittenSite(folder, tuple(sorted(files)), tuple(policy.name for policy in policies))
+
+    def metrics(self, select: Terms = (), exclude: Terms = ()) -> Callable[[], tuple[TableObservation, ...]]:
+        """A function that looks at the tables each time it is called, for an exporter; what it cannot read is a warning."""
+        from etc_policy.api.observing import observer
+
+        policies = self.policies(select, exclude)
+        return observer(self.environment, policies, self.target_dir, self._warn)
 
     def debug(self, select: Terms = (), exclude: Terms = (), *, spark: bool = False) -> DebugReport:
         """What is fine and what is not on this machine, in the project and in each table; `spark` starts Spark too."""
-        issues = self.parse()
-        broken = any(issue.level == "error" for issue in issues)
-        policies = () if broken else self.policies(select, exclude)
+        from etc_policy.api.diagnosing import diagnose
+
+        try:
+            reading = self._read()
+            issues = reading.issues
+            policies = () if reading.has_errors else self._select(reading, select, exclude)
+        except PolicyError as error:
+            issues, policies = error.issues, ()
         return diagnose(self.environment, issues, policies, os.environ, spark=spark)
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> dict[str, str]:
-        """Withdraw pending plans of ours; returns the withdrawn instant by policy.
+        """Withdraw pending plans of etc; returns the withdrawn instant by policy.
 
         Raises:
             SeveralErrors: it failed for some table.
 
         """
-        withdrawn, errors = undo_tables(self.environment, self.policies(select, exclude))
-        raise_all(errors)
+        from etc_policy.api.undoing import undo_tables
+
+        policies = self.policies(select, exclude)
+        withdrawn, errors = undo_tables(self.environment, policies)
+        raise_all(errors, (), dict(withdrawn))
         return dict(withdrawn)
 
 
-def options_of_writers(
-    name: str, project_dir: str | os.PathLike[str] = ".", *, target: str | None = None
-) -> dict[str, str]:
+def options_of_writers(name: str, project_dir: File = ".", *, target: str | None = None) -> dict[str, str]:
     """The options that the writers of policy `name` need: `frame.write.format("hudi").options(**writer_options(name))`."""
     return Project(project_dir, target=target).writer_options(name)
-
-
-def _terms(given: Terms) -> tuple[str, ...]:
-    return split_terms([given] if isinstance(given, str) else list(given))
-
-
-def _moment_ms(moment: datetime | int | None) -> int:
-    """Epoch milliseconds; None is now, and a time without a zone is UTC as on the command line."""
-    if moment is None:
-        return clock_ms()
-    if isinstance(moment, int):
-        return moment
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(milliseconds=1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import is_catalog_name, location_identity
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EngineError, Where
+from etc_policy.errors import EngineError, EtcError, Issue, Where
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
 from etc_policy.publish.run_files import read_run_files
 
@@ -39,6 +40,17 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
             break
         _take(_of_run_file(path), wanted, found)
     return found
+
+
+def last_results_or_none(
+    target_dir: Path, policies: Iterable[Policy], warn: Callable[[Issue], None]
+) -> dict[str, TableResult]:
+    """The same; results that cannot be read are a warning, and count as none."""
+    try:
+        return last_results(target_dir, policies)
+    except EtcError as error:
+        warn(replace(error.issues[0], level="warning"))
+        return {}
 
 
 def _take(results: Iterable[TableResult], wanted: dict[str, Policy], found: dict[str, TableResult]) -> None:

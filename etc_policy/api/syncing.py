@@ -16,6 +16,8 @@ from etc_policy.wiring import Environment, clock_ms
 #: Seconds to wait before the second try and those after it; Spark's own client has tried for some seconds by then.
 PAUSES_SECONDS = (1.0, 3.0)
 
+_Wanted = Callable[[Mapping[str, str]], Mapping[str, str]]
+
 
 def policies_to_sync(selected: Sequence[Policy]) -> tuple[Policy, ...]:
     """Those that name an RO table.
@@ -69,37 +71,21 @@ def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: V
 
     """
 
-    def once(store: PropertyStore, ro_table: str, attempts: int) -> SyncResult:
-        state = environment.read_state(policy)
-        before = store.read(ro_table)
-        wanted = ro_properties(policy, state, now_ms, clock_ms(), verdict, before)
-        changes = changes_between(before, wanted)
-        if changes:
-            store.write(ro_table, changes)
-        status: SyncStatus = "synced" if changes else "unchanged"
-        return SyncResult(policy=policy.name, ro_table=ro_table, status=status, properties=wanted, attempts=attempts)
+    def wanted(before: Mapping[str, str]) -> Mapping[str, str]:
+        return ro_properties(policy, environment.read_state(policy), now_ms, clock_ms(), verdict, before)
 
-    return _with_tries(environment, policy, once)
+    return _with_tries(environment, policy, wanted, "synced")
 
 
 def remove_properties(environment: Environment, policy: Policy) -> SyncResult:
-    """Take the properties of ours away from the policy's RO table.
+    """Take etc's own properties away from the policy's RO table.
 
     Raises:
         RetryableError: the catalog could not be asked, or refused, at every try.
         EtcError: there is no such table.
 
     """
-
-    def once(store: PropertyStore, ro_table: str, attempts: int) -> SyncResult:
-        before = store.read(ro_table)
-        changes = changes_between(before, {})
-        if changes:
-            store.write(ro_table, changes)
-        status: SyncStatus = "removed" if changes else "unchanged"
-        return SyncResult(policy=policy.name, ro_table=ro_table, status=status, properties={}, attempts=attempts)
-
-    return _with_tries(environment, policy, once)
+    return _with_tries(environment, policy, lambda _: {}, "removed")
 
 
 def failed_sync(policy: Policy, error: EtcError) -> SyncResult:
@@ -114,9 +100,7 @@ def failed_sync(policy: Policy, error: EtcError) -> SyncResult:
     )
 
 
-def _with_tries(
-    environment: Environment, policy: Policy, once: Callable[[PropertyStore, str, int], SyncResult]
-) -> SyncResult:
+def _with_tries(environment: Environment, policy: Policy, wanted: _Wanted, status: SyncStatus) -> SyncResult:
     ro_table = policy.sync.ro_table
     if ro_table is None:
         raise ValueError(f"the policy {policy.name} names no RO table")
@@ -124,7 +108,7 @@ def _with_tries(
     environment.progress(f"{policy.name}: syncing {ro_table}")
     for attempt, pause in enumerate((*PAUSES_SECONDS, None), start=1):
         try:
-            return once(store, ro_table, attempt)
+            properties, changed = _put(store, ro_table, wanted)
         except RetryableError as error:
             if pause is None:
                 name = policy.name
@@ -134,4 +118,19 @@ def _with_tries(
                 raise
             environment.progress(f"{policy.name}: {error.message}; trying again in {pause:.0f} s")
             time.sleep(pause)
+        else:
+            done = status if changed else "unchanged"
+            return SyncResult(
+                policy=policy.name, ro_table=ro_table, status=done, properties=properties, attempts=attempt
+            )
     raise AssertionError("the last try returns or raises")
+
+
+def _put(store: PropertyStore, ro_table: str, wanted: _Wanted) -> tuple[Mapping[str, str], bool]:
+    """Make etc's own properties of the table those that are wanted; returns them, and whether something was written."""
+    before = store.read(ro_table)
+    properties = wanted(before)
+    changes = changes_between(before, properties)
+    if changes:
+        store.write(ro_table, changes)
+    return properties, bool(changes)

@@ -10,7 +10,7 @@ from etc_policy.api.proofs import note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
-from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, VerdictError
 from etc_policy.execute.ports import Outcome
 from etc_policy.publish.results import TableVerification
 from etc_policy.verify.metadata_checks import PROMISE, Evidence
@@ -22,6 +22,9 @@ from etc_policy.wiring import Environment
 
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
 REREADS = 2
+
+#: The exit codes of the verdicts that did not pass.
+EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
 
 
 def verify_tables(
@@ -50,6 +53,21 @@ def _verify(environment: Environment, policy: Policy, now_ms: int, level: Verify
         located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
         note_verdict(located, record, environment.memory, verification, level, evidence.claim)
     return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)
+
+
+def verdict_codes(verifications: Iterable[Verification | None]) -> tuple[ExitCode, ...]:
+    """What the verifications say, as exit codes; one that passed says nothing."""
+    return tuple(EXIT_CODES[found.status] for found in verifications if found and found.status in EXIT_CODES)
+
+
+def verdict_error(policy: str, verdict: Verification) -> VerdictError | None:
+    """A verdict that did not pass, as an error."""
+    if verdict.status not in EXIT_CODES:
+        return None
+    failed = "; ".join(f"{e.expectation}: {e.message or e.status}" for e in verdict.expectations if e.status != "pass")
+    error = VerdictError(Code.VERIFICATION_FAILED, f"verification of `{policy}`: {verdict.status} ({failed})")
+    error.exit_code = EXIT_CODES[verdict.status]
+    return error
 
 
 def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:

@@ -15,8 +15,6 @@ from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.results import TableFreshness
 from etc_policy.wiring import Environment, clock_ms
 
-DEFAULT_POLL_MS = 10_000
-
 
 def _sleep(milliseconds: int) -> None:
     time.sleep(milliseconds / 1000)
@@ -29,7 +27,7 @@ class Waiter:
     environment: Environment
     until_ms: int
     timeout_ms: int
-    poll_ms: int = DEFAULT_POLL_MS
+    poll_ms: int
     now: Callable[[], int] = clock_ms
     sleep: Callable[[int], None] = _sleep
     found: dict[str, TableFreshness] = field(default_factory=dict)

@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 import click
 
-from etc_policy.api.applying import Applier
-from etc_policy.api.planning import load_plan, match_policies, raise_all, worst
+from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import tell
 from etc_policy.cli.moments import at_option
-from etc_policy.cli.options import common_options, examples, select_policies
-from etc_policy.cli.printing import ask, say, text_width
-from etc_policy.cli.progress import open_environment
-from etc_policy.cli.project import load_manifest
-from etc_policy.cli.recording import record_apply
-from etc_policy.cli.spark_confs import conf_option
+from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.options import Flags, common_options, conf_option, examples
+from etc_policy.cli.printing import ask, say, show, text_width
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Manifest, Policy
-from etc_policy.compile.selection import Selection
-from etc_policy.errors import UsageError
+from etc_policy.errors import ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.formats import fold
 from etc_policy.plan.stages import Plan
 from etc_policy.plan.summary import summarize_changes
 from etc_policy.publish.checks import checks_of_results
 from etc_policy.publish.report import render_results
-from etc_policy.wiring import clock_ms
 
 
 @click.command(
@@ -49,16 +41,7 @@ from etc_policy.wiring import clock_ms
 @conf_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
 @common_options
-def command(
-    plan_file: Path | None,
-    project_dir: Path,
-    target_dir: Path,
-    select: Selection,
-    output: str,
-    at_ms: int | None,
-    confs: Mapping[str, str],
-    yes: bool,
-) -> int:
+def command(flags: Flags, plan_file: Path | None, yes: bool) -> ExitCode:
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
@@ -66,41 +49,19 @@ def command(
     can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier run left half done is finished
     first. It may be killed at any moment and run again.
     """
-    manifest = load_manifest(project_dir)
-    environment = open_environment(project_dir, target_dir, confs)
-    applier = Applier(environment, clock_ms() if at_ms is None else at_ms)
-    try:
-        policies, saved = _chosen(manifest, select_policies(manifest, select), plan_file)
-        if saved is None and not yes:
-            _require_an_answer(output)
-        applier.run(policies, saved, partial(_confirmed, yes=yes, output=output))
-    except BaseException as error:
-        if applier.results:  # what was done to the tables before is done
-            record_apply(target_dir, applier)
-        if isinstance(error, KeyboardInterrupt):
+    confirm = partial(_confirmed, yes=yes, output=flags.output)
+    with open_project(flags) as project:
+        policies = project.policies(*flags.terms)
+        if plan_file is None and not yes:
+            _require_an_answer(flags.output)
+        try:
+            results, error = settle(lambda: project.apply(plan_file, *flags.terms, at=flags.at_ms, confirm=confirm))
+        except KeyboardInterrupt:
             tell("what was begun is finished by the next `etc apply`, or withdrawn by `etc undo`")
-        raise
-    finally:
-        environment.close()
-    results = record_apply(target_dir, applier)
-    if output == "json":
-        click.echo(results.model_dump_json(indent=2))
-    else:
-        say(render_results(results, text_width()))
-    report_checks(checks_of_results(results, places(manifest.policies)))
-    raise_all(applier.errors, applier.exit_codes())
-    return worst(applier.exit_codes())
-
-
-def _chosen(
-    manifest: Manifest, selected: tuple[Policy, ...], plan_file: Path | None
-) -> tuple[tuple[Policy, ...], Plan | None]:
-    """The policies to work on and, where there is one, the saved plan: then those of its tables that are selected."""
-    if plan_file is None:
-        return selected, None
-    saved = load_plan(plan_file)
-    wanted = {policy.name for policy in selected}
-    return tuple(p for p in match_policies(saved, manifest.policies, plan_file).values() if p.name in wanted), saved
+            raise
+    show(flags, results, lambda: render_results(results, text_width()))
+    report_checks(checks_of_results(results, places(policies)))
+    return finish(error, verdict_codes(table.verification for table in results.tables))
 
 
 def _require_an_answer(output: str) -> None:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
-from etc_policy.cli.options import (
-    debug_option,
-    examples,
-    project_dir_option,
-    select_options,
-    select_policies,
-    target_dir_option,
-)
+from etc_policy.cli.opening import open_project
+from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import say
-from etc_policy.cli.project import load_manifest
 from etc_policy.compile.manifest import Manifest, Policy
-from etc_policy.compile.selection import Selection
 from etc_policy.plan.formats import format_duration
+
+_output_option = click.option(
+    "--output",
+    type=click.Choice(["text", "json", "names"]),
+    default="text",
+    show_default=True,
+    help="Form of what is printed to stdout.",
+)
 
 
 @click.command(
@@ -33,29 +32,19 @@ from etc_policy.plan.formats import format_duration
         "etc ls --select state:modified --state main/target --output json",
     ),
 )
-@project_dir_option
-@target_dir_option
-@select_options
-@click.option(
-    "--output",
-    type=click.Choice(["text", "json", "names"]),
-    default="text",
-    show_default=True,
-    help="Form of what is printed to stdout.",
-)
-@debug_option
-def command(project_dir: Path, target_dir: Path, select: Selection, output: str) -> None:
+@shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, _output_option)
+def command(flags: Flags) -> None:
     """List policies.
 
     A selection has terms: a name, a glob such as `orders_*`, `tag:hourly`, `path:policies/sales`,
     `strategy:file_slice`, or `state:modified`, `state:new` against an earlier manifest. Spaces join terms into a union,
     commas into an intersection. Every command that takes --select takes these.
     """
-    manifest = load_manifest(project_dir)
-    policies = select_policies(manifest, select)
-    if output == "json":
+    with open_project(flags) as project:
+        manifest, policies = project.manifest(), project.policies(*flags.terms)
+    if flags.output == "json":
         click.echo(json.dumps({"schema_version": 1, "policies": [_fields(policy) for policy in policies]}, indent=2))
-    elif output == "names":
+    elif flags.output == "names":
         for policy in policies:
             click.echo(policy.name)
     else:

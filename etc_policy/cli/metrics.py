@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from etc_policy.api.observing import observe_tables
-from etc_policy.cli.messages import tell_warning
+from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import (
+    PROJECT_OPTIONS,
+    SELECT_OPTIONS,
+    Flags,
+    conf_option,
     debug_option,
     examples,
     metadata_only_option,
-    project_dir_option,
-    select_options,
-    select_policies,
-    target_dir_option,
+    shared_options,
 )
-from etc_policy.cli.progress import open_environment
-from etc_policy.cli.project import load_manifest
-from etc_policy.cli.spark_confs import conf_option
-from etc_policy.compile.selection import Selection
 from etc_policy.declare.templates import read_template
-from etc_policy.publish.metrics import TableObservation
-from etc_policy.wiring import Environment, serve_metrics, write_metrics
+from etc_policy.wiring import serve_metrics, write_metrics
 
 PORT = 9864
 
@@ -43,11 +36,7 @@ def command() -> None:
     """
 
 
-def _table_options(function: Callable[..., None]) -> Callable[..., None]:
-    options = (conf_option, metadata_only_option, project_dir_option, target_dir_option, select_options, debug_option)
-    for option in reversed(options):
-        function = option(function)
-    return function
+_table_options = shared_options(conf_option, metadata_only_option, *PROJECT_OPTIONS, *SELECT_OPTIONS)
 
 
 @command.command(
@@ -66,31 +55,19 @@ def _table_options(function: Callable[..., None]) -> Callable[..., None]:
     help="Seconds for which one look at the tables serves all scrapes.",
 )
 @_table_options
-def serve(
-    project_dir: Path,
-    target_dir: Path,
-    select: Selection,
-    confs: Mapping[str, str],
-    metadata_only: bool,
-    address: str,
-    port: int,
-    max_age_seconds: float,
-) -> None:
+def serve(flags: Flags, address: str, port: int, max_age_seconds: float) -> None:
     """Answer /metrics until interrupted.
 
     The tables are looked at when Prometheus scrapes. A table that cannot be read is told as such, the others go on.
     """
-    environment, observe = _observer(project_dir, target_dir, select, confs, metadata_only)
-    try:
-        server, thread = serve_metrics(observe, address, port, max_age_seconds)
+    with open_project(flags) as project:
+        server, thread = serve_metrics(project.metrics(*flags.terms), address, port, max_age_seconds)
         click.echo(f"http://{address}:{server.server_port}/metrics")
         try:
             thread.join()
         finally:
             server.shutdown()
             server.server_close()
-    finally:
-        environment.close()
 
 
 @command.command(
@@ -100,23 +77,13 @@ def serve(
 )
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @_table_options
-def write(
-    file: Path,
-    project_dir: Path,
-    target_dir: Path,
-    select: Selection,
-    confs: Mapping[str, str],
-    metadata_only: bool,
-) -> None:
+def write(flags: Flags, file: Path) -> None:
     """Write a textfile for node_exporter.
 
     FILE is replaced in one step; its name must end with `.prom` for node_exporter to read it.
     """
-    environment, observe = _observer(project_dir, target_dir, select, confs, metadata_only)
-    try:
-        write_metrics(observe, file)
-    finally:
-        environment.close()
+    with open_project(flags) as project:
+        write_metrics(project.metrics(*flags.terms), file)
 
 
 @command.command(
@@ -135,19 +102,3 @@ def rules() -> None:
 def dashboard() -> None:
     """Print a dashboard for Grafana, to be imported or provisioned as a file."""
     click.echo(read_template("observability/grafana-dashboard.json"), nl=False)
-
-
-def _observer(
-    project_dir: Path, target_dir: Path, select: Selection, confs: Mapping[str, str], metadata_only: bool
-) -> tuple[Environment, Callable[[], tuple[TableObservation, ...]]]:
-    """A function that looks at the tables now; what it could not read goes to stderr."""
-    policies = select_policies(load_manifest(project_dir), select)
-    environment = open_environment(project_dir, target_dir, confs, metadata_only=metadata_only)
-
-    def observe() -> tuple[TableObservation, ...]:
-        observations, issues = observe_tables(environment, policies, target_dir)
-        for issue in issues:
-            tell_warning(replace(issue, level="warning"))  # told by `etc_table_readable`, and not by the exit code
-        return observations
-
-    return environment, observe

@@ -1,25 +1,40 @@
-"""The options that every command has after its name."""
+"""The options that many commands share: each is declared once, and a command gets their values as one `Flags`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from etc_policy.cli.messages import tell
-from etc_policy.codes.registry import Code
-from etc_policy.errors import UsageError, Where
-
-if TYPE_CHECKING:
-    from etc_policy.compile.manifest import Manifest, Policy
-    from etc_policy.compile.selection import Selection
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Codes of the command line: ETC001 usage, ETC002 unknown policy, ETC003 cannot write, ETC004 exists,
-#: ETC005 unknown target, ETC006 bad selection, ETC007 no earlier manifest, ETC009 unexpected.
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the shared options say; one that a command does not have is as if it were not given."""
+
+    project_dir: Path = Path()
+    target: str | None = None
+    target_dir: Path = Path("target")
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    state: Path | None = None
+    output: str = "text"
+    at_ms: int | None = None
+    confs: Mapping[str, str] = field(default_factory=dict)
+    metadata_only: bool = False
+
+    @property
+    def terms(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is selected and what is excluded, as every verb of `Project` takes it."""
+        return self.select, self.exclude
+
+
+_SHARED = frozenset(one.name for one in fields(Flags))
 
 _MESSAGE_OPTIONS = (
     click.option(
@@ -49,13 +64,11 @@ output_option = click.option(
     show_default=True,
     help="Form of what is printed to stdout.",
 )
-_EXCLUDE_KEY, _STATE_KEY = "etc_policy.exclude", "etc_policy.state"
 _select_option = click.option(
     "--select",
     "-s",
     multiple=True,
     metavar="TERM...",
-    callback=lambda context, _parameter, values: _selection(context, values),
     shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
     help="Only these policies: names, globs, tag:, path:, strategy:, state:; spaces unite, commas intersect "
     "(`etc ls --help`).  [default: all]",
@@ -64,9 +77,6 @@ _exclude_option = click.option(
     "--exclude",
     multiple=True,
     metavar="TERM...",
-    is_eager=True,
-    expose_value=False,
-    callback=lambda context, _parameter, values: context.meta.update({_EXCLUDE_KEY: values}),
     shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
     help="All but these of the selected policies.",
 )
@@ -75,18 +85,8 @@ _state_option = click.option(
     metavar="DIR",
     type=click.Path(path_type=Path),
     envvar="ETC_STATE",
-    is_eager=True,
-    expose_value=False,
-    callback=lambda context, _parameter, value: context.meta.update({_STATE_KEY: value}),
     help="Folder of the earlier manifest.json that `state:` compares with; ETC_STATE says the same.",
 )
-
-
-def select_options(function: Function) -> Function:
-    """Adds `select` (a Selection), made of `--select`, `--exclude` and `--state`."""
-    return _select_option(_exclude_option(_state_option(function)))
-
-
 _project_dir_option = click.option(
     "--project-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -94,36 +94,18 @@ _project_dir_option = click.option(
     is_eager=True,
     help="The project: the folder that holds policies/.  [default: this folder]",
 )
-_TARGET_KEY = "etc_policy.target"
 _target_option = click.option(
     "--target",
     metavar="NAME",
     envvar="ETC_TARGET",
-    expose_value=False,
-    callback=lambda context, _parameter, value: context.meta.update({_TARGET_KEY: value}),
     help="The target of the profile in etc_project.yml; ETC_TARGET says the same.  [default: the profile's]",
 )
-
-
-def project_dir_option(function: Function) -> Function:
-    """Adds `project_dir` (a path) and `--target`, which `target_name` tells to whoever reads the project."""
-    return _project_dir_option(_target_option(function))
-
-
-def target_name() -> str | None:
-    """What `--target` or ETC_TARGET says to the command that runs, None where neither does."""
-    context = click.get_current_context(silent=True)
-    name = context.meta.get(_TARGET_KEY) if context else None
-    return name or None
-
-
-target_dir_option = click.option(
+_target_dir_option = click.option(
     "--target-dir",
     type=click.Path(file_okay=False, path_type=Path),
     callback=lambda context, _parameter, value: value or context.params["project_dir"] / "target",
     help="Where files are written.  [default: target/ in the project]",
 )
-
 metadata_only_option = click.option(
     "--metadata-only",
     is_flag=True,
@@ -131,12 +113,53 @@ metadata_only_option = click.option(
 )
 
 
-def common_options(function: Function) -> Function:
-    """Adds `project_dir`, `target_dir` (paths), `select` (a Selection), `output` (`text` or `json`), `--debug`."""
-    options = (project_dir_option, target_dir_option, select_options, output_option, debug_option)
-    for option in reversed(options):
-        function = option(function)
-    return function
+def _spark_confs(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals or not key.startswith("spark."):
+            raise click.BadParameter(f"`{value}` is not of the form spark.key=value")
+        pairs[key] = text
+    return pairs
+
+
+conf_option = click.option(
+    "--conf",
+    "confs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_spark_confs,
+    help="A Spark setting, as spark-submit takes it; may be repeated.",
+)
+
+
+Option = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PROJECT_OPTIONS: tuple[Option, ...] = (_project_dir_option, _target_option, _target_dir_option)
+SELECT_OPTIONS: tuple[Option, ...] = (_select_option, _exclude_option, _state_option)
+
+
+def shared_options(*options: Option) -> Option:
+    """Adds the options, in this order, and those of messages.
+
+    The command gets all shared options that it has, also those declared above this, as `Flags`: its first argument.
+    """
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def with_flags(**given: Any) -> Any:  # noqa: ANN401 - what click has parsed
+            flags = Flags(**{name: given.pop(name) for name in _SHARED & given.keys()})
+            return function(flags, **given)
+
+        command: Callable[..., Any] = debug_option(with_flags)
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+common_options = shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
 
 
 def complete_policies(context: click.Context, incomplete: str) -> list[str]:
@@ -157,48 +180,3 @@ def complete_policies(context: click.Context, incomplete: str) -> list[str]:
 def examples(*lines: str) -> str:
     """The examples of a command's help, one a line, as its `epilog`."""
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) -> tuple[Policy, ...]:
-    """The policies that are selected, in the manifest's order; says so on stderr when there are none.
-
-    Raises:
-        UsageError: a term that can mean nothing, or a policy that is named but disabled.
-
-    """
-    from etc_policy.compile import selection as selecting
-
-    found = selecting.select_policies(manifest, selection)
-    if not found:
-        tell("no policy is selected" if manifest.policies else "the project has no policies")
-    return found
-
-
-def _selection(context: click.Context, values: Sequence[str]) -> Selection:
-    from etc_policy.compile.selection import Selection, split_terms
-
-    state: Path | None = context.meta.get(_STATE_KEY)
-    earlier = _read_state(state) if state is not None else None
-    return Selection(split_terms(values), split_terms(context.meta.get(_EXCLUDE_KEY) or ()), earlier)
-
-
-def _read_state(path: Path) -> Manifest:
-    """The earlier manifest, read before this run can overwrite it."""
-    from pydantic import ValidationError
-
-    from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
-
-    file = path / "manifest.json" if path.is_dir() else path
-    try:
-        manifest = Manifest.model_validate_json(file.read_bytes())
-        if manifest.schema_version != MANIFEST_SCHEMA_VERSION:
-            raise ValueError(manifest.schema_version)
-    except OSError as error:
-        hint = "make it with `etc compile --target-dir DIR`"
-        message = f"cannot read the earlier manifest: {error.strerror}"
-        raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
-    except (ValueError, ValidationError) as error:
-        hint = "make it again with `etc compile --target-dir DIR`"
-        message = "this is no manifest of this version of etc"
-        raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
-    return manifest

@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from etc_policy.cli.messages import SETTINGS
 from etc_policy.plan.formats import TEXT_WIDTH
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from etc_policy.cli.options import Flags
 
 _NARROWEST = 60
 #: The first line of a table's block: its policy, two spaces, its path.
@@ -29,6 +36,14 @@ def say(text: str, *, err: bool = False) -> None:
     coloured = SETTINGS.colour if err else SETTINGS.colour_output
     click.echo(_painted(shown) if coloured else shown, err=err, color=coloured)
     SETTINGS.said = sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def show(flags: Flags, report: BaseModel, text: Callable[[], str]) -> None:
+    """Print a report to stdout in the form that was asked for."""
+    if flags.output == "json":
+        click.echo(report.model_dump_json(indent=2))
+    else:
+        say(text())
 
 
 def from_here(text: str) -> str:
@@ -51,6 +66,13 @@ def text_width() -> int:
     if not sys.stdout.isatty():
         return TEXT_WIDTH
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, TEXT_WIDTH))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 policy`, `2 policies`."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
 
 
 def ask(question: str) -> bool:

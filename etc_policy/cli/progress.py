@@ -5,14 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from etc_policy.cli.messages import SETTINGS, tell_step
-from etc_policy.cli.options import target_name
-from etc_policy.declare.settings import read_target
-from etc_policy.wiring import Environment
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -60,25 +55,3 @@ def _moving(step: str, terminal: TextIO) -> Live:
     bar = Bar(SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console)
     bar.add_task(step, total=None)
     return Live(bar, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-
-
-def open_environment(
-    project_dir: Path, target_dir: Path, confs: Mapping[str, str] | None = None, *, metadata_only: bool = False
-) -> Environment:
-    """The outside world of a command; Spark's log goes to the target folder, with `--debug` to the terminal.
-
-    Spark's settings are those of the project's target; `confs` win over them.
-    """
-    progress = Progress()
-    return Environment(
-        project_dir,
-        progress,
-        confs or {},
-        None if SETTINGS.debug else target_dir / "spark.log",
-        target=read_target(str(project_dir), os.environ, target_name()),
-        cache_dir=target_dir / "cache",
-        catalog_dir=target_dir / "catalog",
-        metadata_only=metadata_only,
-        on_close=progress.stop,
-        ends_java_on_interrupt=True,
-    )

@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 
 import click
 
-from etc_policy.api.repairing import PlannedRepair, plan_table_repair
+from etc_policy.api.repairing import PlannedRepair
 from etc_policy.cli.messages import tell
-from etc_policy.cli.options import (
-    debug_option,
-    examples,
-    output_option,
-    project_dir_option,
-    select_policies,
-    target_dir_option,
-)
+from etc_policy.cli.opening import open_project
+from etc_policy.cli.options import PROJECT_OPTIONS, Flags, conf_option, examples, output_option, shared_options
 from etc_policy.cli.printing import ask, say
-from etc_policy.cli.progress import open_environment
-from etc_policy.cli.project import load_manifest
-from etc_policy.cli.spark_confs import conf_option
-from etc_policy.codes.registry import Code
-from etc_policy.errors import ExitCode, UsageError
+from etc_policy.errors import ExitCode
 
 
 @click.command(
@@ -34,14 +22,8 @@ from etc_policy.errors import ExitCode, UsageError
 )
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask before the steps are carried out.")
-@project_dir_option
-@target_dir_option
-@conf_option
-@output_option
-@debug_option
-def command(
-    name: str, yes: bool, project_dir: Path, target_dir: Path, confs: Mapping[str, str], output: str
-) -> ExitCode:
+@shared_options(*PROJECT_OPTIONS, conf_option, output_option)
+def command(flags: Flags, name: str, yes: bool) -> ExitCode:
     """Set wrong completion times of a table right.
 
     A job whose Java process is in another time zone than the table completes a compaction before it was requested, which
@@ -50,18 +32,12 @@ def command(
     are renamed to the times at which they were written, and the metadata table is built again where it went by a wrong
     time. Stop the table's writers first: nothing is done while one may be alive, or where a true time cannot be known.
     """
-    policies = select_policies(load_manifest(project_dir), (name,))
-    if len(policies) != 1:
-        raise UsageError(Code.USAGE, f"`{name[:60]}` means {len(policies)} policies, and a repair is that of one")
-    environment = open_environment(project_dir, target_dir, confs)
-    try:
-        planned = plan_table_repair(environment, policies[0])
-        done = _confirmed(planned, yes=yes, output=output)
+    with open_project(flags) as project:
+        planned = project.repair(name)
+        done = _confirmed(planned, yes=yes, output=flags.output)
         if done:
             planned.carry_out()
-    finally:
-        environment.close()
-    _print(planned, output, done=done)
+    _print(planned, flags.output, done=done)
     return ExitCode.DONE if done or not planned.repair.steps else ExitCode.CHANGES
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from etc_policy.api.artifacts import write_text
 from etc_policy.cli.options import debug_option, examples, output_option
-from etc_policy.cli.project import write_text
 from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import read_schemas
 from etc_policy.declare.suggestions import did_you_mean

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import click
 
-from etc_policy.api.planning import raise_all
-from etc_policy.api.undoing import undo_tables
-from etc_policy.cli.options import common_options, examples, select_policies
+from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.options import Flags, common_options, conf_option, examples
 from etc_policy.cli.printing import say
-from etc_policy.cli.progress import open_environment
-from etc_policy.cli.project import load_manifest
-from etc_policy.cli.spark_confs import conf_option
-from etc_policy.compile.selection import Selection
+from etc_policy.errors import ExitCode
 
 
 @click.command(
@@ -25,29 +20,24 @@ from etc_policy.compile.selection import Selection
 )
 @conf_option
 @common_options
-def command(project_dir: Path, target_dir: Path, select: Selection, output: str, confs: Mapping[str, str]) -> None:
+def command(flags: Flags) -> ExitCode:
     """Withdraw a published plan that has not completed.
 
     Only plans of etc are touched. What a killed run had begun is rolled back by Hudi first; the table is then as it was
     before the plan. A compaction that has completed stays: it lost nothing, so there is nothing to undo.
     """
-    policies = select_policies(load_manifest(project_dir), select)
-    environment = open_environment(project_dir, target_dir, confs)
-    try:
-        withdrawn, errors = undo_tables(environment, policies)
-    finally:
-        environment.close()
-    _print(withdrawn, output)
-    raise_all(errors)
+    with open_project(flags) as project:
+        withdrawn, error = settle(lambda: project.undo(*flags.terms))
+    _print(withdrawn, flags.output)
+    return finish(error)
 
 
-def _print(withdrawn: Iterable[tuple[str, str]], output: str) -> None:
+def _print(withdrawn: Mapping[str, str], output: str) -> None:
     if output == "json":
-        tables = [{"policy": name, "instant": instant} for name, instant in withdrawn]
+        tables = [{"policy": name, "instant": instant} for name, instant in withdrawn.items()]
         click.echo(json.dumps({"schema_version": 1, "withdrawn": tables}, indent=2))
         return
-    found = tuple(withdrawn)
-    for name, instant in found:
+    for name, instant in withdrawn.items():
         say(f"{name}: the plan at {instant} is withdrawn")
-    if not found:
+    if not withdrawn:
         say("No plan of etc is pending.")

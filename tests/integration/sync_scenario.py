@@ -20,7 +20,7 @@ from pathlib import Path
 
 from etc_policy.adapters.spark.local_catalog import local_catalog_confs
 from etc_policy.adapters.spark.session import start_spark
-from etc_policy.cli import apply as apply_command
+from etc_policy.api import workspace
 from etc_policy.cli.main import main
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.metastore import PORT, Metastore
@@ -159,7 +159,7 @@ class Scenario:
 @contextmanager
 def when_told(word: str, act: Callable[[], None]):
     """Call `act` once, when an apply announces a step that has the word in it."""
-    real, acted = apply_command.open_environment, []
+    real, acted = workspace.Environment, []
 
     def opened(*arguments, **keywords):
         environment = real(*arguments, **keywords)
@@ -174,11 +174,11 @@ def when_told(word: str, act: Callable[[], None]):
         environment.progress = told
         return environment
 
-    apply_command.open_environment = opened
+    workspace.Environment = opened
     try:
         yield
     finally:
-        apply_command.open_environment = real
+        workspace.Environment = real
     assert acted, f"no step told of `{word}`"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.cli import docs
+from etc_policy.api import site as site_module
 from etc_policy.cli.main import main
 from etc_policy.declare.templates import read_template
 from etc_policy.publish.site import render_site
@@ -35,7 +35,7 @@ def views(project):
         return seen[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(docs, "site_view", keep)
+        patch.setattr(site_module, "site_view", keep)
         assert main(["docs", "generate", "--project-dir", str(project), "--at", NOW]) == 0
     return seen[0]
 

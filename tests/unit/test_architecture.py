@@ -46,3 +46,15 @@ def test_files_of_tables_are_touched_by_their_storage_alone():
                 if is_builtin or (is_of_os and node.func.attr in FILE_CALLS):
                     touched.append(f"{path.name}: {ast.unparse(node)}")
     assert touched == []
+
+
+def test_no_class_but_the_facade_has_more_than_ten_public_methods():
+    package = Path(__file__).parents[2] / "etc_policy"
+    large = {
+        node.name
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+        and sum(isinstance(one, ast.FunctionDef) and not one.name.startswith("_") for one in node.body) > 10
+    }
+    assert large == {"Project"}

@@ -2,16 +2,15 @@ import json
 
 import pytest
 
+from etc_policy.api.outcomes import raise_all, worst
 from etc_policy.api.planning import (
     load_plan,
     match_policies,
     place,
     plan_tables,
-    raise_all,
     refusal_errors,
     require_made_before_now,
     require_same_table,
-    worst,
 )
 from etc_policy.compile.manifest import EventTime, Policy, digest
 from etc_policy.errors import (

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
+from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
-from etc_policy.cli import apply
 from etc_policy.errors import EngineError, TableError
 from etc_policy.execute.ports import Refusals, Unproven
 from etc_policy.plan.commit_metadata import extra_metadata
@@ -125,7 +125,7 @@ def outside(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables = {"orders_ro": MemoryTable(STATE), "payments_ro": MemoryTable(replace(STATE, base_path="/u"))}
     found = Outside(tmp_path, **tables)
-    monkeypatch.setattr(apply, "open_environment", lambda *_, **__: found)
+    monkeypatch.setattr(Project, "environment", found)
     return found
 
 
@@ -236,11 +236,10 @@ def test_a_table_that_the_catalog_does_not_know_does_not_hide_the_other(etc, out
 
 class TestSavedPlan:
     @pytest.fixture
-    def plan_of(self, etc, outside, monkeypatch):
+    def plan_of(self, etc, outside):
         """Saves a plan of all tables as they are now."""
 
         def save():
-            monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: outside)
             etc("plan", "--at", NOON, "--out", "plan.json", "--output", "json")
             return "plan.json"
 
@@ -435,8 +434,7 @@ class TestOvertaken:
         _, out, _ = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
         assert json.loads(out)["plan_id"] == table.commits[C].plan_id
 
-    def test_a_saved_one_is_not(self, etc, outside, tmp_path, monkeypatch):
-        monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: outside)
+    def test_a_saved_one_is_not(self, etc, outside):
         etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
         outside.tables["orders_ro"].changes = [idle, busy]
         assert run(etc, "p.json")[:2] == (4, {"orders_ro": ("stale", None)})
@@ -546,8 +544,7 @@ class TestStarvation:
         assert (code, found["orders_ro"]["refusals_in_a_row"]) == (0, 0)
         assert clustered.memory.rows == {}
 
-    def test_a_plan_tells_of_it_and_counts_nothing(self, etc, clustered, monkeypatch):
-        monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: clustered)
+    def test_a_plan_tells_of_it_and_counts_nothing(self, etc, clustered):
         for _ in range(3):
             results_of(etc, "--select", "orders_ro")
         for _ in range(2):

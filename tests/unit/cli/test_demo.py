@@ -2,6 +2,7 @@
 
 import pytest
 
+from etc_policy.api import workspace
 from etc_policy.cli import demo
 
 
@@ -11,7 +12,7 @@ def test_it_writes_to_no_table_but_its_own(etc, tmp_path, monkeypatch, table):
         raise AssertionError("the outside world was opened")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "open_environment", no_outside)
+    monkeypatch.setattr(workspace, "Environment", no_outside)
     (tmp_path / "policies").mkdir()
     policy = f"{{name: {demo.POLICY}, table: {table}, event_time_column: ts, data_latency: 1h}}"
     (tmp_path / "policies" / demo.POLICY_FILE).write_text(f"version: 1\npolicies:\n  - {policy}\n")

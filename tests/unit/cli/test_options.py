@@ -1,8 +1,8 @@
 import pytest
 
-from etc_policy.cli import freshness, plan, verify
-from etc_policy.cli.options import select_policies
+from etc_policy.api import workspace
 from etc_policy.compile.manifest import EventTime, Manifest, Policy
+from etc_policy.compile.selection import select_policies
 from etc_policy.errors import UsageError
 from etc_policy.wiring import Environment
 
@@ -39,16 +39,11 @@ def test_a_name_that_cannot_be_meant(name, hint):
     assert hint in error.value.hint
 
 
-@pytest.mark.parametrize("command", [plan, freshness, verify])
+@pytest.mark.parametrize("command", ["plan", "freshness", "verify"])
 def test_settings_for_spark_reach_the_session(etc, project, monkeypatch, command):
     """A `db.table` is asked of the catalog and statistics are read with Spark, also by commands that mostly need none."""
-    opened, real = [], command.open_environment
-
-    def open_environment(*arguments, **options):
-        opened.append(real(*arguments, **options))
-        return opened[-1]
-
-    monkeypatch.setattr(command, "open_environment", open_environment)
+    opened = []
+    monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
     monkeypatch.setattr(Environment, "locate", lambda self, policy: str(project / "none"))
-    etc(command.__name__.rpartition(".")[2], "--conf", "spark.master=yarn")
+    etc(command, "--conf", "spark.master=yarn")
     assert [environment.spark_options for environment in opened] == [{"spark.master": "yarn"}]

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from etc_policy.adapters.spark.client_options import lock_options
-from etc_policy.cli import plan
+from etc_policy.api import workspace
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.settings import read_target
 from etc_policy.errors import EngineError
+from etc_policy.wiring import Environment
 
 PROJECT = """
 name: warehouse
@@ -96,8 +97,8 @@ def test_the_environment_of_other_targets_is_not_asked_for(etc, targets, monkeyp
 )
 def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, given, local):
     """Else a killed run would be taken for dead at once, though its executors go on writing."""
-    opened, real, leases = [], plan.open_environment, []
-    monkeypatch.setattr(plan, "open_environment", lambda *a, **o: opened.append(real(*a, **o)) or opened[-1])
+    opened, leases = [], []
+    monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
     monkeypatch.setattr("etc_policy.adapters.lease.file_lease.FileLease", lambda base, local: leases.append(local))
     etc("plan", *given)
     opened[0].runner().lease("/t")
@@ -105,8 +106,8 @@ def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, g
 
 
 def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
-    opened, real = [], plan.open_environment
-    monkeypatch.setattr(plan, "open_environment", lambda *a, **o: opened.append(real(*a, **o)) or opened[-1])
+    opened = []
+    monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
     started = []
     monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told: started.append(told))
     etc("plan", "--target", "prod", "--conf", "spark.executor.memory=8g")

@@ -1,0 +1,40 @@
+"""What the verbs of `Project` take: terms that select policies, moments and spans of time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from etc_policy.compile.selection import split_terms
+from etc_policy.wiring import clock_ms
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+Terms = str | Sequence[str]
+Moment = datetime | int | None
+File = str | os.PathLike[str]
+
+#: Time between two looks of `wait` at the tables.
+DEFAULT_POLL: timedelta = timedelta(seconds=10)
+
+
+def terms_of(given: Terms) -> tuple[str, ...]:
+    """The terms of a selection, each once."""
+    return split_terms([given] if isinstance(given, str) else list(given))
+
+
+def moment_ms(moment: Moment) -> int:
+    """Epoch milliseconds; None is now, and a time without a zone is UTC as on the command line."""
+    if moment is None:
+        return clock_ms()
+    if isinstance(moment, int):
+        return moment
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MILLISECOND
+
+
+def span_ms(span: timedelta) -> int:
+    """The span in whole milliseconds."""
+    return span // _MILLISECOND

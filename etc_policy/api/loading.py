@@ -1,0 +1,102 @@
+"""Reads a project once: its files, all that is wrong with them, its manifest and the target of this run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from etc_policy.codes.registry import Code
+from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
+from etc_policy.compile.resolve import check_project, compile_project
+from etc_policy.declare.project import ProjectFiles
+from etc_policy.declare.reading import read_project
+from etc_policy.declare.suites import own_suite_names, read_suite, suite_names
+from etc_policy.errors import Issue, PolicyError, UsageError, Where
+from etc_policy.verify.suites import suite_issues
+
+
+@dataclass(frozen=True)
+class ProjectReading:
+    """A project as it was read once; `issues` are all of its files, errors and warnings.
+
+    `earlier` is the manifest that `state:` compares with.
+    """
+
+    project_dir: Path
+    files: ProjectFiles
+    suites: tuple[str, ...]
+    issues: tuple[Issue, ...]
+    earlier: Manifest | None = None
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Every policy with its defaults filled in.
+
+        Raises:
+            PolicyError: the project has errors; carries all of them.
+
+        """
+        return compile_project(self.files, self.suites, self.issues)
+
+    @cached_property
+    def suite_issues(self) -> tuple[Issue, ...]:
+        """Every fault of the project's own suites, and of others that its policies name; each suite is looked at once.
+
+        Verbs that verify look at the suites they need by themselves.
+        """
+        named = {policy.declaration.verify.suite for policy in self.files.policies} & set(self.suites)
+        issues: list[Issue] = []
+        for name in sorted({*named, *own_suite_names(self.project_dir)}):
+            try:
+                path, text = read_suite(name, self.project_dir)
+            except PolicyError as error:
+                issues += error.issues
+            else:
+                issues += suite_issues(text, path)
+        return tuple(issues)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there is no manifest."""
+        return any(issue.level == "error" for issue in self.issues)
+
+
+def read_whole_project(
+    project_dir: Path, target: str | None, state: str | os.PathLike[str] | None = None
+) -> ProjectReading:
+    """The project as it is now, and the earlier manifest at `state`.
+
+    Raises:
+        PolicyError: there is no `policies` folder, or nothing in it.
+        UsageError: there is no such target, or no manifest at `state`.
+
+    """
+    earlier = read_earlier_manifest(Path(state)) if state is not None else None
+    files = read_project(str(project_dir), os.environ, target=target)
+    suites = suite_names(project_dir)
+    return ProjectReading(project_dir, files, suites, check_project(files, suites), earlier)
+
+
+def read_earlier_manifest(path: Path) -> Manifest:
+    """The manifest that `state:` compares with: a file, or `manifest.json` of a folder.
+
+    Raises:
+        UsageError: it cannot be read, or is not of this version of etc.
+
+    """
+    file = path / "manifest.json" if path.is_dir() else path
+    try:
+        manifest = Manifest.model_validate_json(file.read_bytes())
+        if manifest.schema_version != MANIFEST_SCHEMA_VERSION:
+            raise ValueError(manifest.schema_version)
+    except OSError as error:
+        hint = "make it with `etc compile --target-dir DIR`"
+        message = f"cannot read the earlier manifest: {error.strerror}"
+        raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
+    except ValueError as error:
+        hint = "make it again with `etc compile --target-dir DIR`"
+        message = "this is no manifest of this version of etc"
+        raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
+    return manifest

@@ -1,0 +1,96 @@
+"""The site over all policies: its facts from the tables' own commits, its files in a folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from etc_policy import __version__
+from etc_policy.api.artifacts import write_text
+from etc_policy.api.planning import set_place
+from etc_policy.compile.manifest import Policy
+from etc_policy.declare.templates import read_template
+from etc_policy.errors import EtcError, Issue
+from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.history import planned_tables, policy_history
+from etc_policy.publish.run_files import RunFile, RunFiles
+from etc_policy.publish.site import render_site
+from etc_policy.publish.site_builder import site_view
+from etc_policy.publish.site_views import SiteTable
+from etc_policy.verify.late_data import late_data, with_times_of
+from etc_policy.wiring import Environment, clock_ms
+
+#: The list of the site's files, so that the next one can take away what it no longer has.
+_LIST = "site.json"
+_OWN_PAGE = re.compile(r"(tables|runs/[A-Za-z0-9_-]+)/[A-Za-z0-9_-]+\.html")
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSite:
+    """A site as it was written: its folder, the files in it, sorted, and the policies that it is about."""
+
+    folder: Path
+    files: tuple[str, ...]
+    policies: tuple[str, ...]
+
+
+def site_files(
+    environment: Environment,
+    name: str,
+    policies: Sequence[Policy],
+    now_ms: int,
+    kept: RunFiles,
+    max_runs: int,
+    warn: Callable[[Issue], None],
+) -> dict[str, str]:
+    """The files of the site of project `name` over the policies, with pages for at most `max_runs` runs of each."""
+    facts = tuple(_facts(environment, policy, now_ms, kept.files, warn) for policy in policies)
+    return render_site(site_view(name, facts, now_ms, kept.issues, max_runs), read_template)
+
+
+def _facts(
+    environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...], warn: Callable[[Issue], None]
+) -> SiteTable:
+    """All about one policy; a table that cannot be read is unknown, and its reason is a warning."""
+    try:
+        state, past = environment.read_table(policy, archived=True)
+        log = environment.read_commit_log(policy)
+    except EtcError as error:
+        set_place(error, policy)
+        warn(Issue(error.code, error.message, error.where, error.hint, "warning"))
+        return SiteTable(policy, unreadable(policy, error.message))
+    return SiteTable(
+        policy=policy,
+        freshness=table_freshness(policy, state, now_ms, clock_ms(), past),
+        history=policy_history(policy, log, runs),
+        plans=planned_tables(policy, log.base_path, runs),
+        state=state,
+        log=log,
+        late=late_data(with_times_of(past, state)),
+    )
+
+
+def write_site(folder: Path, files: Mapping[str, str], option: str) -> None:
+    """Writes the site and takes away what an earlier one wrote that this one has not; other files stay.
+
+    `option` is the one that names the folder.
+    """
+    before = _listed(folder)
+    for path, text in files.items():
+        write_text(folder / path, text, option)
+    for path in before - files.keys():
+        (folder / path).unlink(missing_ok=True)
+    listed = {"schema_version": 1, "etc_version": __version__, "files": sorted(files)}
+    write_text(folder / _LIST, json.dumps(listed, indent=1) + "\n", option)
+
+
+def _listed(folder: Path) -> set[str]:
+    """The files of the site that is in a folder; empty without one, or where its list is not etc's own."""
+    try:
+        names = json.loads((folder / _LIST).read_text(encoding="utf-8"))["files"]
+        return {name for name in names if isinstance(name, str) and _OWN_PAGE.fullmatch(name)}
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return set()

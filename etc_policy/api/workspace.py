@@ -1,0 +1,153 @@
+"""What every verb begins with: the project's files, the policies that are selected, and the outside world."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from etc_policy.api.arguments import Terms, terms_of
+from etc_policy.api.loading import ProjectReading, read_whole_project
+from etc_policy.codes.registry import Code
+from etc_policy.compile.manifest import Manifest, Policy
+from etc_policy.compile.selection import Selection, select_policies
+from etc_policy.declare.settings import read_target
+from etc_policy.declare.targets import Target
+from etc_policy.errors import Issue, UsageError
+from etc_policy.wiring import Environment
+
+
+def _ignore(_: object) -> None:
+    """Nobody listens."""
+
+
+class Workspace:
+    """A project folder and, for the verbs that need one, a Spark session that is started once and stopped by `close`.
+
+    Args:
+        project_dir: the folder that holds `policies/`.
+        target: the target of the profile; without it that of `ETC_TARGET`, else the profile's default.
+        target_dir: the folder that verbs write to; `target/` in the project if not given.
+        state: the earlier manifest, or its folder, that `state:` compares with; without it that of `ETC_STATE`.
+        spark_confs: settings of Spark that win over the target's.
+        spark_log: the file for what Spark and its Java print; without it they print where Python does.
+        metadata_only: read no log files; event times that the commits do not tell stay unknown.
+        read_once: read the project's files once for all verbs, not anew for each.
+        ends_java_on_interrupt: an interrupt ends Spark's Java process at once.
+        progress: is called with a line for each step; nothing is printed without it.
+        warn: is called with each warning, about the project's files too.
+        note: is called with what is worth saying, such as that no policy is selected.
+
+    """
+
+    def __init__(
+        self,
+        project_dir: str | os.PathLike[str] = ".",
+        *,
+        target: str | None = None,
+        target_dir: str | os.PathLike[str] | None = None,
+        state: str | os.PathLike[str] | None = None,
+        spark_confs: Mapping[str, str] | None = None,
+        spark_log: Path | None = None,
+        metadata_only: bool = False,
+        read_once: bool = False,
+        ends_java_on_interrupt: bool = False,
+        progress: Callable[[str], None] | None = None,
+        warn: Callable[[Issue], None] | None = None,
+        note: Callable[[str], None] | None = None,
+    ) -> None:
+        self.project_dir = Path(project_dir)
+        self.target = target or os.environ.get("ETC_TARGET") or None
+        self.target_dir = Path(target_dir) if target_dir is not None else self.project_dir / "target"
+        self._state = state or os.environ.get("ETC_STATE") or None
+        self._spark_confs, self._spark_log = dict(spark_confs or {}), spark_log
+        self._metadata_only, self._read_once = metadata_only, read_once
+        self._ends_java_on_interrupt = ends_java_on_interrupt
+        self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
+        self._last: ProjectReading | None = None
+
+    @cached_property
+    def environment(self) -> Environment:
+        """The outside world as the project's target says; the Spark session, once there is one, is `.spark`."""
+        return Environment(
+            self.project_dir,
+            self._progress,
+            self._spark_confs,
+            self._spark_log,
+            target=self._target(),
+            cache_dir=self.target_dir / "cache",
+            catalog_dir=self.target_dir / "catalog",
+            metadata_only=self._metadata_only,
+            ends_java_on_interrupt=self._ends_java_on_interrupt,
+        )
+
+    def __enter__(self) -> Self:
+        """The project; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the project."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop Spark if a verb started it."""
+        if "environment" in self.__dict__:
+            self.environment.close()
+
+    def manifest(self) -> Manifest:
+        """Every policy with its defaults filled in; nothing is written.
+
+        Raises:
+            PolicyError: the project has errors; carries all of them.
+
+        """
+        return self._manifest(self._read())
+
+    def policies(self, select: Terms = (), exclude: Terms = ()) -> tuple[Policy, ...]:
+        """The policies that a selection means; without one every enabled policy.
+
+        Raises:
+            PolicyError: the project has errors; carries all of them.
+            UsageError: a term that can mean nothing, or a policy that is named but disabled.
+
+        """
+        return self._select(self._read(), select, exclude)
+
+    def _one(self, name: str, verb: str) -> Policy:
+        """The policy of that name, for a verb that works on a single one."""
+        policies = self.policies(name)
+        if len(policies) != 1:
+            message = f"`{name[:60]}` means {len(policies)} policies, and a {verb} is that of one"
+            raise UsageError(Code.USAGE, message)
+        return policies[0]
+
+    def _read(self) -> ProjectReading:
+        """The project as it is now, or as it was when the first verb read it."""
+        if self._last is None or not self._read_once:
+            self._last = read_whole_project(self.project_dir, self.target, self._state)
+        return self._last
+
+    def _target(self) -> Target:
+        if self._last is not None and not self._last.has_errors:
+            return self._last.files.target
+        return read_target(str(self.project_dir), os.environ, self.target)
+
+    def _manifest(self, reading: ProjectReading) -> Manifest:
+        """The manifest of a reading; its warnings are said once."""
+        first = "manifest" not in reading.__dict__
+        manifest = reading.manifest
+        for issue in reading.issues if first else ():
+            self._warn(issue)
+        return manifest
+
+    def _select(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
+        manifest = self._manifest(reading)
+        found = select_policies(manifest, Selection(terms_of(select), terms_of(exclude), reading.earlier))
+        if not found:
+            self._note("no policy is selected" if manifest.policies else "the project has no policies")
+        return found

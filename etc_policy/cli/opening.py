@@ -1,0 +1,78 @@
+"""Opens the project of a command: its files are read once, and what its verbs say goes to stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar, cast
+
+from etc_policy.api.outcomes import worst
+from etc_policy.api.project import Project
+from etc_policy.cli.ci_forms import report_checks
+from etc_policy.cli.messages import SETTINGS, tell, tell_warning
+from etc_policy.cli.options import Flags
+from etc_policy.cli.progress import Progress
+from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
+
+T = TypeVar("T")
+
+
+@contextmanager
+def open_project(flags: Flags) -> Iterator[Project]:
+    """The project; Spark's log goes to the target folder, with `--debug` to the terminal."""
+    progress = Progress()
+    project = Project(
+        flags.project_dir,
+        target=flags.target,
+        target_dir=flags.target_dir,
+        state=flags.state,
+        spark_confs=flags.confs,
+        spark_log=None if SETTINGS.debug else flags.target_dir / "spark.log",
+        metadata_only=flags.metadata_only,
+        read_once=True,
+        ends_java_on_interrupt=True,
+        progress=progress,
+        warn=_warn,
+        note=cache(tell),
+    )
+    try:
+        yield project
+    finally:
+        progress.stop()
+        project.close()
+
+
+def _warn(issue: Issue) -> None:
+    from etc_policy.publish.checks import checks_of_issues
+
+    tell_warning(issue)
+    report_checks(checks_of_issues((issue,)))
+
+
+def settle(verb: Callable[[], T]) -> tuple[T, SeveralErrors | None]:
+    """The report of a verb and, where it failed for some tables, their errors: to be raised when the report is printed.
+
+    A verdict that did not pass is in the report, and is not said again as an error.
+    """
+    try:
+        return verb(), None
+    except SeveralErrors as error:
+        if error.report is None:
+            raise
+        errors: list[EtcError] = [one for one in error.errors if not isinstance(one, VerdictError)]
+        report = cast(T, error.report)
+        return report, SeveralErrors(errors, error.exit_code) if errors else None
+
+
+def finish(error: SeveralErrors | None, codes: tuple[ExitCode, ...] = ()) -> ExitCode:
+    """The exit code that says most of `codes`, those of the verdicts.
+
+    Raises:
+        SeveralErrors: there is an error; its exit code is the one that says most of all.
+
+    """
+    if error is not None:
+        error.exit_code = worst([*codes, error.exit_code])
+        raise error
+    return worst(codes)
