@@ -48,7 +48,7 @@ def test_files_of_tables_are_touched_by_their_storage_alone():
     assert touched == []
 
 
-def test_no_class_but_the_facade_has_more_than_ten_public_methods():
+def test_no_class_but_the_facade_and_the_storage_has_more_than_ten_public_methods():
     package = Path(__file__).parents[2] / "etc_policy"
     large = {
         node.name
@@ -57,4 +57,4 @@ def test_no_class_but_the_facade_has_more_than_ten_public_methods():
         if isinstance(node, ast.ClassDef)
         and sum(isinstance(one, ast.FunctionDef) and not one.name.startswith("_") for one in node.body) > 10
     }
-    assert large == {"Project"}
+    assert large == {"Project", "TableStorage", "LocalStorage"}
