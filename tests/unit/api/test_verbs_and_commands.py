@@ -158,6 +158,8 @@ def test_metrics(folder, capsys):
 def due(folder, monkeypatch):
     """Makes the table of `orders_ro` anew, in memory and due for a compaction, with the outside world that has it."""
 
+    monkeypatch.setattr("etc_policy.execute.runner.time.monotonic", lambda: 0.0)
+
     def make():
         table = MemoryTable(replace(STATE, base_path=str(folder / "lake" / "orders")))
         outside = Outside(folder, orders_ro=table)
