@@ -7,10 +7,8 @@
         project.apply(select="tag:hourly")
 
 Every verb takes `select` and `exclude` as the command line does, writes the same files to the target folder, and returns the
-models whose JSON the commands print (`.model_dump_json()`). Errors are `etc_policy.errors.EtcError`: each has `.issues` with
-code, place and hint; those of several tables are raised together after the last table, with the report as `.report`.
-
-Use cases are imported by the verb that needs them, so that a command loads no other's.
+models whose JSON the commands print (`.model_dump_json()`). Errors are `etc_policy.errors.EtcError`: each has `.issues`;
+those of several tables are raised together after the last one, with the report as `.report`. Use cases are imported late.
 """
 
 from __future__ import annotations
@@ -235,13 +233,14 @@ class Project(Workspace):
         """The compactions of one policy's table, from the table's own commits; checks are those of the runs kept here."""
         from etc_policy.api.observing import table_history
 
-        return table_history(self.environment, self._one(name, "history"), self.target_dir, self._warn)
+        policy = self._one(name, "history")
+        return table_history(self.environment, policy, self.target_dir, self._warn)
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
         from etc_policy.api.repairing import plan_table_repair
 
-        return plan_table_repair(self.environment, self._one(name, "repair"))
+        return plan_table_repair(self._one(name, "repair"), self.environment)
 
     def site(
         self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: int = 100

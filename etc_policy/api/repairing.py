@@ -40,7 +40,7 @@ class PlannedRepair:
             raise
 
 
-def plan_table_repair(environment: Environment, policy: Policy) -> PlannedRepair:
+def plan_table_repair(policy: Policy, environment: Environment) -> PlannedRepair:
     """The steps that set a policy's table right; none where nothing is wrong.
 
     Raises:

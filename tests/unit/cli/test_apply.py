@@ -486,7 +486,6 @@ class TestDeletesThatWritersKeepAddingTo:
         ]
 
     def test_a_saved_plan_is_refused(self, etc, outside, table, monkeypatch):
-        monkeypatch.setattr("etc_policy.cli.plan.open_environment", lambda *_, **__: outside)
         etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
         code, found, err = run(etc, "p.json")
         assert (code, found) == (4, {"orders_ro": ("stale", None)}), err
