@@ -226,7 +226,7 @@ class Soak:
 def main() -> int:
     setting = read_setting(__doc__)
     exit_when_told()
-    from etc_policy.adapters.spark_session import start_spark
+    from etc_policy.adapters.spark.session import start_spark
 
     soak = Soak(setting)
     spark = start_spark(SPARK, setting.folder / "look.log")

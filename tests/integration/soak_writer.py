@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from etc_policy.adapters.spark_session import start_spark
+from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import QUICK, WRITER
 from tests.integration.soak_batches import Batch, partition_of
 from tests.integration.stock_writer import reason
