@@ -142,7 +142,7 @@ class Code(StrEnum):
     VERIFICATION_FAILED = "ETC412", "A table did not pass its verification"
     LOCK_IS_HELD = "ETC414", "Another process holds the table's lock or heartbeat"
     OVERTAKEN = "ETC415", "A writer added to a file slice of which deletes were being compacted"
-    WRITTEN_BESIDE = "ETC416", "A writer without a lock began while deletes were being committed"
+    WRITTEN_BESIDE = "ETC416", "A writer began while deletes were being committed"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"
