@@ -149,7 +149,7 @@ class Code(StrEnum):
     PLAN_FROM_THE_FUTURE = "ETC418", "The saved plan was made ahead of this machine's clock"
     LOCK_IS_HELD = "ETC414", "Another process holds the table's lock or heartbeat"
     OVERTAKEN = "ETC415", "A writer added to a file slice of which deletes were being compacted"
-    WRITTEN_BESIDE = "ETC416", "A writer without a lock began while deletes were being committed"
+    WRITTEN_BESIDE = "ETC416", "A writer began while deletes were being committed"
     STALE_REPAIR = "ETC420", "The table has changed since its repair was shown"
     CANNOT_REPAIR = "ETC421", "The table cannot be repaired now, or not safely"
     LOCK_NOT_GIVEN_BACK = "ETC422", "The table's lock file was not given back in time"

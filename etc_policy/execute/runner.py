@@ -10,21 +10,18 @@ from dataclasses import dataclass, replace
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
+from etc_policy.execute.fence import Fence
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
 from etc_policy.plan.clock import find_clock_refusal, times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
-from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
-from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.delete_rule import find_overtaken
+from etc_policy.plan.refusals import CUT_VERSIONS, Refusal
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
-from etc_policy.plan.table_state import GroupKey, TableState, TableStateReader
+from etc_policy.plan.table_state import TableState, TableStateReader
 
 Progress = Callable[[str], None]
-
-#: How long a compaction that is done waits for a writer that may be in the way.
-WRITER_WAIT_SECONDS = 10.0
-_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class Runner:
                 return None
             _raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
             try:
-                return self._run(job, lease, "resumed")
+                return self._run(job, self._fence(job, lease, state), "resumed")
             except OvertakenError as error:
                 self.progress(f"{policy.name}: {error.message}; planning again")
                 return None
@@ -82,7 +79,9 @@ class Runner:
             return f"its log file {missing[0]} is gone (rolled back)"
         if archive_passed(state.instants, job.instant):
             return "archiving has passed it"
-        overtaken = find_overtaken(job.policy, job.operations, state, job.instant)
+        if job.table_version not in CUT_VERSIONS:
+            return None  # what writers have added forbids to take it back
+        overtaken = find_overtaken(job.policy, job.operations, state)
         return next((one.why for one in overtaken if not one.waits), None)
 
     def undo(self, policy: Policy, base_path: str) -> Outcome | None:
@@ -145,15 +144,21 @@ class Runner:
                 operations=table.operations,
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
             )
-            self._publish(policy, table, state, job)
-            outcome = self._run(job, lease, "compacted")
+            fence = self._fence(job, lease, state)
+            self._publish(policy, table, state, fence)
+            outcome = self._run(job, fence, "compacted")
         return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
 
-    def _publish(self, policy: Policy, table: TablePlan, state: TableState, job: Job) -> None:
+    def _fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
+        return Fence(self.reader, self.files, job, lease, state)
+
+    def _publish(self, policy: Policy, table: TablePlan, state: TableState, fence: Fence) -> None:
         """Publish the plan unless the table changed: looked at before Spark starts, and again under the lock."""
+        job = fence.job
         self._refuse(policy, table, state, published=False)
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         compactor = self.compactor()
+        fence.before_publishing()
 
         def check(published: bool) -> None:
             self._refuse(policy, table, self.reader.read(table.base_path, policy.event_time), published=published)
@@ -165,14 +170,13 @@ class Runner:
         _raise_refusal(policy, find_clock_refusal(policy, table, state, self.clock_ms()))
         _refuse_stale(policy, table, state, published=published)
 
-    def _run(self, job: Job, lease: Lease, status: TableStatus) -> Outcome:
+    def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
         self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
-        fence = _Fence(self, job, lease)
         try:
-            seconds = self._execute(job, lease, fence)
+            seconds = self._execute(job, fence)
         except OvertakenError:
-            lease.require_alive(job.instant)  # its traces are fresh, and ours
+            fence.lease.require_alive(job.instant)  # its traces are fresh, and ours
             self.compactor().withdraw(job)
             raise
         done = self.files.commit_summary(job.base_path, job.instant)
@@ -197,10 +201,11 @@ class Runner:
             writes_beside=fence.writes_beside(done.completed),
         )
 
-    def _execute(self, job: Job, lease: Lease, fence: Callable[[bool], None]) -> float:
+    def _execute(self, job: Job, fence: Fence) -> float:
         """The seconds that the run took; none where stock Hudi has completed the published plan."""
         if self.files.commit_summary(job.base_path, job.instant) is not None:
             return 0.0
+        lease = fence.lease
         compactor = self._engine(job, lease)
         if self.files.commit_summary(job.base_path, job.instant) is not None:
             return 0.0
@@ -217,62 +222,6 @@ class Runner:
         compactor = self.compactor()
         lease.wait_for_dead_run(job.instant)
         return compactor
-
-
-@dataclass
-class _Fence:
-    """What is asked between a compaction's work and its commit; `last` is the state that let it pass."""
-
-    runner: Runner
-    job: Job
-    lease: Lease
-    last: TableState | None = None
-
-    def __call__(self, locked: bool) -> None:
-        """Wait for writers that may be in the way; under the lock, refuse."""
-        if not locked:
-            self._wait_for_writers()
-            return
-        self.lease.require_alive(self.job.instant)
-        if self.runner.files.commit_summary(self.job.base_path, self.job.instant) is not None:
-            message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
-            raise EngineError(Code.COMPLETED_ELSEWHERE, message)
-        if self._deleting:
-            self._refuse(self._overtaken())
-
-    @property
-    def _deleting(self) -> frozenset[GroupKey]:
-        """The file groups that the rule is about; what they compact does not change."""
-        return groups_with_deletes(self.job.operations, self.last) if self.last else frozenset()
-
-    def writes_beside(self, completed: str) -> tuple[str, ...]:
-        """Writes that began after the fence had let the compaction pass, and before it completed."""
-        groups = self._deleting
-        if self.last is None or not groups:
-            return ()
-        return writes_beside(self.job.policy, groups, self.last, self._state(), completed)
-
-    def _wait_for_writers(self) -> None:
-        """A writer that has just begun soon says which file groups it writes to, and one in the way may soon be done."""
-        deadline = time.monotonic() + WRITER_WAIT_SECONDS
-        while found := self._overtaken():
-            if time.monotonic() > deadline or not all(one.waits for one in found):
-                self._refuse(found)
-            time.sleep(_POLL_SECONDS)
-
-    def _overtaken(self) -> tuple[Overtaken, ...]:
-        self.last = self._state()
-        return find_overtaken(self.job.policy, self.job.operations, self.last, self.job.instant)
-
-    def _refuse(self, found: tuple[Overtaken, ...]) -> None:
-        if found:
-            more = f", and {len(found) - 1} more file groups like it" if len(found) > 1 else ""
-            message = f"the plan for `{self.job.policy.name}` was overtaken: {found[0].why}{more}"
-            hint = "nothing was committed; plan again when its writers are at rest, for example in their job, between two batches"
-            raise OvertakenError(Code.OVERTAKEN, message, frozenset(one.group for one in found), hint=hint)
-
-    def _state(self) -> TableState:
-        return self.runner.reader.read(self.job.base_path, self.job.policy.event_time)
 
 
 def _not_run(table: TablePlan) -> Outcome:

@@ -15,6 +15,7 @@ from etc_policy.plan.refusals import (
     CUT_VERSIONS,
     Refusal,
     find_refusal,
+    not_ended,
     overlapping_writer,
     written_to_all,
 )
@@ -85,7 +86,7 @@ def build_table_plan(
         )
     chosen = tuple(file_slice for file_slice in chosen if file_slice not in written_to)
     if not chosen:
-        return _idle(context, "refused", written_to_all())
+        return _idle(context, "refused", written_to_all(state))
     place = _instant(context, chosen)
     instant = place.instant
     overlapping = sorted(writer for writer in state.living_writers if writer < instant)
@@ -159,7 +160,11 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) ->
             "watermark_after_ms": after.value_ms,
             "watermark_assumed": after.assumed,
             "held_back_by": after.held_back_by,
-            "warnings": (*base.warnings, *_space_warning(context.state, instant), *_written_to_warning(base)),
+            "warnings": (
+                *base.warnings,
+                *_space_warning(context.state, instant),
+                *_written_to_warning(base, context.state),
+            ),
         }
     )
 
@@ -258,13 +263,16 @@ def _unknown_warning(unknown: int, total: int) -> tuple[str, ...]:
     )
 
 
-def _written_to_warning(table: TablePlan) -> tuple[str, ...]:
-    count = table.left_out_though_due
+def _written_to_warning(table: TablePlan, state: TableState) -> tuple[str, ...]:
+    count, still = table.left_out_though_due, not_ended(state)
     if not count:
         return ()
+    why = (
+        f"as writers may add to them: {still}" if still else "as writers kept adding to them while they were compacted"
+    )
     return (
-        f"{count_of(count, 'file slice')} with deletes left out, as writers kept adding to them while they were compacted: "
-        "RO is complete only up to T above; run `etc apply` in the writer's job, between two batches",
+        f"{count_of(count, 'file slice')} with deletes left out, {why}. RO is complete only up to T above; run `etc apply` "
+        "in the writer's job, between two batches",
     )
 
 

@@ -26,10 +26,8 @@ class Overtaken:
     waits: bool
 
 
-def find_overtaken(
-    policy: Policy, operations: Iterable[Operation], state: TableState, instant: str
-) -> tuple[Overtaken, ...]:
-    """The slices for which the compaction at `instant` may not be committed now; none where it may."""
+def find_overtaken(policy: Policy, operations: Iterable[Operation], state: TableState) -> tuple[Overtaken, ...]:
+    """The slices for which a compaction of `operations` may not be committed now; none where it may."""
     logs_are_seen = policy.writer.index in SEES_LOG_FILES
     if logs_are_seen and state.table_version not in CUT_VERSIONS:
         return ()
@@ -44,15 +42,14 @@ def find_overtaken(
 
 
 def writes_beside(
-    policy: Policy, groups: frozenset[GroupKey], before: TableState, after: TableState, completed: str
+    policy: Policy, groups: frozenset[GroupKey], known: frozenset[str], after: TableState, completed: str
 ) -> tuple[str, ...]:
-    """Writes to `groups` that began between two readings, before the compaction completed: nobody has judged them.
+    """Writes to `groups` that are not `known` and began before the compaction completed: nobody has judged them.
 
     No writer that takes the table's lock can begin there.
     """
     if not groups or policy.writer.index in SEES_LOG_FILES:
         return ()
-    known = {one.requested for one in before.instants}
     in_flight = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}
     done = {f.requested for s, f in after.log_files if (s.partition, s.file_id) in groups}
     return tuple(sorted(one for one in in_flight | done if one not in known and one <= completed))

@@ -79,12 +79,23 @@ def overlapping_writer(writer: str, instant: str) -> Refusal:
     return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
 
 
-def written_to_all() -> Refusal:
-    """Every file slice that is due compacts deletes, and writers keep adding to each."""
-    reason = (
-        "every file slice that is due has deletes to compact, and writers kept adding to it meanwhile (delete rule)"
+def written_to_all(state: TableState) -> Refusal:
+    """Every file slice that is due compacts deletes, and writers add to each, or may."""
+    reason = "every file slice that is due has deletes to compact, and writers "
+    if still := not_ended(state):
+        hint = "plan again when it has committed; if it is dead, the next commit of a writer rolls it back"
+        return Refusal("writer_in_flight", f"{reason}may add to it (delete rule): {still}", hint)
+    return Refusal(
+        "writer_in_flight",
+        f"{reason}kept adding to it meanwhile (delete rule)",
+        "plan again when the writers are at rest",
     )
-    return Refusal("writer_in_flight", reason, "plan again when the writers are at rest")
+
+
+def not_ended(state: TableState) -> str:
+    """The oldest write in flight that may live; empty without one."""
+    began = min((write.requested for write in state.writes_in_flight if write.may_live), default=None)
+    return f"the writer that began at {began} has not ended" if began else ""
 
 
 def clock_behind(state: TableState, now: str) -> Refusal | None:

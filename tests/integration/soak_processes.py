@@ -113,7 +113,7 @@ class Writer:
                 self._settle(acknowledged=entry["what"] == "acknowledged")
                 self.waits_until = time.monotonic() + self.dice.choice([0.0, 0.3, self.dice.random() * 2])
             if entry["what"] == "failed":
-                self.reasons[re.sub(r"[0-9a-f-]{8,}|\d{5,}", "#", entry["reason"])[:140]] += 1
+                self.reasons[re.sub(r"[0-9a-f-]{8,}|\d{5,}", "#", entry["reason"])[:300]] += 1
 
     def _settle(self, *, acknowledged: bool) -> bool:
         """The batch under way is in the table, or not: by its commit."""

@@ -75,6 +75,14 @@ def save(spark, base: Path, batch: Batch, chosen: dict[str, str], writers: int) 
     ).mode("append").save(str(base))
 
 
+def first_and_last(error: Exception) -> str:
+    """What Hudi said first, and the last of its causes."""
+    causes = [
+        line.removeprefix("Caused by: ")[:200] for line in str(error).splitlines() if line.startswith("Caused by")
+    ]
+    return " < ".join((reason(error), *causes[-1:]))
+
+
 class JournalWriter:
     """Appends entries that are on disk when the call returns; what a killed predecessor cut short stays a line of its own."""
 
@@ -105,7 +113,7 @@ def main() -> None:
         try:
             save(spark, arguments.table, Batch.of(fields), chosen, arguments.writers)
         except Exception as error:
-            journal.append("failed", name=fields["name"], reason=reason(error))
+            journal.append("failed", name=fields["name"], reason=first_and_last(error))
         else:
             journal.append("acknowledged", name=fields["name"])
     spark.stop()

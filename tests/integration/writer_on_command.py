@@ -48,7 +48,7 @@ class Writer:
         self._answers: list[str] = []
         self._heard = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
-        assert self.answer() == "ready"
+        self._ready = False
 
     def _listen(self) -> None:
         for line in self.process.stdout:
@@ -59,9 +59,16 @@ class Writer:
 
     def begin(self, table: Path, rows: list, options: dict[str, str], operation: str = "upsert") -> None:
         """Tell it to write; `answer` says what came of it."""
+        self.wait_until_ready()
         told = {"table": str(table), "rows": rows, "options": options, "operation": operation}
         self.process.stdin.write(json.dumps(told) + "\n")
         self.process.stdin.flush()
+
+    def wait_until_ready(self) -> None:
+        """Return when its Spark has started."""
+        if not self._ready:
+            assert self.answer() == "ready"
+            self._ready = True
 
     def answer(self, seconds: float = 300) -> str:
         """What it says next."""

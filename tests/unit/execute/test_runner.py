@@ -231,8 +231,8 @@ class TestDeletesBesideAWriter:
 
     @pytest.fixture
     def table(self, monkeypatch):
-        monkeypatch.setattr("etc_policy.execute.runner.WRITER_WAIT_SECONDS", 0.2)
-        monkeypatch.setattr("etc_policy.execute.runner._POLL_SECONDS", 0.01)
+        monkeypatch.setattr("etc_policy.execute.fence.WRITER_WAIT_SECONDS", 0.2)
+        monkeypatch.setattr("etc_policy.execute.fence._POLL_SECONDS", 0.01)
         return MemoryTable(self.DELETING)
 
     @pytest.fixture
@@ -252,6 +252,37 @@ class TestDeletesBesideAWriter:
         assert (error.value.code, error.value.exit_code, error.value.groups) == ("ETC415", 4, {("p", "f1")})
         assert table.calls[-3:] == ["heartbeat", "withdraw", "give back"]
         assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_one_that_is_in_flight_when_the_plan_is_to_be_published_is_waited_for_before_it(self, table, plan):
+        """Its log file makes the plan stale; without the wait a whole compaction would be thrown away."""
+        self.begin(table)
+
+        def end(state):
+            self.add(table)
+            return replace(table.state, writes_in_flight=())
+
+        table.changes = [lambda s: s, lambda s: s, end]
+        with pytest.raises(StalePlanError, match="must not be parted") as error:
+            apply(table, plan)
+        assert not isinstance(error.value, OvertakenError)
+        assert {"publish", "run"}.isdisjoint(table.calls)
+
+    def test_and_one_that_does_not_end_costs_no_compaction(self, table, plan):
+        self.begin(table)
+        with pytest.raises(OvertakenError, match="a writer that began at 20260101115900000") as error:
+            apply(table, plan)
+        assert error.value.groups == {("p", "f1")}
+        assert {"publish", "run"}.isdisjoint(table.calls)
+
+    @pytest.mark.parametrize("in_the_way", ["add", "begin"])
+    def test_before_version_8_a_plan_that_was_overtaken_is_finished_and_the_writer_named(self, table, plan, in_the_way):
+        """It cannot be taken from under what a writer adds to the slice that it begins."""
+        table.state = replace(table.state, table_version=6)
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        getattr(self, in_the_way)(table)
+        outcome = finish(table)
+        assert (outcome.status, outcome.writes_beside) == ("resumed", (instant("11:59:00"),))
+        assert "withdraw" not in table.calls
 
     def test_a_writer_that_stays_in_the_way_is_not_waited_for_for_ever(self, table, plan):
         with pytest.raises(OvertakenError, match="a writer that began at 20260101115900000"):

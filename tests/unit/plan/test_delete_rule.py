@@ -27,6 +27,13 @@ PLAN = build_table_plan(POLICY, STATE, now_ms=NOW, clock_ms=NOW)
 LATER = LogFile("L9", 1, instant("11:59:00"), instant("11:59:05"), NOW)
 
 
+def instants_of(state):
+    return frozenset(one.requested for one in state.instants)
+
+
+KNOWN = instants_of(STATE)
+
+
 def added_to(file_id, state=STATE):
     return with_slice(state, file_id, log_files=(*slice_of(state, file_id).log_files, LATER))
 
@@ -37,7 +44,7 @@ def in_flight(groups, *, may_live=True):
 
 def overtaken(state, index=None):
     policy = POLICY.model_copy(update={"writer": Writer(index=index)})
-    return find_overtaken(policy, PLAN.operations, state, PLAN.instant)
+    return find_overtaken(policy, PLAN.operations, state)
 
 
 def test_the_plan_of_these_tests_compacts_a_delete_in_one_of_two_slices():
@@ -104,20 +111,20 @@ class TestWritesBeside:
 
     def test_one_that_began_and_has_added_a_log_file(self):
         after = added_to("f1", with_instant(STATE, "11:59:00", "deltacommit", completed="11:59:05"))
-        assert writes_beside(POLICY, frozenset({F1}), STATE, after, self.DONE) == (instant("11:59:00"),)
-        assert writes_beside(POLICY, frozenset({F2}), STATE, after, self.DONE) == ()
-        assert writes_beside(POLICY, frozenset({F1}), after, after, self.DONE) == ()
+        assert writes_beside(POLICY, frozenset({F1}), KNOWN, after, self.DONE) == (instant("11:59:00"),)
+        assert writes_beside(POLICY, frozenset({F2}), KNOWN, after, self.DONE) == ()
+        assert writes_beside(POLICY, frozenset({F1}), instants_of(after), after, self.DONE) == ()
 
     def test_one_that_began_and_may_add_one(self):
-        assert writes_beside(POLICY, frozenset({F1}), STATE, in_flight(None), self.DONE) == (instant("11:59:00"),)
-        assert writes_beside(POLICY, frozenset({F1}), STATE, in_flight(frozenset({F2})), self.DONE) == ()
+        assert writes_beside(POLICY, frozenset({F1}), KNOWN, in_flight(None), self.DONE) == (instant("11:59:00"),)
+        assert writes_beside(POLICY, frozenset({F1}), KNOWN, in_flight(frozenset({F2})), self.DONE) == ()
 
     def test_one_that_began_after_the_commit_has_seen_it(self):
-        assert writes_beside(POLICY, frozenset({F1}), STATE, in_flight(None), instant("11:58:00")) == ()
+        assert writes_beside(POLICY, frozenset({F1}), KNOWN, in_flight(None), instant("11:58:00")) == ()
 
     def test_nothing_where_the_index_finds_keys_in_log_files(self):
         policy = POLICY.model_copy(update={"writer": Writer(index="bucket")})
-        assert writes_beside(policy, frozenset({F1}), STATE, in_flight(None), self.DONE) == ()
+        assert writes_beside(policy, frozenset({F1}), KNOWN, in_flight(None), self.DONE) == ()
 
 
 class TestLeavingOut:
@@ -143,6 +150,17 @@ class TestLeavingOut:
         table = self.plan(groups=frozenset({F1, F2}))
         assert (table.action, table.reason_code) == ("refused", "writer_in_flight")
         assert {one.reason for one in table.left_out} == {"due_but_written_to"}
+        assert "in flight" not in table.reason
+
+    def test_a_writer_that_has_not_ended_is_named(self):
+        """It may be dead: one that is alone on its table keeps no heartbeat."""
+        state = in_flight(None)
+        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1, F2})))
+        assert (table.action, table.reason_code) == ("refused", "writer_in_flight")
+        assert f"the writer that began at {instant('11:59:00')} has not ended" in table.reason
+        assert any("if it is dead" in hint for hint in table.hints)
+        some = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        assert any(f"began at {instant('11:59:00')} has not ended" in warning for warning in some.warnings)
 
     def test_one_that_is_not_due_is_no_reason_to_lower_the_threshold(self):
         newer = added_to("f2", with_slice(STATE, "f2", log_files=()))
