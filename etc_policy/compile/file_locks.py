@@ -15,6 +15,11 @@ def is_file_lock(lock: Mapping[str, object]) -> bool:
     return str(lock.get(PROVIDER, "")).strip() == FILE_PROVIDER
 
 
+def is_in_process(lock: Mapping[str, object]) -> bool:
+    """Whether the lock is one inside a single Java process, which nobody outside of it sees."""
+    return str(lock.get(PROVIDER, "")).strip().endswith(".InProcessLockProvider")
+
+
 def expiry_minutes(lock: Mapping[str, object]) -> int:
     """After how many minutes anybody may remove the lock file as left behind; 0, Hudi's default, for never."""
     text = str(lock.get(EXPIRY, "0")).strip()

@@ -36,7 +36,7 @@ class RepairFacts:
     """What a repair is planned from; `metadata` is None where there is no metadata table.
 
     `owed` are parts of the metadata table that an earlier run dropped and has not built again. `archived` are wrong
-    completion times of instants that are archived.
+    completion times of instants that are archived. `own_pending` is a plan of etc that has not been carried out.
     """
 
     base_path: str
@@ -47,6 +47,7 @@ class RepairFacts:
     metadata_partitions: tuple[str, ...]
     owed: tuple[str, ...] = ()
     archived: tuple[str, ...] = ()
+    own_pending: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ def _pending(facts: RepairFacts) -> Refusal | None:
         if pending:
             reason = f"the instant {pending[0]}{where} is pending: its writer may be alive"
             hint = "stop the writers, then run this again; what a dead one left, its next run rolls back"
+            if pending[0] == facts.own_pending:  # `etc apply` does not finish it beside wrong times
+                hint = "it is a plan of `etc apply`: if no run is at work on it, `etc undo` takes it back; then run this again"
             return Refusal("pending", reason, hint)
     return None
 

@@ -149,7 +149,7 @@ def _state(commits: _Commits) -> TableState:
         slices=slices,
         earliest_commit_to_retain=_retained(timeline),
         last_compaction=_last_compaction(timeline, commits.metadata, commits.archive),
-        own_pending=_own_pending(timeline),
+        own_pending=own_pending(timeline),
         living_writers=living_writers(storage, timeline),
         writes_in_flight=tuple(writes_in_flight(storage, timeline)),
         partition_fields=_partition_fields(properties),
@@ -271,7 +271,8 @@ def _last_compaction(
     return max(found, key=lambda record: record.completed) if found else archive.last_compaction()
 
 
-def _own_pending(timeline: Timeline) -> str | None:
+def own_pending(timeline: Timeline) -> str | None:
+    """The instant of a compaction that etc has published and nobody has completed; None without one."""
     pending: Iterable[str] = (r for r in sorted(timeline.files) if timeline.latest(r).action == "compaction")
     for requested in pending:
         plan = timeline.plan_of(requested) or {}

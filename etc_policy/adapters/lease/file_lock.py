@@ -177,12 +177,18 @@ class FileLock:
 def is_left(holder: Holder, base: Path) -> bool:
     """Whether a lock was taken by another process of etc for this table: to whoever has the table's lease, a dead one.
 
-    Another machine may know the table under another path; what lies in the table's own folder is the table's all the same.
+    Another machine may know the table under another path; what lies in the table's own folder is the table's all the same,
+    unless it names another table that is here: tables that are written together may share one lock.
     """
     owner = holder.owner
     if owner is None or owner.is_this_process:
         return False
-    return owner.table == str(base) or base in holder.path.parents
+    if owner.table == str(base):
+        return True
+    try:
+        return base.samefile(owner.table)
+    except OSError:
+        return base in holder.path.parents
 
 
 def remove(holder: Holder) -> bool:

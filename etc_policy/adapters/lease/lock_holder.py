@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import local_path
-from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock
+from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.secrets import with_values
 from etc_policy.errors import TableError
@@ -99,9 +99,13 @@ class Holder:
 
 
 def lock_place(lock: Mapping[str, str], base_path: str) -> LockPlace | None:
-    """Where the file of a declared lock lies, or our own where none is declared; None for one that is no file here."""
+    """Where the file of a declared lock lies, or our own where none is declared; None for one that is no file here.
+
+    A lock inside one Java process says nothing to another. And the run's own client has such a lock: held round it, the
+    client would be refused its own.
+    """
     base = local_path(base_path)
-    if not lock:
+    if not lock or is_in_process(lock):
         return LockPlace(base / ETC_FOLDER / "lock", _OWN_EXPIRY_MINUTES)
     if not is_file_lock(lock):
         return None
@@ -114,12 +118,15 @@ def lock_place(lock: Mapping[str, str], base_path: str) -> LockPlace | None:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Who holds the lock whose file is `path`; None where nobody does."""
+    """Who holds the lock whose file is `path`; None where nobody does. One that may not be read says nothing."""
     try:
-        with path.open("rb") as handle:
-            found = os.fstat(handle.fileno())
-            text = handle.read(_MAX_BYTES).decode(errors="replace")
-    except FileNotFoundError:
+        try:
+            with path.open("rb") as handle:
+                found = os.fstat(handle.fileno())
+                text = handle.read(_MAX_BYTES).decode(errors="replace")
+        except PermissionError:
+            found, text = path.stat(), ""
+    except (FileNotFoundError, NotADirectoryError):
         return None
     identity = (found.st_dev, found.st_ino)
     return Holder(path, identity, found.st_mtime, _user(found.st_uid), text.strip(), _owner(text))

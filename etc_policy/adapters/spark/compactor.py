@@ -12,13 +12,14 @@ from etc_policy.adapters.hudi.layout import ETC_FOLDER, parse_data_file, timelin
 from etc_policy.adapters.hudi.partitions import partitions_of
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.writers import writes_in_flight
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.storage.door import local_path, open_storage
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.execute.ports import Job
@@ -116,10 +117,12 @@ class HudiCompactor:
         Raises:
             EngineError: the compaction has completed, so there is nothing to take back; or, before table version 8,
                 writers have added to the slice that the plan begins; or Hudi failed.
+            RetryableError: a writer has begun it; or, before table version 8, one may be about to add to its slice.
 
         """
         self._require_incomplete(job)
         _require_unwritten(job)
+        _require_no_writer_of_its_slice(job)
         if _is_inflight(job):
             self._with_metadata_table(job, lambda: self._roll_back(job))
         self._remove_plan(job)
@@ -188,10 +191,13 @@ class HudiCompactor:
         self._require_incomplete(job)
         _require_unwritten(job)
         storage = open_storage(job.base_path)
-        for path, is_log in _files_of(job):
-            if not is_log:
-                _remove(storage, path)
-        for path in _rollbacks_begun(job):
+        begun = _inflight(job)
+        gone = [path for path, is_log in _files_of(job) if not is_log]
+        gone += _rollbacks_begun(job)
+        if _inflight(job) not in (None, begun):  # to look for the files takes long on a large table
+            message = f"another writer has begun the compaction at {job.instant}: it is not taken back"
+            raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
+        for path in gone:
             _remove(storage, path)
         for state in ("inflight", "requested"):
             _remove(storage, _timeline_file(job, state))
@@ -271,8 +277,12 @@ def _timeline_file(job: Job, state: str) -> str:
     return f"{_timeline_folder(job)[0]}/{job.instant}.compaction.{state}"
 
 
+def _inflight(job: Job) -> FileInfo | None:
+    return open_storage(job.base_path).info(_timeline_file(job, "inflight"))
+
+
 def _is_inflight(job: Job) -> bool:
-    return open_storage(job.base_path).info(_timeline_file(job, "inflight")) is not None
+    return _inflight(job) is not None
 
 
 def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
@@ -306,6 +316,18 @@ def _require_unwritten(job: Job) -> None:
         message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
         hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
         raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
+
+
+def _require_no_writer_of_its_slice(job: Job) -> None:
+    """Nor may a writer that has begun since do so once the plan is gone."""
+    if _timeline_folder(job)[1] > 1:
+        return
+    writes = writes_in_flight(open_storage(job.base_path), timeline_of(job.base_path))
+    began = next((one.requested for one in writes if one.may_live and one.requested > job.instant), None)
+    if began is not None:
+        message = f"the writer that began at {began} may add to the slices that the plan at {job.instant} begins"
+        hint = "run this again when it has ended; if it is dead, the next commit of a writer rolls it back"
+        raise RetryableError(Code.RUN_IS_ALIVE, f"{message}: it cannot be withdrawn now", hint=hint)
 
 
 def _remove(storage: TableStorage, path: str) -> None:

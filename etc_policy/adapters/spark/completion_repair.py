@@ -6,6 +6,7 @@ from etc_policy.adapters.hudi.archive import Archive
 from etc_policy.adapters.hudi.completion_times import completed_files, metadata_timeline, wrong_times
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
+from etc_policy.adapters.hudi.table import own_pending
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, table_zone
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.storage.door import open_storage
@@ -52,7 +53,7 @@ class HudiRepairFiles:
 
 def _facts(storage: TableStorage) -> RepairFacts:
     properties = read_properties(storage)
-    metadata, zone = metadata_timeline(storage), table_zone(properties)
+    timeline, metadata, zone = _timeline(storage, "table"), metadata_timeline(storage), table_zone(properties)
     archived = Archive(storage, properties).completions
     names = (name.strip() for name in properties.get("hoodie.table.metadata.partitions", "").split(","))
     partitions = tuple(name for name in names if name)
@@ -60,10 +61,11 @@ def _facts(storage: TableStorage) -> RepairFacts:
         base_path=storage.location,
         table_version=int(properties["hoodie.table.version"]),
         timezone=zone,
-        table=_timeline_facts("table", _timeline(storage, "table"), zone),
+        table=_timeline_facts("table", timeline, zone),
         metadata=_timeline_facts("metadata table", metadata, zone) if metadata else None,
         metadata_partitions=partitions,
         owed=metadata_renewal.owed_of(storage.location, partitions),
+        own_pending=own_pending(timeline),
         archived=tuple(sorted(requested for requested, completed in archived.items() if completed < requested)),
     )
 

@@ -96,6 +96,8 @@ def test_what_an_earlier_run_dropped_is_built():
 def test_nothing_is_done_where_it_is_not_safe():
     pending = refusal(table=timeline("table", *GOOD, HURT, pending=["1"]))
     assert pending.code == "pending" and "may be alive" in pending.reason
+    ours = refusal(table=timeline("table", *GOOD, HURT, pending=["1"]), own_pending="1")
+    assert ours.code == "pending" and "`etc undo`" in (ours.hint or "")  # `etc apply` refuses such a table
     assert "of the metadata table" in refusal(metadata=replace(METADATA, pending=("1",))).reason
     assert refusal(table=timeline("table", HURT)).code == "unknown_time"
     compacted = timeline("metadata table", FIRST, *GOOD, HURT_METADATA, SERVICE, services=[SERVICE.requested])

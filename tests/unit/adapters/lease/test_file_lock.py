@@ -12,7 +12,7 @@ import pytest
 from etc_policy.adapters.lease import file_lock
 from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.lease.file_lock import FileLock
-from etc_policy.adapters.lease.lock_holder import LockPlace, Owner, lock_place, read_holder
+from etc_policy.adapters.lease.lock_holder import _PROCESS_TOKEN, LockPlace, Owner, lock_place, read_holder
 from etc_policy.compile.file_locks import FILE_PROVIDER, LOCK_FOLDER, PROVIDER
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.errors import RetryableError
@@ -94,6 +94,35 @@ def test_a_shared_lock_of_another_table_is_left_alone(tmp_path, said):
         pass
     assert error.value.hint.startswith("run `etc apply` for the table `/lake/other`")
     assert path.exists()
+
+
+def test_what_lies_in_the_tables_folder_may_be_the_lock_of_another_table_too(lock, path, tmp_path):
+    """Tables that are written together may share one lock; the lease of one proves nothing of runs on the other."""
+    other = tmp_path / "other"
+    other.mkdir()
+    with lock(table=other), FileLease(str(path.parents[1])) as lease:
+        path.write_bytes(path.read_bytes().replace(_PROCESS_TOKEN.encode(), b"0" * 32))  # of another process
+        assert not lease.has_left_lock(policy_of(path.parents[1]))
+
+
+def test_a_file_that_may_not_be_read_is_a_strangers_lock(lock, path, monkeypatch):
+    path.touch()
+
+    def refuse(self, mode="r", **_):
+        if self == path:
+            raise PermissionError(13, "Permission denied", str(self))
+        return real(self, mode)
+
+    real = Path.open
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(RetryableError, match="was not given back within 0ms; it is held by a process of user"), lock():
+        pass
+    assert path.exists()
+
+
+def test_in_a_folder_that_is_none_nobody_holds_a_lock(tmp_path):
+    (tmp_path / "file").touch()
+    assert read_holder(tmp_path / "file" / "lock") is None
 
 
 def test_a_stranger_is_waited_for_and_said_to_be(lock, path, said):
@@ -187,6 +216,11 @@ class TestPlace:
     def test_the_default_is_our_own(self, tmp_path):
         assert lock_place({}, str(tmp_path)) == LockPlace(tmp_path / ".hoodie" / ".etc" / "lock", 1)
 
+    def test_a_lock_within_one_java_process_is_no_lock_between_processes(self, tmp_path):
+        """Held round the client it would be refused to the client, whose own lock it is: no run could ever commit."""
+        lock = {PROVIDER: "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+        assert lock_place(lock, str(tmp_path)) == lock_place({}, str(tmp_path))
+
     def test_hudis_default_is_in_the_table(self, tmp_path):
         assert lock_place({PROVIDER: FILE_PROVIDER}, str(tmp_path)) == LockPlace(tmp_path / ".hoodie" / "lock", 0)
 
@@ -205,9 +239,7 @@ class TestPlace:
 
 def test_a_left_lock_is_found_and_removed_under_the_lease(path):
     base = str(path.parents[1])
-    policy = Policy(name="a", table=base, event_time=EventTime(column="ts"), data_latency_ms=1)
-    policy = policy.model_copy(update={"writer": Writer(lock={PROVIDER: FILE_PROVIDER})})
-    lease = FileLease(base)
+    policy, lease = policy_of(base), FileLease(base)
     assert not lease.has_left_lock(policy)
     path.touch()
     assert not lease.has_left_lock(policy)
@@ -219,6 +251,11 @@ def test_a_left_lock_is_found_and_removed_under_the_lease(path):
     with lease:
         assert lease.remove_left_lock(policy)
     assert not path.exists()
+
+
+def policy_of(table):
+    policy = Policy(name="a", table=str(table), event_time=EventTime(column="ts"), data_latency_ms=1)
+    return policy.model_copy(update={"writer": Writer(lock={PROVIDER: FILE_PROVIDER})})
 
 
 def wait_until(happens):

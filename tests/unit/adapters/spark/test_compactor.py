@@ -1,5 +1,6 @@
 """Taking a plan back, as far as it needs no Spark: a plan that nobody has begun is removed file by file."""
 
+import os
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 from etc_policy.adapters.spark import compactor as hudi_compactor
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.errors import EngineError, OvertakenError, StalePlanError
+from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
 from tests.unit.adapters.reading import OURS, read
 from tests.unit.adapters.table_folder import TableFolder, at, avro, base, log
@@ -38,6 +39,26 @@ def test_a_plan_that_nobody_has_begun_leaves_no_trace(table, compactor):
     compactor.withdraw(job_of(table))
     assert files(table) == before
     assert read(table).own_pending is None
+
+
+def test_one_that_a_stock_writer_begins_while_its_files_are_looked_for_is_left_to_it(table, compactor, monkeypatch):
+    """Listing a large table takes long, and its base files would go under a writer who then commits them."""
+
+    def begun_meanwhile(job):
+        yield from real(job)
+        table.file(C, ".compaction.inflight")
+        table.data(C, base("f2"))
+
+    real = hudi_compactor._files_of
+    monkeypatch.setattr(hudi_compactor, "_files_of", begun_meanwhile)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
+    table.plan(C, OURS)
+    table.data(C, base("f1"))
+    with pytest.raises(RetryableError, match=f"has begun the compaction at {C}") as error:
+        compactor.withdraw(job_of(table))
+    assert error.value.exit_code == 4
+    assert read(table).own_pending == C
+    assert (table.base / "p" / base("f2").name(C)).exists()
 
 
 ROLLBACK_PLAN = {
@@ -120,6 +141,25 @@ def test_before_version_8_a_plan_is_not_taken_from_under_log_files_that_it_named
         getattr(compactor, method)(job_of(table, 6))
     assert (error.value.code, error.value.exit_code) == ("ETC312", 3)
     assert files(table) == before
+
+
+def test_before_version_8_a_plan_is_not_taken_from_under_a_writer_that_may_name_it(tmp_path, compactor):
+    """Its log files may come once the plan is gone. One that has died is not waited for."""
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.plan(C, OURS)
+    table.file(at("10:00:07"), ".deltacommit.requested")
+    before = files(table)
+    with pytest.raises(RetryableError, match=f"the writer that began at {at('10:00:07')} may add to") as error:
+        compactor.withdraw(job_of(table, 6))
+    assert error.value.exit_code == 4
+    assert files(table) == before
+    heartbeat = table.base / ".hoodie" / ".heartbeat" / at("10:00:07")
+    heartbeat.parent.mkdir()
+    heartbeat.touch()
+    os.utime(heartbeat, (1, 1))
+    compactor.withdraw(job_of(table, 6))
+    assert not list(table.timeline.glob("*.compaction.*"))
 
 
 @pytest.mark.parametrize("written", [(), (log("f1", base_instant=at("10:00:00")),)])
