@@ -46,8 +46,8 @@ def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> 
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
     record = state.last_compaction
     unproven = memory.unproven(state.base_path) if record is not None else None
-    if record is None or unproven is None or unproven.compaction != _name_of(record):
-        return table
+    if record is None or unproven is None or unproven.compaction.split(" ")[0] != record.instant:
+        return table  # a repair may have set its completion right: that proves nothing
     doubt = (
         f"the last compaction ({record.instant}) is not proven: {unproven.why}. Do not rely on RO being complete up to "
         f"{format_time(record.threshold_ms)} before a verification passes"

@@ -378,6 +378,14 @@ class TestKilledRuns:
         assert data.memory.unproven("/t").compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
 
+    def test_nor_is_it_proven_by_a_repair_of_its_completion_time(self, etc, data):
+        data.broken = True
+        results_of(etc, "--select", "orders_ro")
+        table = data.tables["orders_ro"]
+        right = replace(table.state.last_compaction, completed=instant("12:00:01"))
+        table.state = replace(table.state, last_compaction=right)
+        assert "is not proven: its verification failed" in plan_of_orders(data).tables[0].warnings[0]
+
     @pytest.mark.parametrize(("broken", "proven"), [(False, True), (True, False)])
     def test_a_verification_that_passes_proves_it(self, etc, data, broken, proven):
         data.broken = True
