@@ -109,7 +109,7 @@ class Case:
             table=str(table),
             event_time=EventTime(column="ts", unit="ms"),
             data_latency_ms=LATENCY_MS,
-            writer=WriterFacts(index=self.index, lock=_LOCK if self.lock else {}),
+            writer=WriterFacts(index=self.index, lock=_LOCK if self.lock else {}, lock_wait_ms=2_000),
             verify=Verify(level=self.level),
         )
 
