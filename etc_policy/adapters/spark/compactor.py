@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from etc_policy.adapters.hudi.files import timeline_of
-from etc_policy.adapters.hudi.layout import ETC_FOLDER, parse_data_file, timeline_folder
-from etc_policy.adapters.hudi.partitions import partitions_of
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.plan_file import encode_plan
-from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.adapters.spark.plan_files import is_inflight, remove_plan, require_unwritten
 from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.storage.door import local_path, open_storage
-from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.execute.ports import Job
@@ -48,7 +46,7 @@ class HudiCompactor:
                 check(True)
                 require_held()
             except EtcError:
-                if not _is_inflight(job):  # else its base files would go under its writer
+                if not is_inflight(job):  # else its base files would go under its writer
                     self._remove_plan(job)
                 raise
 
@@ -96,7 +94,7 @@ class HudiCompactor:
         if _takes_write_metadata(client):
             with self._lock(job, client):
                 return client.compact(job.instant)
-        if _is_inflight(job):
+        if is_inflight(job):
             self._roll_back_by(client, job)
         return client.compact(job.instant)
 
@@ -119,8 +117,8 @@ class HudiCompactor:
 
         """
         self._require_incomplete(job)
-        _require_unwritten(job)
-        if _is_inflight(job):
+        require_unwritten(job)
+        if is_inflight(job):
             self._with_metadata_table(job, lambda: self._roll_back(job))
         self._remove_plan(job)
 
@@ -180,23 +178,8 @@ class HudiCompactor:
             )
 
     def _remove_plan(self, job: Job) -> None:
-        """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
-
-        Then rollbacks of C that were begun and did not end: without the plan nobody would ever take them up, and a pending
-        rollback forbids to plan.
-        """
         self._require_incomplete(job)
-        _require_unwritten(job)
-        storage = open_storage(job.base_path)
-        for path, is_log in _files_of(job):
-            if not is_log:
-                _remove(storage, path)
-        for path in _rollbacks_begun(job):
-            _remove(storage, path)
-        for state in ("inflight", "requested"):
-            _remove(storage, _timeline_file(job, state))
-        with suppress(OSError):
-            storage.remove_tree(f".hoodie/.temp/{job.instant}")
+        remove_plan(job)
 
     def _save_plan(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
         jvm, table = self._jvm, hudi_table(self._spark, client)
@@ -260,56 +243,3 @@ def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
     """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
     methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
     return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
-
-
-def _timeline_folder(job: Job) -> tuple[str, int]:
-    storage = open_storage(job.base_path)
-    return timeline_folder(read_properties(storage), storage.location)
-
-
-def _timeline_file(job: Job, state: str) -> str:
-    return f"{_timeline_folder(job)[0]}/{job.instant}.compaction.{state}"
-
-
-def _is_inflight(job: Job) -> bool:
-    return open_storage(job.base_path).info(_timeline_file(job, "inflight")) is not None
-
-
-def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
-    """Data files that bear the job's instant in their names, and whether each is a log file."""
-    with open_storage(job.base_path).tree() as tree:
-        partitions = partitions_of(tree.read())
-    for partition, files in partitions.items():
-        for name in files:
-            parsed = parse_data_file(name)
-            if parsed is not None and parsed.instant == job.instant:
-                yield f"{partition}/{name}".lstrip("/"), parsed.is_log
-
-
-def _rollbacks_begun(job: Job) -> Iterator[str]:
-    """The timeline files of pending rollbacks of the job's instant, the plan of each last."""
-    timeline = timeline_of(job.base_path)
-    for requested, files in timeline.files.items():
-        plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
-        if plan is not None and requested not in timeline.completions:
-            target = (timeline.metadata(plan).get("instantToRollback") or {}).get("commitTime")
-            if target == job.instant:
-                yield from (f"{timeline.folder}/{f.name}" for f in sorted(files, key=lambda f: f.state))
-
-
-def _require_unwritten(job: Job) -> None:
-    """Before table version 8 a log file belongs to the slice that it names: with the plan that slice would lose its base."""
-    if _timeline_folder(job)[1] > 1:
-        return
-    written = next((path for path, is_log in _files_of(job) if is_log), None)
-    if written is not None:
-        message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
-        hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
-        raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
-
-
-def _remove(storage: TableStorage, path: str) -> None:
-    """Remove a file, and the checksum that Hadoop keeps beside it on local disk."""
-    folder, _, name = path.rpartition("/")
-    storage.remove(path)
-    storage.remove(f"{folder}/.{name}.crc".lstrip("/"))

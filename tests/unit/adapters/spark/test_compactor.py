@@ -122,6 +122,19 @@ def test_before_version_8_a_plan_is_not_taken_from_under_log_files_that_it_named
     assert files(table) == before
 
 
+@pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
+def test_before_version_8_nor_from_under_a_writer_that_may_be_about_to_write_one(tmp_path, compactor, method):
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.plan(C, OURS)
+    table.file(at("10:00:07"), ".deltacommit.requested")
+    before = files(table)
+    with pytest.raises(EngineError, match=f"has begun at {at('10:00:07')}") as error:
+        getattr(compactor, method)(job_of(table, 6))
+    assert error.value.code == "ETC312"
+    assert files(table) == before
+
+
 @pytest.mark.parametrize("written", [(), (log("f1", base_instant=at("10:00:00")),)])
 def test_before_version_8_one_that_named_none_is(tmp_path, compactor, written):
     table = TableFolder(tmp_path / "t", version=6)
