@@ -251,7 +251,7 @@ class Scene:
         verdicts = [r.verification.status for r in applier.results if r.verification]
         self.told.append(f"apply: {status} with {plans} plans{f' ({codes})' if codes else ''}")
         assert "fail" not in verdicts, [str(error) for error in applier.errors]
-        unexpected = set(codes.split()) - {"ETC402", "ETC405", "ETC414", "ETC415", "ETC416"}
+        unexpected = set(codes.split()) - {"ETC402", "ETC405", "ETC414", "ETC415", "ETC416", "ETC422"}
         assert not unexpected, [str(error) for error in applier.errors]
         return status
 
@@ -312,6 +312,7 @@ class Stage:
         try:
             told = Scene(self.spark, self.writer, folder, case).play()
         except AssertionError as error:
+            self.writer.settle()
             return f"FAILED: {error} (table in {folder})"
         with suppress(OSError):
             shutil.rmtree(folder)
