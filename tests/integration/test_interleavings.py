@@ -7,22 +7,30 @@ from tests.integration.writer_on_command import Writer
 
 pytestmark = pytest.mark.spark
 CASES = [
-    Case("simple", True, "ours published"),
-    Case("simple", True, "ours checked"),
-    Case("simple", True, "writer writing"),
-    Case("bloom", False, "ours compacted"),
+    Case("simple", True, "ours published", "metadata"),
+    Case("simple", True, "ours checked", "metadata"),
+    Case("simple", True, "writer writing", "metadata"),
+    Case("bloom", False, "ours compacted", "metadata"),
 ]
 
 
 @pytest.fixture(scope="module")
-def stage(spark, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stage")
-    writer = Writer(folder)
-    yield Stage(folder, spark, writer)
+def writer(tmp_path_factory):
+    """Its Spark starts beside ours."""
+    writer = Writer(tmp_path_factory.mktemp("writer"))
+    yield writer
     writer.close()
 
 
+@pytest.fixture(scope="module")
+def stage(writer, spark, tmp_path_factory):
+    return Stage(tmp_path_factory.mktemp("stage"), spark, writer)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_no_key_stands_twice(stage, case):
+def test_no_key_stands_twice(stage, case, monkeypatch):
+    monkeypatch.setattr(
+        "etc_policy.execute.fence.WRITER_WAIT_SECONDS", 1.0
+    )  # the writer is held for as long as we wait
     told = stage.play(case)
     assert not told.startswith("FAILED"), told

@@ -48,7 +48,7 @@ class Writer:
         self._answers: list[str] = []
         self._heard = threading.Condition()
         threading.Thread(target=self._listen, daemon=True).start()
-        self._ready = False
+        self._ready, self._untold = False, 0
 
     def _listen(self) -> None:
         for line in self.process.stdout:
@@ -63,15 +63,26 @@ class Writer:
         told = {"table": str(table), "rows": rows, "options": options, "operation": operation}
         self.process.stdin.write(json.dumps(told) + "\n")
         self.process.stdin.flush()
+        self._untold += 1
 
     def wait_until_ready(self) -> None:
         """Return when its Spark has started."""
         if not self._ready:
-            assert self.answer() == "ready"
+            assert self._next_line(300) == "ready"
             self._ready = True
 
     def answer(self, seconds: float = 300) -> str:
-        """What it says next."""
+        """What came of the oldest write that nobody has asked about."""
+        line = self._next_line(seconds)
+        self._untold -= 1
+        return line
+
+    def settle(self) -> None:
+        """Wait for the writes that nobody has asked about: what they answer is no answer to the next."""
+        while self._untold:
+            self.answer()
+
+    def _next_line(self, seconds: float) -> str:
         with self._heard:
             assert self._heard.wait_for(lambda: self._answers, timeout=seconds), "the writer does not answer"
             return self._answers.pop(0)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.adapters.spark import compactor as hudi_compactor
+from etc_policy.adapters.spark import plan_files
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
@@ -49,8 +50,8 @@ def test_one_that_a_stock_writer_begins_while_its_files_are_looked_for_is_left_t
         table.file(C, ".compaction.inflight")
         table.data(C, base("f2"))
 
-    real = hudi_compactor._files_of
-    monkeypatch.setattr(hudi_compactor, "_files_of", begun_meanwhile)
+    real = plan_files._files_of
+    monkeypatch.setattr(plan_files, "_files_of", begun_meanwhile)
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
     table.plan(C, OURS)
     table.data(C, base("f1"))
@@ -143,7 +144,8 @@ def test_before_version_8_a_plan_is_not_taken_from_under_log_files_that_it_named
     assert files(table) == before
 
 
-def test_before_version_8_a_plan_is_not_taken_from_under_a_writer_that_may_name_it(tmp_path, compactor):
+@pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
+def test_before_version_8_a_plan_is_not_taken_from_under_a_writer_that_may_name_it(tmp_path, compactor, method):
     """Its log files may come once the plan is gone. One that has died is not waited for."""
     table = TableFolder(tmp_path / "t", version=6)
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
@@ -151,14 +153,14 @@ def test_before_version_8_a_plan_is_not_taken_from_under_a_writer_that_may_name_
     table.file(at("10:00:07"), ".deltacommit.requested")
     before = files(table)
     with pytest.raises(RetryableError, match=f"the writer that began at {at('10:00:07')} may add to") as error:
-        compactor.withdraw(job_of(table, 6))
+        getattr(compactor, method)(job_of(table, 6))
     assert error.value.exit_code == 4
     assert files(table) == before
     heartbeat = table.base / ".hoodie" / ".heartbeat" / at("10:00:07")
     heartbeat.parent.mkdir()
     heartbeat.touch()
     os.utime(heartbeat, (1, 1))
-    compactor.withdraw(job_of(table, 6))
+    getattr(compactor, method)(job_of(table, 6))
     assert not list(table.timeline.glob("*.compaction.*"))
 
 

@@ -1,0 +1,108 @@
+"""The files of a compaction of etc itself that has not completed: found, and removed in an order that may be cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from etc_policy.adapters.hudi.files import timeline_of
+from etc_policy.adapters.hudi.layout import parse_data_file, timeline_folder
+from etc_policy.adapters.hudi.partitions import partitions_of
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.writers import writes_in_flight
+from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.port import FileInfo, TableStorage
+from etc_policy.codes.registry import Code
+from etc_policy.errors import EngineError, RetryableError
+from etc_policy.execute.ports import Job
+
+
+def remove_plan(job: Job) -> None:
+    """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
+
+    Then rollbacks of C that were begun and did not end: without the plan nobody would ever take them up, and a pending
+    rollback forbids to plan.
+    """
+    require_unwritten(job)
+    storage, begun = open_storage(job.base_path), _inflight(job)
+    gone = [path for path, is_log in _files_of(job) if not is_log]
+    gone += _rollbacks_begun(job)
+    if _inflight(job) not in (None, begun):  # to look for the files takes long on a large table
+        message = f"another writer has begun the compaction at {job.instant}: it is not taken back"
+        raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
+    for path in gone:
+        _remove(storage, path)
+    for state in ("inflight", "requested"):
+        _remove(storage, _timeline_file(job, state))
+    with suppress(OSError):
+        storage.remove_tree(f".hoodie/.temp/{job.instant}")
+
+
+def _timeline_folder(job: Job) -> tuple[str, int]:
+    storage = open_storage(job.base_path)
+    return timeline_folder(read_properties(storage), storage.location)
+
+
+def _timeline_file(job: Job, state: str) -> str:
+    return f"{_timeline_folder(job)[0]}/{job.instant}.compaction.{state}"
+
+
+def is_inflight(job: Job) -> bool:
+    """Whether somebody has begun to carry the plan out."""
+    return _inflight(job) is not None
+
+
+def _inflight(job: Job) -> FileInfo | None:
+    return open_storage(job.base_path).info(_timeline_file(job, "inflight"))
+
+
+def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
+    """Data files that bear the job's instant in their names, and whether each is a log file."""
+    with open_storage(job.base_path).tree() as tree:
+        partitions = partitions_of(tree.read())
+    for partition, files in partitions.items():
+        for name in files:
+            parsed = parse_data_file(name)
+            if parsed is not None and parsed.instant == job.instant:
+                yield f"{partition}/{name}".lstrip("/"), parsed.is_log
+
+
+def _rollbacks_begun(job: Job) -> Iterator[str]:
+    """The timeline files of pending rollbacks of the job's instant, the plan of each last."""
+    timeline = timeline_of(job.base_path)
+    for requested, files in timeline.files.items():
+        plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
+        if plan is not None and requested not in timeline.completions:
+            target = (timeline.metadata(plan).get("instantToRollback") or {}).get("commitTime")
+            if target == job.instant:
+                yield from (f"{timeline.folder}/{f.name}" for f in sorted(files, key=lambda f: f.state))
+
+
+def require_unwritten(job: Job) -> None:
+    """Before table version 8 a log file belongs to the slice that it names: without the plan that slice would lose its base.
+
+    Raises:
+        EngineError: a writer has written such a file.
+        RetryableError: a writer that began since may be about to.
+
+    """
+    if _timeline_folder(job)[1] > 1:
+        return
+    written = next((path for path, is_log in _files_of(job) if is_log), None)
+    if written is not None:
+        message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
+        hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
+        raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
+    writes = writes_in_flight(open_storage(job.base_path), timeline_of(job.base_path))
+    began = next((one.requested for one in writes if one.may_live and one.requested > job.instant), None)
+    if began is not None:
+        message = f"the writer that began at {began} may add to the slices that the plan at {job.instant} begins"
+        hint = "run this again when it has ended; if it is dead, the next commit of a writer rolls it back"
+        raise RetryableError(Code.RUN_IS_ALIVE, f"{message}: it cannot be withdrawn now", hint=hint)
+
+
+def _remove(storage: TableStorage, path: str) -> None:
+    """Remove a file, and the checksum that Hadoop keeps beside it on local disk."""
+    folder, _, name = path.rpartition("/")
+    storage.remove(path)
+    storage.remove(f"{folder}/.{name}.crc".lstrip("/"))
