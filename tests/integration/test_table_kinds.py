@@ -175,7 +175,7 @@ class Kind(Bench):
         _, history = FileTableReader().read_with_history(str(self.base), self.policy.event_time)
         now_ms = EPOCH_MS + second * 1000 + self.policy.data_latency_ms
         proved = always_checked(Evidence(self.policy, state, history, claim_of(self.policy, state, now_ms), now_ms))
-        assert [check.status for check in proved] == ["pass"] * 3, proved
+        assert [check.status for check in proved] == ["pass"] * 4, proved
         after = self.plan(second).tables[0]
         assert (after.action, after.watermark_before_ms) == ("nothing_due", table.watermark_after_ms)
         return table
