@@ -48,7 +48,7 @@ def test_a_writer_that_waits_for_a_killed_run_goes_on_after_the_next(no_spark, w
     """Without an expiry it would wait until it gives up."""
     project = Project(tmp_path)
     table = kill_holding(project, "t", written_table, "executing", LOCK)
-    run = threading.Timer(15, project.apply)
+    run = threading.Timer(15, lambda: project.start("apply", "--yes").wait(timeout=240))  # the writer may be in its way
     run.start()
     writer = start_writer(table, "locked")
     wait_for_commits(table, writer, 2)
