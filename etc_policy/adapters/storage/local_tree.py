@@ -61,7 +61,7 @@ def _is_folder(entry: os.DirEntry[str], folder: str, base: str) -> bool:
 
 
 class LocalTreeLister:
-    """Lists a tree once, as a context: in a process of its own, if it is told to begin before."""
+    """Lists a tree once, as a context: in a process of its own, if `begin` is called before `read`."""
 
     def __init__(self, base: str) -> None:
         self._base = base
