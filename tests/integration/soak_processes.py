@@ -20,7 +20,7 @@ from tests.integration.soak_batches import Batch, Batches, Journal
 from tests.integration.soak_timeline import Timeline
 
 #: A writer lives so many batches at least and at most, and dies in the one after them.
-LIFE_BATCHES = (0, 20)
+LIFE_BATCHES = (0, 30)
 NEVER = float("inf")
 ERROR = re.compile(r"^error\[(ETC\d+)\]", re.MULTILINE)
 APPLY_CONFS = ("spark.driver.memory=1g", "spark.sql.shuffle.partitions=2", "spark.default.parallelism=2")
