@@ -91,7 +91,7 @@ class Outside:
     vanished = meanwhile = ()
 
     def read_table(self, policy, *, read_stats=False):
-        """Every file is booked as it is, and every compaction that carries a threshold is on the timeline."""
+        """Every file is recorded as it is, and every compaction that carries a threshold is on the timeline."""
         state = self.read_state(policy)
         runs = (state.last_compaction,) if state.last_compaction else ()
         return state, TableHistory(state.timezone, runs=runs)

@@ -28,7 +28,7 @@ def finish(table, **ports):
 
 
 def left_pending(table):
-    """A killed run of ours left its plan."""
+    """A killed run of etc left its plan."""
     table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
 
 

@@ -141,7 +141,7 @@ def test_a_stranger_who_stays_ends_the_waiting_and_keeps_the_lock(lock, path):
         pass
     assert 0.3 <= time.monotonic() - began < 5
     assert (error.value.code, error.value.exit_code) == ("ETC422", 4)
-    assert f"the lock `{path}` was not given back within 300ms" in error.value.message
+    assert f"the lock `{path}` was not released within 300ms" in error.value.message
     assert ": host 7, for " in error.value.message
     assert f"`rm {path}`" in error.value.hint
     assert path.read_text() == "host 7"
