@@ -136,9 +136,9 @@ class ExpectEventTimesWithinBounds(_ComparisonExpectation):
 def _out_of_bounds(seen: dict[str, int | None], earliest_ms: int | None, latest_ms: int | None) -> Iterator[str]:
     first, last = seen["earliest_ms"], seen["latest_ms"]
     if earliest_ms is not None and first is not None and first < earliest_ms:
-        yield f"an event time of {format_time(first)} lies before {format_time(earliest_ms)}"
+        yield f"an event time of {format_time(first)} is before {format_time(earliest_ms)}"
     if latest_ms is not None and last is not None and last > latest_ms:
-        yield f"an event time of {format_time(last)} lies after {format_time(latest_ms)}"
+        yield f"an event time of {format_time(last)} is after {format_time(latest_ms)}"
 
 
 def _result(wrong: int, rows: int, details: dict[str, Any]) -> dict[str, Any]:

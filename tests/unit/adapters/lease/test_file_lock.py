@@ -115,7 +115,7 @@ def test_a_file_that_may_not_be_read_is_a_strangers_lock(lock, path, monkeypatch
 
     real = Path.open
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(RetryableError, match="was not given back within 0ms; it is held by a process of user"), lock():
+    with pytest.raises(RetryableError, match="was not released within 0ms; it is held by a process of user"), lock():
         pass
     assert path.exists()
 
@@ -175,7 +175,7 @@ def test_a_stock_writer_who_gives_up_waiting_removes_it_and_it_is_put_back(lock,
             held.require_held()
         wait_until(path.exists)
         assert read_holder(path).owner.process == os.getpid()
-        with pytest.raises(RetryableError, match="taken from us"):
+        with pytest.raises(RetryableError, match="taken over by another process"):
             held.require_held()
     assert not path.exists()
 
@@ -186,7 +186,7 @@ def test_one_that_another_has_taken_is_lost_and_stays(lock, path):
         other.touch()
         os.replace(other, path)
         wait_until(lambda: held.lost)
-        with pytest.raises(RetryableError, match="taken from us") as error:
+        with pytest.raises(RetryableError, match="taken over by another process") as error:
             held.require_held()
         assert error.value.code == "ETC423"
     assert path.read_bytes() == b""
