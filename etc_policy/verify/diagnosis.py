@@ -204,11 +204,8 @@ def declared_lock(facts: TableFacts) -> Found:
         return "warn", message, "declare the writers' lock under `writer.lock`, so that `etc apply` takes the same"
     if is_file_lock(facts.policy.writer.lock) and not expiry_minutes(facts.policy.writer.lock):
         hint = f"give the writers, and `writer.lock`, `{EXPIRY}: 5` (minutes, longer than any commit takes)"
-        return (
-            "warn",
-            f"declared ({provider}), without expiry: a writer that dies while it holds it stops all others",
-            hint,
-        )
+        message = f"declared ({provider}), without expiry: a writer that dies while it holds it stops all others"
+        return "warn", message, hint
     if facts.policy.writer.lock:
         return "ok", f"declared ({provider or 'no provider named'})", None
     return "ok", "none declared, and no two writers overlap in the history", None
@@ -220,12 +217,9 @@ def _held(facts: TableFacts) -> Found | None:
     if lock is None or (not lock.is_left and lock.age_seconds < facts.policy.writer.lock_wait_ms / 1000):
         return None
     if lock.is_left:
-        return (
-            "warn",
-            f"a killed run of etc has left the lock `{lock.path}`",
-            "`etc apply` removes it, though nothing is due",
-        )
-    hint = f"check whether its holder is alive; if it does not, `rm {lock.path}`"
+        hint = "`etc apply` removes it, though nothing is due"
+        return "warn", f"a killed run of etc has left the lock `{lock.path}`", hint
+    hint = f"check whether its holder is alive; if it is not, `rm {lock.path}`"
     return "warn", f"the lock `{lock.path}` is held by {lock.holder}", hint
 
 
@@ -247,11 +241,8 @@ def duplicate_keys(facts: TableFacts) -> Found:
             f"may be there: {count_of(len(exposed), 'file group')} took a write beside a compaction that merged deletes, the "
             f"first {first.file_group} at {first.compaction}"
         )
-        return (
-            "warn",
-            message,
-            "`etc verify --level data` finds them; docs/how-to/double-keys.md says how to remove them",
-        )
+        hint = "`etc verify --level data` finds them; docs/how-to/double-keys.md says how to remove them"
+        return "warn", message, hint
     if not facts.others_compact:
         return "ok", "only etc compacts, and none of its compactions left a write behind deletes that it merged", None
     if not any(log_file.has_deletes for _, log_file in facts.state.log_files):

@@ -15,8 +15,8 @@ from tests.integration.session import stop_spark
 def start_writer(table: Table, kind: str) -> subprocess.Popen:
     """The stock writer, once its first commit stands."""
     command = [sys.executable, "-m", "tests.integration.stock_writer", str(table.base), kind]
-    output = (table.base.parent / "writer.out").open("w")
-    process = spawn(command, stdout=output)
+    with (table.base.parent / "writer.out").open("w") as output:
+        process = spawn(command, stdout=output)
     while not written(table)[0]:
         assert process.poll() is None
         time.sleep(0.1)

@@ -22,6 +22,9 @@ def jvm(spark, monkeypatch):
     """A Java process whose own zone is Los Angeles; Python's is UTC."""
     monkeypatch.setenv("TZ", "UTC")
     with_zone(spark, "America/Los_Angeles")
+    # a table that was made in this process with a zone of its own has left that one
+    local = spark._jvm.org.apache.hudi.common.model.HoodieTimelineTimeZone.LOCAL
+    spark._jvm.org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator.setCommitTimeZone(local)
     yield spark._jvm
     with_zone(spark, "UTC")
 

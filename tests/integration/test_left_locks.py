@@ -1,18 +1,15 @@
 """`etc apply` killed while it holds the table's lock, by the file that Hudi's own lock provider knows."""
 
 import os
-import threading
 import time
 
 import pytest
 
 from etc_policy.adapters.lease.lock_holder import read_holder
 from etc_policy.adapters.spark.session import start_spark
-from tests.integration.beside_writer import start_writer, stop_writer, wait_for_commits
 from tests.integration.history import HISTORY, Oracle
 from tests.integration.kills import EXPIRY, LOCK, Project, check_files, check_views, kill_holding
 from tests.integration.session import stop_spark
-from tests.integration.stock_writer import write_of
 
 pytestmark = pytest.mark.spark
 #: Where the lock is held: to publish, to begin, to commit.
@@ -40,25 +37,6 @@ def test_one_run_removes_what_killed_runs_left_and_mends_all(no_spark, written_t
             assert not list(table.meta.glob(".lock.etc.*"))
             check_files(table)
             check_views(spark, table, oracle, STRADDLING)
-    finally:
-        stop_spark(spark)
-
-
-def test_a_writer_that_waits_for_a_killed_run_goes_on_after_the_next(no_spark, written_table, tmp_path):
-    """Without an expiry it would wait until it gives up."""
-    project = Project(tmp_path)
-    table = kill_holding(project, "t", written_table, "executing", LOCK)
-    run = threading.Timer(15, project.apply)
-    run.start()
-    writer = start_writer(table, "locked")
-    wait_for_commits(table, writer, 2)
-    run.join()
-    done, told = stop_writer(table, writer)
-    assert done, told
-    project.apply()
-    spark = start_spark({"spark.sql.shuffle.partitions": "2"}, tmp_path / "spark.log")
-    try:
-        check_views(spark, table, Oracle.of((*HISTORY, *map(write_of, done))), STRADDLING)
     finally:
         stop_spark(spark)
 

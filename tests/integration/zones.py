@@ -129,7 +129,7 @@ def _wrong(spark, base: Path, case: Case, applied: dict, planned: dict) -> Itera
     if not case.is_readable:
         if (planned["action"], planned["reason_code"]) != ("refused", "writers_zone") or applied["status"] != "refused":
             yield f"not refused: {applied['status']}, {planned['reason']}"
-        if list(base.glob(".hoodie/**/*.compaction.*")):
+        if [*base.glob(".hoodie/*.compaction.*"), *base.glob(".hoodie/timeline/*.compaction.*")]:
             yield "a compaction was planned"
         return
     verdict = (applied["verification"] or {}).get("status")

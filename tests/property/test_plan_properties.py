@@ -112,7 +112,7 @@ def test_no_key_stands_twice_after_a_delete_and_a_later_write() -> None:
 def test_a_failing_history_is_reported_in_its_shortest_form() -> None:
     with MUTATIONS["events at T are due"]():
         failing = next(data for data in histories(1_000, seed=1) if broken_promise(data))
-        short = shorten(failing, lambda data: broken_promise(data) is not None)
+        short = shorten(failing, lambda data: broken_promise(data) is not None, seconds=180)
         assert len(short) < len(failing)
         assert f"--bytes {short.hex()}" in report(short)
     assert broken_promise(short) is None

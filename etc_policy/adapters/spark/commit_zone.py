@@ -114,10 +114,14 @@ def _last_completed(job: Job) -> str | None:
 
 
 def _engine_time(jvm: Any) -> EngineTime:  # noqa: ANN401 - as above
-    """By the function that Hudi itself formats new instants with."""
+    """By the function that Hudi itself formats new instants with; bundles before 1.1 have the zone alone."""
     generator = jvm.org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator
     asked_ms = time.time_ns() // 1_000_000
-    instant = str(generator.formatDateBasedOnTimeZone(jvm.java.util.Date()))
+    if any(method.getName() == "formatDateBasedOnTimeZone" for method in _generator_class(jvm).getMethods()):
+        instant = str(generator.formatDateBasedOnTimeZone(jvm.java.util.Date()))
+    else:
+        now = jvm.java.time.ZonedDateTime.now(_static(jvm, "commitTimeZone").get(None).getZoneId())
+        instant = str(generator.getInstantFromTemporalAccessor(now))
     return EngineTime(instant, asked_ms, time.time_ns() // 1_000_000)
 
 
@@ -147,7 +151,11 @@ def _set_zone(jvm: Any, zone: str) -> Callable[[], None]:  # noqa: ANN401 - as a
 
 
 def _static(jvm: Any, name: str) -> Any:  # noqa: ANN401 - a java.lang.reflect.Field
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    found = jvm.java.lang.Class.forName(_GENERATOR, True, loader).getDeclaredField(name)
+    found = _generator_class(jvm).getDeclaredField(name)
     found.setAccessible(True)
     return found
+
+
+def _generator_class(jvm: Any) -> Any:  # noqa: ANN401 - a java.lang.Class
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return jvm.java.lang.Class.forName(_GENERATOR, True, loader)

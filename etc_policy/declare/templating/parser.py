@@ -79,7 +79,7 @@ class TolerantParser(Parser):
         return nodes.Output([inner], lineno=tag)
 
     def _statement(self, tag: int) -> nodes.Node | list[nodes.Node]:
-        word = self.stream.current.value
+        word = str(self.stream.current.value)
         try:
             self._require_readable()
             found: nodes.Node | list[nodes.Node] = self.parse_statement()

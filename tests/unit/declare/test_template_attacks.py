@@ -167,6 +167,9 @@ STATEMENTS = [
     "{% call var('x') %}{% endcall %}",
     "{% debug %}",
     "{% trans %}x{% endtrans %}",
+    "{% 1 %}",
+    "{%1e999 endmacro %}",
+    "{% macro m() %}{%1.5 endmacro %}",
 ]
 
 
