@@ -38,7 +38,7 @@ COMMANDS = {
     "metrics": ("etc_policy.cli.metrics:command", "Metrics for Prometheus, with rules and a dashboard"),
     "history": (
         "etc_policy.cli.history:command",
-        "Show what was done to a table: commit, policy, plan, instant, checks",
+        "Show the compactions of a table and their checks",
     ),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
     "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),

@@ -52,7 +52,9 @@ class WrongTime:
         where = "" if self.timeline == "table" else " in the metadata table"
         named = f"the {_kind(self)} at {self.requested}{where}"
         if self.late:
-            return f"{named} is completed after its own file was written: at {self.completed}, written {self._written}"
+            return (
+                f"{named} is completed in the future: at {self.completed}, though its file was written {self._written}"
+            )
         return f"{named} is completed before it was requested: at {self.completed}"
 
     @property

@@ -103,7 +103,7 @@ class TestPromise:
 
     def test_a_commit_that_says_something_else_than_its_plan(self):
         found = self.promise(self.RECORD, disputed=frozenset([self.RECORD.instant]))
-        assert (found.status, "something else than its plan" in found.message) == ("fail", True)
+        assert (found.status, "different from its plan" in found.message) == ("fail", True)
 
     def test_a_threshold_after_its_own_completion(self):
         at_end = replace(self.RECORD, threshold_ms=epoch_ms("11:01:00"))
