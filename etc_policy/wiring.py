@@ -1,4 +1,4 @@
-"""The one place that picks adapters. Imports stand inside functions: nothing heavy loads before it is needed."""
+"""The one place that picks adapters. Imports are inside functions: nothing heavy loads before it is needed."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Readings(SparkSessions):
     def read_state(self, policy: Policy, *, read_stats: bool = False) -> TableState:
         """The state of a policy's table.
 
-        Event times that its commits do not tell come from the log files themselves unless `metadata_only` is set, and,
+        Event times that its commits do not have come from the log files themselves unless `metadata_only` is set, and,
         with `read_stats`, those that are unknown then from column statistics.
         """
         from etc_policy.adapters.hudi.table import FileTableReader

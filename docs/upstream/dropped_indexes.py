@@ -29,15 +29,15 @@ if __name__ == "__main__":
     before, after = play(spark, **INDEXED)
     print(f"  dropped: {sorted(set(before) - set(after))}\n")
 
-    print("the same, told which indexes the table has, and to drop none")
-    told = ",".join(f"{key}={value}" for key, value in INDEXED.items())
-    before, after = play(spark, f"{told},hoodie.metadata.auto.delete.partitions=false", **INDEXED)
+    print("the same, with the table's indexes named and dropping none")
+    options = ",".join(f"{key}={value}" for key, value in INDEXED.items())
+    before, after = play(spark, f"{options},hoodie.metadata.auto.delete.partitions=false", **INDEXED)
     print(f"  dropped: {sorted(set(before) - set(after))}\n")
 
     print("a table that is written without a metadata table")
     before, after = play(spark, **{"hoodie.metadata.enable": "false"})
     print(f"  built: {sorted(set(after) - set(before))}\n")
 
-    print("the same, told to leave it so")
+    print("the same, set to leave it so")
     before, after = play(spark, "hoodie.metadata.enable=false", **{"hoodie.metadata.enable": "false"})
     print(f"  built: {sorted(set(after) - set(before))}")

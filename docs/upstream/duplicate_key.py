@@ -9,7 +9,7 @@ COMPACT_ALL = "options => 'hoodie.compact.inline.max.delta.commits=1'"
 
 
 def play(spark, **options):
-    """The table after the steps, and how often key 1 stands in it."""
+    """The table after the steps, and how often key 1 is in it."""
     table = Table(spark, **options)
     table.write((1, "first", 1), (2, "other", 1), operation="insert")
     table.write((1, "", 2), operation="delete")

@@ -94,7 +94,10 @@ class Applier:
         return plan_tables(self.environment, policies, self.now_ms, read_stats=True, written_to=left_out)
 
     def _carry_out(self, plan: Plan, policies: Iterable[Policy], *, last: bool) -> set[str]:
-        """Apply each table's plan; returns whose plan no longer fits, of which nothing is booked unless this is the last try."""
+        """Apply each table's plan; returns the policies whose plan no longer fits.
+
+        Of those nothing is recorded, unless this is the last try.
+        """
         by_name, stale = {policy.name: policy for policy in policies}, set()
         for table in plan.tables:
             policy = by_name.get(table.policy)
@@ -132,7 +135,7 @@ class Applier:
         return True
 
     def apply(self, policy: Policy, table: TablePlan, plan_id: str, *, last: bool = True) -> bool:
-        """Carry out one table's plan and verify the table; false where it is stale and, as another try is left, not booked."""
+        """Carry out one table's plan and verify the table; false where it is stale and, as another try is left, not recorded."""
         started = clock_ms()
         try:
             require_same_table(table, policy)
@@ -155,7 +158,7 @@ class Applier:
     def sync(self, policies: Iterable[Policy]) -> None:
         """Tell the catalog what is known of each table now; where no compaction was completed it stays as it is.
 
-        A sync that does not succeed is an error beside a compaction that stands.
+        A sync that does not succeed is an error, but the compaction remains.
         """
         by_name = {policy.name: policy for policy in policies if policy.sync.ro_table is not None}
         for index, result in enumerate(self.results):

@@ -36,23 +36,23 @@ def diagnose_project(environment: Environment, issues: Sequence[Issue], policies
     target = environment.target
     where = f"{target.name}{f' of {target.profile}' if target.profile else ''}"
     master = target.spark_confs.get("spark.master", "local[2]")
-    told = f"{where}: Spark at {master}, tables below {target.table_root or 'the project'}"
+    message = f"{where}: Spark at {master}, tables below {target.table_root or 'the project'}"
     return (
         _files(environment, issues, policies),
         _git(environment.git_state()),
-        _finding("project", "target", "ok", told, None),
+        _finding("project", "target", "ok", message, None),
     )
 
 
 def _files(environment: Environment, issues: Sequence[Issue], policies: int) -> Finding:
     errors = [issue for issue in issues if issue.level == "error"]
     if errors:
-        told = f"{count_of(len(errors), 'error')}, the first: {errors[0].message}"
-        return _finding("project", "files", "error", told, "`etc parse` shows all of them")
+        message = f"{count_of(len(errors), 'error')}, the first: {errors[0].message}"
+        return _finding("project", "files", "error", message, "`etc parse` shows all of them")
     selected = f"policies selected: {policies}, in {environment.project_dir}"
     if issues:
-        told = f"{selected}; {count_of(len(issues), 'warning')}, the first: {issues[0].message}"
-        return _finding("project", "files", "warn", told, "`etc parse` shows all of them")
+        message = f"{selected}; {count_of(len(issues), 'warning')}, the first: {issues[0].message}"
+        return _finding("project", "files", "warn", message, "`etc parse` shows all of them")
     return _finding("project", "files", "ok", selected, None)
 
 
@@ -62,8 +62,8 @@ def _git(state: GitState | None) -> Finding:
             "project", "git", "warn", "not in git: runs cannot be joined to a commit", "keep policies in git"
         )
     if state.dirty:
-        told = f"{state.sha[:12]}, and files that differ from it"
-        return _finding("project", "git", "warn", told, "commit before `etc apply`, so that a run names what it did")
+        message = f"{state.sha[:12]}, and files that differ from it"
+        return _finding("project", "git", "warn", message, "commit before `etc apply`, so that a run names what it did")
     return _finding("project", "git", "ok", state.sha[:12], None)
 
 
@@ -99,12 +99,14 @@ def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, 
             _finding("machine", "session", "skipped", "Spark was not started", "`etc debug --spark` tries it"),
         )
     try:
-        told = f"Spark {environment.spark.version} started and answers {environment.spark.sql('SELECT 1').count()} row"
+        message = (
+            f"Spark {environment.spark.version} started and answers {environment.spark.sql('SELECT 1').count()} row"
+        )
     except EtcError as error:
         return (*found, _finding("machine", "session", "error", str(error), next(iter(error.issues)).hint))
-    return (*found, _finding("machine", "session", "ok", told, None))
+    return (*found, _finding("machine", "session", "ok", message, None))
 
 
 def _finding(subject: str, check: str, status: str, message: str, hint: str | None) -> Finding:
-    told = {"subject": subject, "check": check, "status": status, "message": message, "hint": hint}
-    return Finding.model_validate(told)
+    fields = {"subject": subject, "check": check, "status": status, "message": message, "hint": hint}
+    return Finding.model_validate(fields)

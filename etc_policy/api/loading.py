@@ -97,6 +97,6 @@ def read_earlier_manifest(path: Path) -> Manifest:
         raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
     except ValueError as error:
         hint = "make it again with `etc compile --target-dir DIR`"
-        message = "this is no manifest of this version of etc"
+        message = "this is not a manifest of this version of etc"
         raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
     return manifest

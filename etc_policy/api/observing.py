@@ -23,7 +23,7 @@ def observe_freshness(
 ) -> tuple[tuple[TableFreshness, ...], tuple[EtcError, ...]]:
     """Each table's freshness at `now_ms`, and the errors of those that could not be read; these are unknown, not fresh.
 
-    With `archived` late data and latencies are told from as far back as the table's archive goes.
+    With `archived` late data and latencies are reported from as far back as the table's archive goes.
     """
     tables: list[TableFreshness] = []
     errors: list[EtcError] = []
@@ -41,7 +41,7 @@ def observe_freshness(
 def observe_tables(
     environment: Environment, policies: Sequence[Policy], target_dir: Path
 ) -> tuple[tuple[TableObservation, ...], tuple[Issue, ...]]:
-    """What metrics tell of each table now, and all that could not be read."""
+    """What metrics report of each table now, and all that could not be read."""
     now_ms = clock_ms()
     tables, errors = observe_freshness(environment, policies, now_ms)
     results: dict[str, TableResult] = {}

@@ -8,7 +8,7 @@ from etc_policy.errors import EtcError, ExitCode, SeveralErrors
 
 
 def raise_all(errors: Sequence[EtcError], codes: Iterable[ExitCode] = (), report: object = None) -> None:
-    """Raise the gathered errors as one, with the report of what was done all the same; returns when there is none."""
+    """Raise the gathered errors as one, with the report of what was done all the same; returns when there is no error."""
     if errors:
         raise SeveralErrors(errors, worst([*codes, *(error.exit_code for error in errors)]), report)
 

@@ -28,7 +28,7 @@ def writes_beside_errors(policy: Policy, outcome: Outcome) -> list[EtcError]:
         return []
     message = (
         f"a writer began at {outcome.writes_beside[0]} on `{policy.name}` while the compaction at {outcome.instant}, of "
-        "deletes, was being committed: a key that it wrote again may stand twice after its next upsert"
+        "deletes, was being committed: a key that it wrote again can exist twice after its next upsert"
     )
     hint = (
         "run `etc apply` again before that upsert, once that write is below T: it compacts the key. Let the table's writers "

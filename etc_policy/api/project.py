@@ -187,7 +187,7 @@ class Project(Workspace):
         return report
 
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:
-        """Tell the catalog how far each RO table is complete; with `remove`, take that away again.
+        """Record in the catalog how far each RO table is complete; with `remove`, remove that again.
 
         `apply` does the same for its tables. What was verified is known from the runs in the target folder, and from the
         catalog itself.

@@ -68,7 +68,7 @@ def _is_of(policy: Policy, result: TableResult) -> bool:
 
 
 def _of_run_file(path: Path) -> tuple[TableResult, ...]:
-    """The results in a run file; none where it cannot be read, which `etc history` tells."""
+    """The results in a run file; empty if it cannot be read, which `etc history` reports."""
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Tables that are refused again and again because something is always pending: counted, and told with what to do."""
+"""Tables that are refused again and again because something is always pending: counted, and reported with what to do."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _stuck(refusals: Refusals, reason: str | None) -> str | None:
         return None
     what = f"the {found['service']} at {found['instant']} has been pending all the time"
     if found["state"] == "requested":
-        return f"{what} and was never begun: whoever requests it must also run it; run it once by hand, or take it back"
+        return f"{what} and was never started: the job that requests it must also run it; run it once by hand, or cancel it"
     return f"{what}: whoever began it may be dead; if so, run it again by hand"
 
 

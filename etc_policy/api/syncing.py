@@ -63,7 +63,7 @@ def sync_tables(
 
 
 def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: Verdict | None = None) -> SyncResult:
-    """Write the properties of the policy's RO table, from the table as it is now; nothing is written that stands there.
+    """Write the properties of the policy's RO table, from the table as it is now; nothing is written that is there already.
 
     Raises:
         RetryableError: the catalog could not be asked, or refused, at every try.

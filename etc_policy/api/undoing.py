@@ -1,4 +1,4 @@
-"""Withdraws pending plans of ours from many tables."""
+"""Withdraws pending plans of etc from many tables."""
 
 from __future__ import annotations
 

@@ -118,12 +118,12 @@ def verify(
         later = read()
         if later is None or later.state.last_completed == evidence.state.last_completed:
             return verification
-        environment.progress(f"{evidence.policy.name}: the table moved on while it was read")
+        environment.progress(f"{evidence.policy.name}: the table changed while it was read")
         evidence = later
     if verification.status == "error":
         return verification
     hint = "verify again between two commits"
-    error = EngineError(Code.TABLE_MOVED_ON, "the table moved on each time that its rows were compared", hint=hint)
+    error = EngineError(Code.TABLE_MOVED_ON, "the table changed each time that its rows were compared", hint=hint)
     return broken_verification(level, evidence.claim.threshold_ms, error)
 
 

@@ -52,7 +52,7 @@ class Waiter:
             self.sleep(min(left_ms, max(self.poll_ms, self._until_possible_ms(open_ones))))
 
     def _require_possible(self, policies: Sequence[Policy], deadline_ms: int) -> None:
-        """Completeness never comes nearer to now than the data latency: tell at once where no waiting can help."""
+        """Completeness never comes nearer to now than the data latency: report at once where no waiting can help."""
         for policy in policies:
             earliest_ms = self.until_ms + policy.data_latency_ms
             if earliest_ms > deadline_ms:

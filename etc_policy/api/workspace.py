@@ -34,7 +34,7 @@ class Workspace:
         state: the earlier manifest, or its folder, that `state:` compares with; without it that of `ETC_STATE`.
         spark_confs: settings of Spark that win over the target's.
         spark_log: the file for what Spark and its Java print; without it they print where Python does.
-        metadata_only: read no log files; event times that the commits do not tell stay unknown.
+        metadata_only: read no log files; event times that are not in the commits stay unknown.
         read_once: read the project's files once for all verbs, not anew for each.
         ends_java_on_interrupt: an interrupt ends Spark's Java process at once.
         progress: is called with a line for each step; nothing is printed without it.
@@ -122,7 +122,7 @@ class Workspace:
         """The policy of that name, for a verb that works on a single one."""
         policies = self.policies(name)
         if len(policies) != 1:
-            message = f"`{name[:60]}` means {len(policies)} policies, and a {verb} is that of one"
+            message = f"`{name[:60]}` selects {len(policies)} policies, and `{verb}` takes a single one"
             raise UsageError(Code.USAGE, message)
         return policies[0]
 

@@ -10,7 +10,7 @@ import click
 
 from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
-from etc_policy.cli.messages import tell
+from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples
@@ -45,7 +45,7 @@ def command(flags: Flags, plan_file: Path | None, yes: bool) -> ExitCode:
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
-    plan and asks; a plan that a writer overtakes before it is published is made, shown and asked for again. Where nobody
+    plan and asks; if a writer overtakes the plan before it is published, a new one is made, shown and asked for. Where nobody
     can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier run left half done is finished
     first. It may be killed at any moment and run again.
     """
@@ -57,7 +57,7 @@ def command(flags: Flags, plan_file: Path | None, yes: bool) -> ExitCode:
         try:
             results, error = settle(lambda: project.apply(plan_file, *flags.terms, at=flags.at_ms, confirm=confirm))
         except KeyboardInterrupt:
-            tell("what was begun is finished by the next `etc apply`, or withdrawn by `etc undo`")
+            show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
             raise
     show(flags, results, lambda: render_results(results, text_width()))
     report_checks(checks_of_results(results, places(policies)))
@@ -81,5 +81,5 @@ def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
         return True
     if ask(f"{fold(summarize_changes(plan), text_width())}\nGo on?"):
         return True
-    tell("Nothing was changed by this plan.")
+    show_note("Nothing was changed by this plan.")
     return False

@@ -42,7 +42,7 @@ def _forms() -> list[click.Option]:
 
 
 class CheckedCommand(click.Command):
-    """A command whose checks, told by `report_checks`, and whose errors are written in the forms that were asked for."""
+    """A command whose checks, passed to `report_checks`, and whose errors are written in the forms that were asked for."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(*arguments, **keywords)
@@ -70,7 +70,7 @@ def report_checks(checks: Iterable[Check]) -> None:
 
 
 def places(policies: Iterable[Policy]) -> Places:
-    """Where each policy stands in its file, by its name."""
+    """Where each policy is in its file, by its name."""
     from etc_policy.api.planning import place
 
     return {policy.name: place(policy.source, policy.name) for policy in policies}
@@ -81,21 +81,21 @@ def _asked(context: click.Context) -> bool:
 
 
 def _with_issues(checks: Iterable[Check], error: EtcError) -> list[Check]:
-    """The checks and the error's issues; an issue that a check has told already gives it its place and its hint."""
+    """The checks and the error's issues; an issue that a check has already reported gives it its place and its hint."""
     from etc_policy.publish.checks import checks_of_issues
 
     found = list(checks)
     for issue in checks_of_issues(error.issues):
-        index = next((n for n, check in enumerate(found) if _is_told(issue, check)), None)
+        index = next((n for n, check in enumerate(found) if _is_reported(issue, check)), None)
         if index is None:
             found.append(issue)
         else:
-            told = found[index]
-            found[index] = replace(told, where=told.where or issue.where, hint=told.hint or issue.hint)
+            reported = found[index]
+            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or issue.hint)
     return found
 
 
-def _is_told(issue: Check, check: Check) -> bool:
+def _is_reported(issue: Check, check: Check) -> bool:
     return check.status == "error" and bool(check.message) and (check.message or "") in (issue.message or "")
 
 

@@ -13,7 +13,7 @@ from etc_policy.publish.debug import render_debug
 
 @click.command(
     "debug",
-    short_help="What is fine, what is not, and what to do",
+    short_help="Check the machine, the project and the tables",
     epilog=examples(
         "etc debug",
         "etc debug --select orders_ro",
@@ -26,7 +26,7 @@ from etc_policy.publish.debug import render_debug
 @click.option("--spark", is_flag=True, help="Start Spark too, to see that it does (seconds).")
 @common_options
 def command(flags: Flags, spark: bool) -> ExitCode:
-    """What is fine, what is not, and what to do.
+    """Check the machine, the project and the tables.
 
     Looks at Python, Java, Spark and the Hudi bundle, at the project and its target, and at each table: whether its
     writers do what the policy asks (log file sizes, event times, no compactions of their own), whether the declared

@@ -62,7 +62,7 @@ def command(flags: Flags) -> ExitCode:
 
 
 def _policy(project: Project) -> Policy:
-    """The demo's policy, written where there is none."""
+    """The demo's policy, written if it does not exist."""
     path = project.project_dir / "policies" / POLICY_FILE
     if not path.exists():
         write_text(path, read_template(f"demo/{POLICY_FILE}"), "--project-dir")
@@ -103,7 +103,7 @@ def _show_catalog(demo: Demo, policy: Policy) -> None:
     say(f"\n  {sql}\n")
     for status, flights in demo.query(sql):
         say(f"  {status:<12} {flights:>6,}")
-    say(f"\n  Ask it yourself:\n  {demo.sql_command(sql)}")
+    say(f"\n  Run the query yourself:\n  {demo.sql_command(sql)}")
 
 
 def heading(title: str, subtitle: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.messages import tell
+from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import (
@@ -71,7 +71,7 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     if flags.output == "json":
         click.echo(json.dumps({"schema_version": 1, "folder": str(site.folder), "files": site.files}, indent=2))
     else:
-        tell(f"wrote {counted(len(site.files), 'file')} about {counted(len(site.policies), 'policy')}")
+        show_note(f"wrote {counted(len(site.files), 'file')} about {counted(len(site.policies), 'policy')}")
         say(str(site.folder / "index.html"))
 
 

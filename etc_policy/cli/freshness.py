@@ -17,7 +17,7 @@ from etc_policy.publish.report import render_freshness
 @click.command(
     "freshness",
     cls=CheckedCommand,
-    short_help="How far each table is complete, without Spark",
+    short_help="Show how far each table is complete, without Spark",
     epilog=examples(
         "etc freshness",
         "etc freshness --fail-on warn --github --junit-xml target/freshness.xml",
@@ -37,10 +37,10 @@ from etc_policy.publish.report import render_freshness
 )
 @common_options
 def command(flags: Flags, archived: bool, fail_on: str) -> ExitCode:
-    """How far each table is complete, without Spark.
+    """Show how far each table is complete, without Spark.
 
-    Each table passes, warns or fails by the lag of its completeness behind now. Beside it stand the late data since the
-    last compaction, and how well `data_latency` fits what the table's commits show. Exits with 1 when a table is beyond
+    Each table passes, warns or fails by the lag of its completeness behind now. The report also shows the late data since
+    the last compaction, and how well `data_latency` fits what the table's commits show. Exits with 1 when a table is beyond
     its limit or nothing is known of it, with `--fail-on warn` also when it is beyond its target. The report is written
     to target/freshness.json too.
     """

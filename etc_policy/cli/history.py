@@ -12,7 +12,7 @@ from etc_policy.publish.history_text import render_history
 
 @click.command(
     "history",
-    short_help="What was done to a table: commit, policy, plan, instant, checks",
+    short_help="Show the compactions of a table and their checks",
     epilog=examples(
         "etc history orders_ro",
         "etc history orders_ro --limit 3",
@@ -25,7 +25,7 @@ from etc_policy.publish.history_text import render_history
 )
 @shared_options(*PROJECT_OPTIONS, conf_option, output_option)
 def command(flags: Flags, name: str, limit: int) -> None:
-    """What was done to a table: commit, policy, plan, instant, checks.
+    """Show the compactions of a table and their checks.
 
     Each compaction is read from the table's own commits, active and archived, so it is known on any machine that can
     read the table, without Spark: the git commit, the policy's fingerprint, the plan, the instant and what it wrote.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from etc_policy.cli.messages import tell
+from etc_policy.cli.messages import show_note
 from etc_policy.cli.options import debug_option, examples, output_option
 from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
@@ -20,14 +20,14 @@ _FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md"
 
 @click.command(
     "init",
-    short_help="Begin a project with one commented policy",
+    short_help="Start a project with one commented policy",
     epilog=examples("etc init warehouse", "etc init ."),
 )
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @output_option
 @debug_option
 def command(directory: Path, output: str) -> None:
-    """Begin a project with one commented policy.
+    """Start a project with one commented policy.
 
     Makes DIR with policies/orders.yml, a README, a .gitignore, and the JSON Schema by which editors complete and check
     policy files. An existing file is never overwritten.
@@ -46,7 +46,7 @@ def command(directory: Path, output: str) -> None:
         return
     for path in written:
         click.echo(path)
-    tell(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {directory}")
+    show_note(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {directory}")
 
 
 def _write(path: Path, source: str) -> Path:

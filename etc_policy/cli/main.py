@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy import __version__
-from etc_policy.cli.messages import SETTINGS, configure, tell, tell_issues
+from etc_policy.cli.messages import SETTINGS, configure, show_issues, show_note
 from etc_policy.cli.options import debug_option
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Every command: where it is, and its line in `etc --help` (a test holds the two equal).
 COMMANDS = {
-    "init": ("etc_policy.cli.init:command", "Begin a project with one commented policy"),
+    "init": ("etc_policy.cli.init:command", "Start a project with one commented policy"),
     "parse": ("etc_policy.cli.parse:command", "Check the project's files"),
     "compile": ("etc_policy.cli.compile:command", "Write the manifest and the writers' options"),
     "ls": ("etc_policy.cli.ls:command", "List policies"),
@@ -33,17 +33,20 @@ COMMANDS = {
     "plan": ("etc_policy.cli.plan:command", "Show what would be compacted, and save it"),
     "apply": ("etc_policy.cli.apply:command", "Carry out a plan, then verify"),
     "verify": ("etc_policy.cli.verify:command", "Prove what the read-optimized view holds"),
-    "freshness": ("etc_policy.cli.freshness:command", "How far each table is complete, without Spark"),
-    "wait": ("etc_policy.cli.wait:command", "Return when RO is complete up to a time"),
-    "metrics": ("etc_policy.cli.metrics:command", "Figures for Prometheus, with rules and a dashboard"),
-    "history": ("etc_policy.cli.history:command", "What was done to a table: commit, policy, plan, instant, checks"),
-    "debug": ("etc_policy.cli.debug:command", "What is fine, what is not, and what to do"),
+    "freshness": ("etc_policy.cli.freshness:command", "Show how far each table is complete, without Spark"),
+    "wait": ("etc_policy.cli.wait:command", "Wait until RO is complete up to a time"),
+    "metrics": ("etc_policy.cli.metrics:command", "Metrics for Prometheus, with rules and a dashboard"),
+    "history": (
+        "etc_policy.cli.history:command",
+        "Show the compactions of a table and their checks",
+    ),
+    "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
     "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
-    "sync": ("etc_policy.cli.sync:command", "Tell the catalog how far each RO table is complete"),
+    "sync": ("etc_policy.cli.sync:command", "Record in the catalog how far each RO table is complete"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
-    "repair": ("etc_policy.cli.repair:command", "Set wrong completion times of a table right"),
+    "repair": ("etc_policy.cli.repair:command", "Correct a table's wrong completion times"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }
 
@@ -118,7 +121,7 @@ class LazyGroup(click.Group):
 def cli(context: click.Context) -> int | None:
     """Event-time-based compaction for Apache Hudi, declared in YAML.
 
-    Policies are files under policies/; `etc init` begins a project. RO is the read-optimized view of a merge-on-read
+    Policies are files under policies/; `etc init` starts a project. RO is the read-optimized view of a merge-on-read
     table (base files alone), RT the snapshot view. Data goes to stdout, all else to stderr.
     """
     if context.invoked_subcommand is not None:
@@ -138,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = ExitCode.ENGINE
     except KeyboardInterrupt:
-        tell("interrupted")
+        show_note("interrupted")
         code = INTERRUPTED
     except EtcError as error:
         code = _print_error(error)
@@ -171,10 +174,10 @@ def _usage_error(error: click.UsageError) -> UsageError:
 
 
 def _print_error(error: EtcError) -> int:
-    tell_issues(error.issues, cause=error.cause, stack=_stack(error))
+    show_issues(error.issues, cause=error.cause, stack=_stack(error))
     errors = sum(issue.level == "error" for issue in error.issues)
     if errors > 1 and not SETTINGS.json:
-        tell(f"\n{errors} errors")
+        show_note(f"\n{errors} errors")
     return error.exit_code
 
 
@@ -182,7 +185,7 @@ def _print_unexpected(error: Exception) -> int:
     text = " ".join(str(error).split()) or "no message"
     message = f"unexpected {type(error).__name__}: {text[:500]}"
     hint = None if SETTINGS.debug else "run again with `--debug` for the stack, and report it"
-    tell_issues([Issue(Code.UNEXPECTED, message, hint=hint)], stack=_stack(error))
+    show_issues([Issue(Code.UNEXPECTED, message, hint=hint)], stack=_stack(error))
     return ExitCode.ENGINE
 
 

@@ -1,7 +1,7 @@
 """What goes to stderr: notes, progress, warnings and errors; as text for people or as JSON, one object a line.
 
 `--quiet`, `--log-format`, `--debug` and NO_COLOR are read once, from the bare arguments: what fails before the command
-line is understood is told in the right form too.
+line is understood is reported in the right form too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint")
 class MessageSettings:
     """How messages are shown; `colour` is about stderr, `colour_output` about stdout, `plain` means nobody watches a terminal.
 
-    `said` is whether a report stands above, on the same terminal. `pause` ends a moving line of progress, so that
+    `said` is whether a report is already above, on the same terminal. `pause` ends a moving line of progress, so that
     something can be printed.
     """
 
@@ -56,14 +56,14 @@ def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     SETTINGS.plain = not terminal or bool(environ.get("CI")) or SETTINGS.json
 
 
-def tell(text: str) -> None:
+def show_note(text: str) -> None:
     """A note that nobody has to read."""
     if not SETTINGS.quiet:
         SETTINGS.pause()
         _line("info", text)
 
 
-def tell_step(text: str, elapsed_seconds: float) -> None:
+def show_step(text: str, elapsed_seconds: float) -> None:
     """A step of a longer work, with the seconds since the command began."""
     if SETTINGS.quiet:
         return
@@ -73,7 +73,7 @@ def tell_step(text: str, elapsed_seconds: float) -> None:
         click.secho(f"[{elapsed_seconds:5.1f} s] {text}", err=True, dim=True, color=SETTINGS.colour)
 
 
-def tell_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str | None = None) -> None:
+def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str | None = None) -> None:
     """Errors and warnings; `--quiet` hides warnings. The engine's own words and the stack follow the last."""
     SETTINGS.pause()
     shown = [issue for issue in issues if issue.level == "error" or not SETTINGS.quiet]
@@ -90,9 +90,9 @@ def tell_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
         click.echo("\n\n".join(parts), err=True, color=SETTINGS.colour)
 
 
-def tell_warning(issue: Issue) -> None:
+def show_warning(issue: Issue) -> None:
     """A warning while the command goes on, with an empty line behind it."""
-    tell_issues([issue])
+    show_issues([issue])
     if not SETTINGS.quiet and not SETTINGS.json:
         click.echo(err=True)
 
@@ -103,9 +103,9 @@ def _line(level: str, message: str, **fields: object) -> None:
         return
     import json
 
-    told = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, "message": message.strip()}
+    always = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, "message": message.strip()}
     known = {name: value for name, value in fields.items() if value is not None}
-    click.echo(json.dumps({**told, **known}), err=True)
+    click.echo(json.dumps({**always, **known}), err=True)
 
 
 def _fields(issue: Issue) -> dict[str, object]:

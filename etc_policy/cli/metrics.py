@@ -25,11 +25,11 @@ PORT = 9864
 
 @click.group(
     "metrics",
-    short_help="Figures for Prometheus, with rules and a dashboard",
+    short_help="Metrics for Prometheus, with rules and a dashboard",
     epilog=examples("etc metrics serve", "etc metrics rules > etc.rules.yml"),
 )
 def command() -> None:
-    """Figures for Prometheus, with rules and a dashboard.
+    """Metrics for Prometheus, with rules and a dashboard.
 
     All are gauges labelled by policy, table and target; they come from the tables' metadata, without Spark, and from the
     results of the last `etc apply` in the target folder.
@@ -52,13 +52,13 @@ _table_options = shared_options(conf_option, metadata_only_option, *PROJECT_OPTI
     type=click.FloatRange(min=0),
     default=15,
     show_default=True,
-    help="Seconds for which one look at the tables serves all scrapes.",
+    help="Seconds for which one reading of the tables serves all scrapes.",
 )
 @_table_options
 def serve(flags: Flags, address: str, port: int, max_age_seconds: float) -> None:
     """Answer /metrics until interrupted.
 
-    The tables are looked at when Prometheus scrapes. A table that cannot be read is told as such, the others go on.
+    The tables are read when Prometheus scrapes. A table that cannot be read is reported as such; the others are not affected.
     """
     with open_project(flags) as project:
         server, thread = serve_metrics(project.metrics(*flags.terms), address, port, max_age_seconds)

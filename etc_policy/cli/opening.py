@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from etc_policy.api.outcomes import worst
 from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import report_checks
-from etc_policy.cli.messages import SETTINGS, tell, tell_warning
+from etc_policy.cli.messages import SETTINGS, show_note, show_warning
 from etc_policy.cli.options import Flags
 from etc_policy.cli.progress import Progress
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
@@ -34,7 +34,7 @@ def open_project(flags: Flags) -> Iterator[Project]:
         ends_java_on_interrupt=True,
         progress=progress,
         warn=_warn,
-        note=cache(tell),
+        note=cache(show_note),
     )
     try:
         yield project
@@ -46,7 +46,7 @@ def open_project(flags: Flags) -> Iterator[Project]:
 def _warn(issue: Issue) -> None:
     from etc_policy.publish.checks import checks_of_issues
 
-    tell_warning(issue)
+    show_warning(issue)
     report_checks(checks_of_issues((issue,)))
 
 

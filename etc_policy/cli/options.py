@@ -109,7 +109,7 @@ _target_dir_option = click.option(
 metadata_only_option = click.option(
     "--metadata-only",
     is_flag=True,
-    help="Read no log files: event times that the commits do not tell stay unknown.",
+    help="Read no log files: event times that are not in the commits stay unknown.",
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
-from etc_policy.cli.messages import tell
+from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, metadata_only_option
@@ -41,7 +41,7 @@ from etc_policy.publish.checks import checks_of_plan
 def command(flags: Flags, out: Path | None, read_stats: bool, explain: bool, detailed_exitcode: bool) -> ExitCode:
     """Show what would be compacted, and save it.
 
-    Reads the tables' metadata, and the log files whose event times that does not tell; without Spark. The plan is saved
+    Reads the tables' metadata, and the log files whose event times are not in it; without Spark. The plan is saved
     as target/plan.json too. A table that cannot be compacted now is refused with its reason, and the others are planned
     all the same.
     """
@@ -52,7 +52,7 @@ def command(flags: Flags, out: Path | None, read_stats: bool, explain: bool, det
         where = places(project.policies(*flags.terms))
     show(flags, plan, lambda: explain_plan(plan, explain=explain, width=text_width()))
     if out is not None:
-        tell(f"Saved: etc apply {out}")
+        show_note(f"Saved: etc apply {out}")
     report_checks(checks_of_plan(plan, where))
     finish(error)
     return ExitCode.CHANGES if detailed_exitcode and plan.has_changes else ExitCode.DONE

@@ -28,7 +28,7 @@ _VERDICT = re.compile(rf"\b({'|'.join(_COLOURS)})\b|^ {{16}}(warn|fail|error)(?=
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a text for people, nothing where there is none; JSON is never passed through here."""
+    """Print a text for people, nothing if it is empty; JSON is never passed through here."""
     if not text:
         return
     SETTINGS.pause()

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, TextIO
 
-from etc_policy.cli.messages import SETTINGS, tell_step
+from etc_policy.cli.messages import SETTINGS, show_step
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -26,7 +26,7 @@ class Progress:
         """Begin a step, and end the one before."""
         elapsed = time.monotonic() - self._began
         if SETTINGS.plain or SETTINGS.quiet or SETTINGS.debug:  # what Spark prints would tear a moving line
-            tell_step(step, elapsed)
+            show_step(step, elapsed)
             return
         self.stop()
         self._step = (step, elapsed)
@@ -40,7 +40,7 @@ class Progress:
         """End the step that is shown, so that others may print."""
         if self._live is not None and self._step is not None:
             self._live.stop()
-            tell_step(*self._step)
+            show_step(*self._step)
         self._live = self._step = None
 
 

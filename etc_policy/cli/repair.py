@@ -8,7 +8,7 @@ import sys
 import click
 
 from etc_policy.api.repairing import PlannedRepair
-from etc_policy.cli.messages import tell
+from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, conf_option, examples, output_option, shared_options
 from etc_policy.cli.printing import ask, say
@@ -17,14 +17,14 @@ from etc_policy.errors import ExitCode
 
 @click.command(
     "repair",
-    short_help="Set wrong completion times of a table right",
+    short_help="Correct a table's wrong completion times",
     epilog=examples("etc repair orders_ro", "etc repair orders_ro --yes", "etc repair orders_ro --output json"),
 )
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do not ask before the steps are carried out.")
 @shared_options(*PROJECT_OPTIONS, conf_option, output_option)
 def command(flags: Flags, name: str, yes: bool) -> ExitCode:
-    """Set wrong completion times of a table right.
+    """Correct a table's wrong completion times.
 
     A job whose Java process is in another time zone than the table completes a compaction before it was requested, which
     read-optimized queries may then not see, or in the future. `etc plan`, `etc debug` and `etc freshness` say so. This
@@ -64,4 +64,4 @@ def _print(planned: PlannedRepair, output: str, *, done: bool) -> None:
     elif done:
         say(f"{name}: repaired. Prove it with `etc verify --select {name}`.")
     else:
-        tell("Nothing was changed; `--yes` carries these steps out.")
+        show_note("Nothing was changed; `--yes` carries these steps out.")

@@ -17,7 +17,7 @@ from etc_policy.publish.report import render_sync
 @click.command(
     "sync",
     cls=CheckedCommand,
-    short_help="Tell the catalog how far each RO table is complete",
+    short_help="Record in the catalog how far each RO table is complete",
     epilog=examples(
         "etc sync",
         "etc sync --select orders_ro --output json | jq '.tables[].properties'",
@@ -26,10 +26,10 @@ from etc_policy.publish.report import render_sync
 )
 @at_option
 @conf_option
-@click.option("--remove", is_flag=True, help="Take the properties away instead.")
+@click.option("--remove", is_flag=True, help="Remove the properties instead.")
 @common_options
 def command(flags: Flags, remove: bool) -> ExitCode:
-    """Tell the catalog how far each RO table is complete.
+    """Record in the catalog how far each RO table is complete.
 
     Sets the properties `etc.event_time.*` on the table that a policy names as `sync.ro_table`, as `etc apply` does after
     each run: the threshold of the last completed compaction, how far RO is complete now, and whether that compaction was

@@ -36,7 +36,7 @@ def command(flags: Flags, level: VerifyLevel | None) -> ExitCode:
     """Prove what the read-optimized view holds.
 
     The threshold is that of the table's last compaction by etc; a table that has none is held to what its metadata
-    promises. `metadata` needs no Spark, except to ask column statistics for event times that commits do not carry;
+    promises. `metadata` needs no Spark, except to read column statistics for event times that commits do not carry;
     `data` compares the rows of both views.
     """
     with open_project(flags) as project:

@@ -25,11 +25,11 @@ from etc_policy.plan.formats import format_duration, format_time
 
 @click.command(
     "wait",
-    short_help="Return when RO is complete up to a time",
+    short_help="Wait until RO is complete up to a time",
     epilog=examples(
         "etc wait orders_ro --until 2026-01-01T06:00:00Z --timeout 30m",
         "etc wait orders_ro payments_ro --until 2026-01-01T06:00:00Z && ./report",
-        "etc wait orders_ro --until 1767247200000 --timeout 0s   # only ask",
+        "etc wait orders_ro --until 1767247200000 --timeout 0s   # only check",
     ),
 )
 @click.argument(
@@ -55,15 +55,15 @@ from etc_policy.plan.formats import format_duration, format_time
     type=Span(),
     default=format_duration(span_ms(DEFAULT_POLL)),
     show_default=True,
-    help="Time between two looks at the metadata.",
+    help="Time between two readings of the metadata.",
 )
 @shared_options(*PROJECT_OPTIONS, conf_option, metadata_only_option, output_option)
 def command(flags: Flags, names: tuple[str, ...], until_ms: int, timeout_ms: int, poll_ms: int) -> None:
-    """Return when RO is complete up to a time.
+    """Wait until RO is complete up to a time.
 
     For the job that reads the view: exits with 0 as soon as every named table holds all rows with event time up to
     `--until`, as far as the data keep their promise on latency, and with 4 when the time runs out. It only reads
-    metadata, so it starts no Spark (a `db.table` asks Spark's catalog once); who compacts, and where, does not matter.
+    metadata, so it starts no Spark (a `db.table` is looked up in Spark's catalog once); who compacts, and where, does not matter.
     """
     timeout, poll = (timedelta(milliseconds=span) for span in (timeout_ms, poll_ms))
     with open_project(flags) as project:

@@ -10,19 +10,19 @@ from etc_policy.codes.registry import Code
 PROJECT_FILES: Mapping[Code, str] = {
     Code.NO_POLICIES: "A project is a folder with `policies/` in it, which holds at least one `.yml` or `.yaml` file.\n"
     "Begin one with `etc init DIR`, or name the folder by `--project-dir DIR`.",
-    Code.UNREADABLE: "The file or folder is there, but the system does not let it be read, or it is no regular file\n"
+    Code.UNREADABLE: "The file or folder is there, but the system does not let it be read, or it is not a regular file\n"
     "(a pipe, a device). Look at its permissions with `ls -l`.",
     Code.LEAVES_PROJECT: "Only files inside the project are read: a link or folder that leads out of it is refused, so\n"
     "that a policy file cannot show what it should not. Copy the file into the project.",
     Code.TOO_BIG: "Files have at most 10 MiB and 200,000 values, templates take a bounded number of steps, and texts and\n"
     "lists in them are bounded too, so that no file can hang a scheduler. Split the file, or shorten its loops.",
-    Code.NOT_UTF8: "Policy files are UTF-8. Save the file so; most editors have it under `Save with encoding`.",
+    Code.NOT_UTF8: "Policy files are UTF-8. Save the file as UTF-8; most editors offer it under `Save with encoding`.",
     Code.SYNTAX: "YAML cannot read the file. The place is where reading stopped; the cause is often the line before: an\n"
     "indent, a quote that is not closed, `: ` or `#` in text without quotes.",
     Code.DUPLICATE_KEY: "One of two equal keys would silently win. Remove one of them.",
     Code.FORBIDDEN_YAML: "Policies are plain mappings, lists, texts and numbers: no tags (`!!python/...`), no second\n"
     "document in a file, no keys that are lists.",
-    Code.UNKNOWN_KEY: "The key is not one of those that may stand here, so nothing would come of it. `etc schema policy`\n"
+    Code.UNKNOWN_KEY: "The key is not one of those that are allowed here, so it would have no effect. `etc schema policy`\n"
     "prints all keys; an editor that reads the schema completes them.",
     Code.MISSING_KEY: "A policy needs `name`, `table`, `event_time_column` and `data_latency`. All but the first two may\n"
     "also come from a template (`extends:`) or from a folder's defaults in etc_project.yml.",
@@ -34,7 +34,7 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.EMPTY: "The key is there, but its text is empty. Give it a value, or remove the key.",
     Code.BAD_DURATION: "Durations have units: `45s`, `30m`, `1h30m`, `2d`, `1w`, or ISO 8601 such as `PT30M`.",
     Code.BAD_SIZE: "Sizes have units: `128 MiB` (1024-based), `128 MB` (1000-based), or are whole bytes.",
-    Code.TEMPLATE_SYNTAX: "Jinja cannot read or carry out this. An expression stands between `{{` and `}}`; statements\n"
+    Code.TEMPLATE_SYNTAX: "Jinja cannot read or carry out this. An expression is written between `{{` and `}}`; statements\n"
     "are `{% for %}`, `{% if %}`, `{% set %}`, `{% macro %}`, `{% call %}`, `{% with %}` and `{% raw %}`, with their ends.",
     Code.TEMPLATE_FORBIDDEN: "Templates may not reach Python's objects, files or functions. They may use `var`, `env_var`,\n"
     "`target`, macros, and Jinja's own filters, tests and functions; docs/reference/templates.md lists what is left out.",
@@ -46,19 +46,19 @@ PROJECT_FILES: Mapping[Code, str] = {
     'pip writes them: ">=0.1,<1".',
     Code.UNUSED_DEFAULTS: "`policies:` in etc_project.yml names a folder or file that does not exist below `policies/`, so\n"
     "its defaults apply to nothing.",
-    Code.UNKNOWN_TEMPLATE: "`extends: hourly` takes what is not said in the policy from `templates/hourly.yml`, which begins\n"
+    Code.UNKNOWN_TEMPLATE: "`extends: hourly` takes what the policy does not set from `templates/hourly.yml`, which begins\n"
     "with `version: 1` and `template:`.",
     Code.TEMPLATE_CIRCLE: "Templates may extend others, but not each other in a circle.",
     Code.DUPLICATE_POLICY: "Selections, plans and reports know a policy by its name, so names are unique in the project.",
     Code.SHARED_TABLE: "Two policies would compact one table against each other. Keep one, or disable one.",
     Code.BAD_TABLE: "A table is a base path, a URI such as `s3a://bucket/orders`, or `db.table` of the Spark catalog.",
     Code.TARGET_TOO_SHORT: "RO is complete up to now minus `data_latency` at best: events that old may still arrive. So a\n"
-    "limit of freshness below `data_latency` can never be met.",
+    "freshness limit below `data_latency` can never be met.",
     Code.FRESHNESS_ORDER: "`warn_after` comes before `error_after`, which is not shorter than `target`.",
     Code.UNIT_AND_FORMAT: "`unit` is for integer columns (s, ms, us since 1970), `format` for text columns. A column is one\n"
     "of the two; a `timestamp` column needs neither.",
     Code.BAD_FORMAT: "`format` is a pattern of Spark, such as `yyyy-MM-dd HH:mm:ss`, with year, month and day.",
-    Code.RESERVED_OPTION: "Compacting this way is right only while these options are what they are, or the policy has a\n"
+    Code.RESERVED_OPTION: "Compaction is correct only with etc's own values of these options, or the policy has a\n"
     "key of its own for them. See the hint.",
     Code.NOT_AN_OPTION: "Only options that begin with `hoodie.` are passed to Hudi; lock options go to `writer.lock`.",
     Code.UNKNOWN_SUITE: "`verify.suite` names a suite of expectations: one that is shipped, or `suites/<name>.yml`.",
@@ -73,6 +73,6 @@ PROJECT_FILES: Mapping[Code, str] = {
     "file, and without `hoodie.write.lock.filesystem.expire` (minutes) everybody waits until somebody removes it by hand.\n"
     "`etc` removes only what its own runs have left. Give the writers and the policy an expiry longer than any commit.",
     Code.CHANGED_SECRET: "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
-    "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. No reference stands for a value that a filter\n"
+    "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a filter\n"
     "(`upper`, `trim`, `replace`, `int`) or a sum has changed. Take the variable as it is, alone or with text round it.",
 }  # fmt: skip

@@ -20,8 +20,7 @@ RUNNING: Mapping[Code, str] = {
     "unite, commas intersect.",
     Code.BAD_STATE: "`--state DIR` names a folder with the manifest.json that `etc compile` wrote, by this "
     "version of etc or an older one.",
-    Code.UNEXPECTED: "This is a bug: nobody foresaw it. Report it with what `--debug` prints; nothing of a "
-    "table is lost by it.",
+    Code.UNEXPECTED: "This is a bug in etc. Report it with what `--debug` prints; no data of a table are lost.",
     Code.NO_TABLE: "The folder does not exist. Check `table` in the policy, and `table_root` of the target.",
     Code.NOT_HUDI: "It has no .hoodie/hoodie.properties. A table begins to exist with its first write.",
     Code.NOT_MERGE_ON_READ: "Only merge-on-read tables have log files to compact; both views of a "
@@ -39,12 +38,12 @@ RUNNING: Mapping[Code, str] = {
     Code.UNKNOWN_CATALOG_TABLE: "`table` is a `db.table` of the catalog that the target names. Check both, or "
     "give the base path instead.",
     Code.NOT_A_TIME_COLUMN: "Timestamps, dates, integers (with `unit`) and text (with `format`) can.",
-    Code.CANNOT_READ_TABLE: "Its own words are below the message: mostly permissions, or a mount that is gone.",
+    Code.CANNOT_READ_TABLE: "The system's own message is shown below the error: mostly permissions, or a mount that is gone.",
     Code.UNNAMED_ZONE: "The table's instants are in local time, and this machine does not name its zone. Set "
     "TZ to the zone of the table's writers.",
     Code.DAMAGED_PROPERTIES: "A writer died while it changed the file, or it was edited. Any write by Hudi "
     "restores it from its backup; else restore it from a copy.",
-    Code.UNKNOWN_METADATA: "It may come from a later version of Hudi, or be damaged; the hint says what was met.",
+    Code.UNKNOWN_METADATA: "It may come from a later version of Hudi, or be damaged; the hint says what was found.",
     Code.NO_RO_TABLE: "`sync.ro_table` names a table that the catalog does not have. Hudi's own hive sync, or "
     "CREATE TABLE, makes it.",
     Code.BAD_SUITE: "`suites/<name>.yml` has a list of expectations, each with `type` and `kwargs`.",
@@ -64,42 +63,42 @@ RUNNING: Mapping[Code, str] = {
     Code.NO_JAVA: "Spark needs Java. The extra `local` brings one; a Java of your own is found by JAVA_HOME or "
     "on PATH.",
     Code.NO_PYSPARK: "Install the extra `spark` (on a cluster), or `local` (with a Java).",
-    Code.SPARK_DID_NOT_START: "Spark's first words are below the message, all of them in target/spark.log. "
-    "`etc debug --spark` looks at the parts one by one.",
+    Code.SPARK_DID_NOT_START: "Spark's first messages are shown below the error, all of them are in target/spark.log. "
+    "`etc debug --spark` checks the parts one by one.",
     Code.HUDI_FAILED: "Its causes are below the message. Nothing is lost: the next `etc apply` finishes or "
     "rolls back what was begun.",
-    Code.COMPLETED_ELSEWHERE: "This run commits nothing: the table is as the other run left it. Verify it by "
+    Code.COMPLETED_ELSEWHERE: "This run commits nothing: the table is as the other run left it. Check it with "
     "`etc verify`.",
-    Code.NOT_ON_THE_TIMELINE: "Run `etc apply` again: it looks at the table anew. If it comes again, report it.",
+    Code.NOT_ON_THE_TIMELINE: "Run `etc apply` again: it re-reads the table. If this happens again, report it.",
     Code.RUN_TAKEN_OVER: "It lost its lease, its heartbeat or its files, mostly because the machine stalled. "
     "Run `etc apply` again.",
     Code.NO_COLUMN_STATISTICS: "Its causes are below the message. Plan without `--read-stats`: event times "
     "that are not known are compacted.",
     Code.CANNOT_LOCK: "etc keeps a lease in `.hoodie/.etc` of the table: the folder must be writable, and its "
     "file system must keep locks.",
-    Code.ALREADY_COMPLETED: "Nothing needs to be done: verify it by `etc verify`.",
+    Code.ALREADY_COMPLETED: "Nothing needs to be done: check it with `etc verify`.",
     Code.MISSING_SECRET: "`hudi_options`, a lock or a Spark setting takes it from `env_var`. Export it where "
     "`etc` runs.",
     Code.LOG_FILES_ADDED: "Before table version 8 a writer has added to the slice that the plan begins. `etc "
     "apply` finishes the plan.",
     Code.CANNOT_RENAME: "The timeline has changed, or its folder cannot be written. Run `etc repair` again: it shows what is "
     "left. A file that is already renamed is right.",
-    Code.METADATA_NOT_BUILT: "Hudi's own words are below the message. The table is readable without its metadata table; run "
-    "`etc repair` again, it begins that step anew.",
+    Code.METADATA_NOT_BUILT: "Hudi's own message is shown below the error. The table is readable without its metadata table; run "
+    "`etc repair` again, it does that step once more.",
     Code.NOT_REPAIRED: "Its steps are done, and another one is needed now. Run `etc repair` again.",
     Code.OTHER_ENGINE_TIME: "Java's clock or zone is not the one in which etc reads the table's instants; what it "
     "would write could hide rows. Nothing was written. Run etc, and its Spark, with `TZ` set to the zone of the table's writers.",
     Code.COMPLETED_TOO_EARLY: "The clock was set back, or its zone changed, since the plan was made: readers would miss "
     "what the compaction merged. Nothing was committed; `etc apply` finishes it once the clock is right.",
-    Code.CANNOT_READ_VIEW: "Spark's own words are below the message. `etc verify --level metadata` says "
+    Code.CANNOT_READ_VIEW: "Spark's own message is shown below the error. `etc verify --level metadata` says "
     "whether a file is missing or damaged.",
-    Code.NOTHING_CHECKED: "The engine's words are below the message. The table counts as not verified.",
+    Code.NOTHING_CHECKED: "The engine's own message is shown below the error. The table counts as not verified.",
     Code.NO_GREAT_EXPECTATIONS: "Install the extra `spark`, or set `verify.level: metadata`.",
     Code.TABLE_MOVED_ON: "Verify again between two commits.",
     Code.CANNOT_LISTEN: "Another program listens on it, or the address is not one of this machine. Choose "
     "another `--port` or `--address`.",
     Code.CANNOT_WRITE_METRICS: "Name a folder that exists and is writable, such as node_exporter's textfile folder.",
-    Code.BAD_RUN_RESULTS: "target/run_results.json is damaged or of a newer etc. Delete it, or run `etc apply`.",
+    Code.BAD_RUN_RESULTS: "target/run_results.json is damaged or from a newer etc. Delete it, or run `etc apply`.",
     Code.CANNOT_WRITE_JUNIT: "Name another place by `--junit-xml`.",
     Code.NO_DEMO_DATA: "Install the extra `local`.",
     Code.TIMELINE_KEEPS_CHANGING: "Busy writers archive it. Run the command again.",
@@ -111,15 +110,15 @@ RUNNING: Mapping[Code, str] = {
     Code.POLICY_IS_GONE: "The plan was made for a policy that the project no longer has. Plan again.",
     Code.POLICY_CHANGED: "The message lists what changed. Plan again.",
     Code.OTHER_TABLE: "The target or the catalog names another base path now. Plan again.",
-    Code.CATALOG_FAILED: "Its words are below the message. The table itself is unharmed: run `etc sync` when "
+    Code.CATALOG_FAILED: "Its own message is shown below the error. The table itself is unharmed: run `etc sync` when "
     "the catalog answers.",
     Code.WAIT_TIMED_OUT: "RO is not complete up to the wanted time yet; the message says how far it is. Exit code 4.",
     Code.WAIT_TOO_SHORT: "RO is complete up to now minus `data_latency` at best. Wait longer, or for an earlier time.",
     Code.VERIFICATION_FAILED: "The compaction is done; what RO holds is not what was promised. The report "
     "names each check; see docs/how-to/verify.md.",
-    Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could stand twice. Plan again when\n"
-    "the writers are at rest; `etc apply` without a file does so by itself, and leaves out what is written to again.",
-    Code.WRITTEN_BESIDE: "A key that it wrote again may stand twice after its next upsert. Run `etc apply` again before that,\n"
+    Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could exist twice. Plan again when\n"
+    "the writers are idle; `etc apply` without a file does so by itself, and leaves out what is written to again.",
+    Code.WRITTEN_BESIDE: "A key that it wrote again can exist twice after its next upsert. Run `etc apply` again before that,\n"
     "once that write is below T. Let the writers use a lock, and name it in `writer.lock`.",
     Code.PLAN_FROM_THE_FUTURE: "The machine that planned, or this one, has a wrong clock. Nothing was touched. Set the "
     "clocks right and plan again.",
@@ -127,8 +126,9 @@ RUNNING: Mapping[Code, str] = {
     Code.STALE_REPAIR: "Exactly what was shown is done, or nothing. Run `etc repair` again.",
     Code.CANNOT_REPAIR: "A writer may be alive, the true time of a commit cannot be known, or it is archived: the message "
     "says which, and the hint what can be done. See docs/how-to/repair.md.",
-    Code.LOCK_NOT_GIVEN_BACK: "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc has\n"
-    "left is removed by the next run; a writer's lock is not, as nobody knows whether it lives: see the hint. Exit code 4.",
+    Code.LOCK_NOT_GIVEN_BACK: "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc\n"
+    "left behind is removed by the next run. A writer's lock is not, as that writer\n"
+    "may still be alive: see the hint. Exit code 4.",
     Code.LOCK_LOST: "The lock file was removed, by its expiry or by hand, and another process has made it since. Nothing was\n"
     "committed. Run `etc apply` again, and give the lock an expiry longer than any commit. Exit code 4.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",

@@ -19,14 +19,14 @@ def format_fault(pattern: str) -> str | None:
     for letter in letters:
         if letter not in _LETTERS:
             better = _WRONG.get(letter)
-            return f"`{letter}` in `{pattern[:60]}` is no letter of Spark's patterns" + (
+            return f"`{letter}` in `{pattern[:60]}` is not a letter of Spark's patterns" + (
                 f"; `{better}` may be meant" if better else ""
             )
     if "y" not in letters:
-        return f"`{pattern[:60]}` has no year (`yyyy`), so it is no point in time"
+        return f"`{pattern[:60]}` has no year (`yyyy`), so it is not a point in time"
     if _RUN_INTO_FRACTION.search(pattern):
         return (
-            f"Spark reads nothing with `{pattern[:60]}`: the fraction of a second (`S`) must be parted from the date, "
+            f"Spark reads nothing with `{pattern[:60]}`: the fraction of a second (`S`) must be separated from the date, "
             "as in `yyyyMMddHHmmss.SSS`"
         )
     return None

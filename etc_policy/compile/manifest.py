@@ -29,7 +29,7 @@ class Frozen(BaseModel):
 class EventTime(Frozen):
     """The column that carries event time; `unit` for integers, `format` (Spark pattern) for strings.
 
-    `trust_commit_metadata` is false where the writer books event times that are not to be believed.
+    `trust_commit_metadata` is false where the writer records event times that cannot be trusted.
     """
 
     column: str
@@ -80,7 +80,7 @@ class Writer(Frozen):
 
 
 class Sync(Frozen):
-    """The table `db.table` of the catalog whose properties tell how far RO is complete; None for no sync."""
+    """The table `db.table` of the catalog whose properties say how far RO is complete; None for no sync."""
 
     ro_table: str | None = None
 

@@ -1,4 +1,4 @@
-"""A policy's values as a policy file writes them, key by key: what a change of a policy is told in."""
+"""A policy's values as a policy file writes them, key by key: the form in which a change of a policy is shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def policy_values(policy: Policy) -> dict[str, str]:
 
 
 def changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """One `key: old -> new` for each key that differs, sorted; `not set` stands for a key that is not there."""
+    """One `key: old -> new` for each key that differs, sorted; `not set` is shown for a key that is missing."""
     keys = sorted(before.keys() | after.keys())
     pairs = ((key, before.get(key, "not set"), after.get(key, "not set")) for key in keys)
     return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)

@@ -72,7 +72,7 @@ def _source(declared: DeclaredPolicy, given: Mapping[str, Any], path: tuple[str,
 
 
 def _spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with a bare column name as the mapping that it stands for."""
+    """The values with a bare column name as the mapping that it means."""
     column = values.get("event_time_column")
     return {**values, "event_time_column": {"column": column}} if isinstance(column, str) else dict(values)
 
@@ -88,7 +88,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - any YAML value
 
 
 def _shown(value: Any) -> Any:  # noqa: ANN401 - any YAML value
-    """The value as JSON knows it, with what stands for texts of the environment at any depth."""
+    """The value as JSON knows it, with what replaces texts of the environment at any depth."""
     if isinstance(value, list | tuple):
         return [_shown(item) for item in value]
     if isinstance(value, dict):

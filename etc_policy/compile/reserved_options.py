@@ -49,12 +49,12 @@ _HINTS = {
 
 
 def option_fault(key: str) -> tuple[Code, str, str] | None:
-    """Code, reason and hint where the option may not stand in `hudi_options`."""
+    """Code, reason and hint where the option is not allowed in `hudi_options`."""
     if not key.startswith("hoodie."):
         hint = f"write `hoodie.{key.removeprefix('spark.hoodie.')}`" if key.startswith("spark.hoodie.") else None
         return (
             Code.NOT_AN_OPTION,
-            "is no option of Hudi",
+            "is not an option of Hudi",
             hint or "only options that begin with `hoodie.` are passed on",
         )
     if key.startswith(_LOCK_PREFIX):
@@ -68,7 +68,7 @@ def option_fault(key: str) -> tuple[Code, str, str] | None:
 
 
 def lock_option_fault(key: str) -> tuple[str, str] | None:
-    """Reason and hint where the option may not stand in `writer.lock`."""
+    """Reason and hint where the option is not allowed in `writer.lock`."""
     if key.startswith(_LOCK_PREFIX):
         return None
-    return "is no lock option", f"lock options begin with `{_LOCK_PREFIX}`; others go to `hudi_options`"
+    return "is not a lock option", f"lock options begin with `{_LOCK_PREFIX}`; others go to `hudi_options`"

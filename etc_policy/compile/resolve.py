@@ -14,7 +14,7 @@ from etc_policy.declare.schema import VerifyChoice
 from etc_policy.declare.targets import option_texts
 from etc_policy.errors import Issue, PolicyError
 
-#: Of one kind so many issues are told.
+#: So many issues of one kind are reported.
 MAX_ISSUES = 1_000
 
 

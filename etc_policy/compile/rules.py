@@ -207,7 +207,7 @@ def writers_leave_compaction(project: CheckedProject) -> Iterator[Issue]:
     for policy in project.policies:
         kind = policy.declaration.writer.compaction
         if kind != "none":
-            message = f"the table's writers compact on their own (`{kind}`), past what this policy decides"
+            message = f"the table's writers compact on their own (`{kind}`), outside of this policy"
             hint = "give the writers the options that `etc compile` writes, then set `compaction: none`"
             yield Issue(Code.WRITER_COMPACTS, message, policy.where("writer", "compaction"), hint, level="warning")
 

@@ -45,7 +45,7 @@ class FolderDefaults:
             yield self._layer(node, path)
 
     def issues(self, files: Iterable[tuple[str, ...]]) -> Iterator[Issue]:
-        """Keys that are none, and folders that no policy file (given by its parts) lies in."""
+        """Unknown keys, and folders that no policy file (given by its parts) lies in."""
         known = {parts[:length] for parts in files for length in range(len(parts) + 1)}
         for node, path in self._nodes(self.values, ("policies",)):
             for key, value in node.items():

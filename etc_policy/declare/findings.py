@@ -27,7 +27,7 @@ _KINDS = {
     "model_attributes_type": "a mapping",
     "union": "text, a number or `true`/`false`",
 }
-#: So many faults of one value are told; whoever has more has another problem.
+#: So many faults of one value are reported; whoever has more has another problem.
 MAX_FINDINGS = 200
 #: The kinds of fault of a union's branches, whose names pydantic adds to the location.
 _BRANCH_KINDS = {"string_type", "bool_type", "int_type", "float_type"}
@@ -88,12 +88,12 @@ class _Finding:
         if isinstance(quantity := context.get("error"), QuantityError):
             code = Code.BAD_SIZE if quantity.kind == "size" else Code.BAD_DURATION
             if is_secret(self._input()):
-                return self._issue(code, f"`{self.key}`: {self._seen()} gives no {quantity.kind}", quantity.hint)
+                return self._issue(code, f"`{self.key}`: {self._seen()} is not a {quantity.kind}", quantity.hint)
             return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
         if kind == "string_pattern_mismatch":
             hint = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
             wanted = "name" if self.fault["at_key"] else f"`{self.key}`"
-            return self._issue(Code.BAD_NAME, f"{self._seen()} is no usable {wanted}", hint)
+            return self._issue(Code.BAD_NAME, f"{self._seen()} is not a usable {wanted}", hint)
         if kind == "string_too_short":
             return self._issue(Code.EMPTY, f"`{self.key}` is empty")
         return self._wrong_type(_KINDS.get(kind, "another value"))
@@ -103,7 +103,7 @@ class _Finding:
         name = str(self.path[-1])
         hint = did_you_mean(name, known) or f"the keys here are {', '.join(f'`{key}`' for key in known)}"
         if name == "<<":
-            hint = "merge keys are not used here; write the keys out, or share values through `vars:`"
+            hint = "merge keys are not supported; write the keys out, or share values through `vars:`"
         return self._issue(Code.UNKNOWN_KEY, f"unknown key `{_shown(name)}`", hint, at_key=True)
 
     def _missing_key(self) -> Issue:
@@ -183,7 +183,7 @@ def _value_at(value: object, path: YamlPath) -> object:
 
 
 def _keys_at(model: type[BaseModel], path: YamlPath) -> Sequence[str]:
-    """The keys of the model that stands at `path` below `model`; none where keys are free."""
+    """The keys of the model at `path` below `model`; none where keys are free."""
     inner: Any = model
     for part in path:
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(part, str):
@@ -196,7 +196,7 @@ def _keys_at(model: type[BaseModel], path: YamlPath) -> Sequence[str]:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - a type annotation
-    """The model that an annotation stands for; None for a collection or a plain value."""
+    """The model that an annotation means; None for a collection or a plain value."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if get_origin(annotation) in (dict, tuple, list):

@@ -14,7 +14,7 @@ _COLUMN = "event_time_column"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Keys of a policy that stand in one place: each with its value and its path in `file`."""
+    """Keys of a policy that are in one place: each with its value and its path in `file`."""
 
     file: FileMarks
     entries: Mapping[str, tuple[Any, YamlPath]] = field(default_factory=dict)

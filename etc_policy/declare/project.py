@@ -1,4 +1,4 @@
-"""What reading a project gives: the policies that could be read, where each part stands, all that is wrong so far."""
+"""What reading a project gives: the policies that could be read, where each part is, all that is wrong so far."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FileMarks:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of a value that stands at `path` of a file; parts of it may come `from` elsewhere (templates, defaults)."""
+    """The places of a value at `path` of a file; parts of it may come `from` elsewhere (templates, defaults)."""
 
     file: FileMarks
     path: YamlPath = ()

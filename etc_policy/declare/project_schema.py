@@ -87,7 +87,7 @@ class ProjectFile(Declared):
         None, description="Versions of etc that the project works with.", examples=[">=0.1,<1"]
     )
     folders: Folders = Field(
-        Folders(), description="Where the project's files lie.", examples=[{"policies": "compaction/policies"}]
+        Folders(), description="Where the project's files are.", examples=[{"policies": "compaction/policies"}]
     )
     vars: dict[StrictStr, JsonValue] = Field(
         default_factory=dict,

@@ -31,7 +31,7 @@ SIZE_HINT = "write a number with a unit: `128 MiB` (1024-based) or `128 MB` (100
 
 
 class QuantityError(ValueError):
-    """A text that is no duration or size; `kind` says which, `hint` what to write."""
+    """A text that is not a duration or size; `kind` says which, `hint` what to write."""
 
     def __init__(self, kind: str, message: str, hint: str) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ def parse_duration_ms(value: object) -> int:
     """Milliseconds of `30m`, `1h30m`, `2d` or ISO 8601 `PT30M`.
 
     Raises:
-        QuantityError: the value is no duration, or one above ten years.
+        QuantityError: the value is not a duration, or one above ten years.
 
     """
     if isinstance(value, int) and not isinstance(value, bool):
@@ -61,7 +61,7 @@ def _simple_ms(text: str) -> int:
     while position < len(text):
         part = _DURATION_PART.match(text, position)
         if part is None:
-            raise QuantityError("duration", f"{_shown(text)} is no duration", DURATION_HINT)
+            raise QuantityError("duration", f"{_shown(text)} is not a duration", DURATION_HINT)
         scale = _time_unit(part[2], text)
         if scale >= seen:
             raise QuantityError("duration", f"the units of {_shown(text)} are not largest first", DURATION_HINT)
@@ -77,14 +77,14 @@ def _time_unit(unit: str, text: str) -> int:
     word = unit.lower()
     short = _UNIT_WORDS.get(word) or _UNIT_WORDS.get(word.removesuffix("s")) or (word if word in _MS else None)
     hint = f"write `{short}` for it" if short else DURATION_HINT
-    raise QuantityError("duration", f"`{unit[:20]}` in {_shown(text)} is no unit of time (w, d, h, m, s, ms)", hint)
+    raise QuantityError("duration", f"`{unit[:20]}` in {_shown(text)} is not a unit of time (w, d, h, m, s, ms)", hint)
 
 
 def _iso_ms(text: str) -> int:
     match = _ISO_DURATION.fullmatch(text)
     if match is None or not any(match.groupdict().values()) or text.endswith("T"):
         hint = "years and months have no fixed length; " + DURATION_HINT if re.match(r"P[0-9]+[YM]", text) else None
-        raise QuantityError("duration", f"{_shown(text)} is no ISO 8601 duration", hint or DURATION_HINT)
+        raise QuantityError("duration", f"{_shown(text)} is not an ISO 8601 duration", hint or DURATION_HINT)
     return sum(int(Fraction(number) * _MS[unit]) for unit, number in match.groupdict().items() if number)
 
 
@@ -92,19 +92,19 @@ def parse_size_bytes(value: object) -> int:
     """Bytes of `128 MiB`, `1GB` or a plain number of bytes; always above zero.
 
     Raises:
-        QuantityError: the value is no size, no whole number of bytes, zero, or too large for Hudi.
+        QuantityError: the value is not a size, no whole number of bytes, zero, or too large for Hudi.
 
     """
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise QuantityError("size", f"a size is text such as `128 MiB` or bytes, got {_shown(value)}", SIZE_HINT)
     match = _SIZE.fullmatch(str(value))
     if match is None:
-        raise QuantityError("size", f"{_shown(value)} is no size", SIZE_HINT)
+        raise QuantityError("size", f"{_shown(value)} is not a size", SIZE_HINT)
     size = Fraction(match[1]) * _size_unit(match[2] or "B", value)
     if size.denominator != 1:
-        raise QuantityError("size", f"{_shown(value)} is no whole number of bytes", SIZE_HINT)
+        raise QuantityError("size", f"{_shown(value)} is not a whole number of bytes", SIZE_HINT)
     if not 0 < size <= MAX_BYTES:
-        raise QuantityError("size", f"a size lies between 1 byte and {MAX_BYTES} bytes, got {_shown(value)}", SIZE_HINT)
+        raise QuantityError("size", f"a size is between 1 byte and {MAX_BYTES} bytes, got {_shown(value)}", SIZE_HINT)
     return int(size)
 
 
@@ -135,7 +135,7 @@ def _size_unit(unit: str, value: object) -> int:
         hint = f"did you mean `{folded[close[0]]}`?"
     else:
         hint = SIZE_HINT
-    raise QuantityError("size", f"`{unit[:20]}` in {_shown(value)} is no unit of size ({', '.join(_BYTES)})", hint)
+    raise QuantityError("size", f"`{unit[:20]}` in {_shown(value)} is not a unit of size ({', '.join(_BYTES)})", hint)
 
 
 def _shown(value: object) -> str:

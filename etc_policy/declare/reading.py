@@ -169,7 +169,7 @@ class _ProjectReader:
                     if template is None
                     else (f"templates extend each other in a circle: {' -> '.join([*seen, name])[:200]}")
                 )
-                hint = "take `extends` out of one of them"
+                hint = "remove `extends` from one of them"
                 if template is None:
                     others = f"the templates are {', '.join(self._templates) or 'none'}, files `templates/<name>.yml`"
                     hint = did_you_mean(name, self._templates) or others

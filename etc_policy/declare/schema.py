@@ -73,7 +73,7 @@ class EventTimeColumn(Declared):
     )
     trust_commit_metadata: bool = Field(
         True,
-        description="`false` reads event times from the log files themselves, not from what the writer booked in its "
+        description="`false` reads event times from the log files themselves, not from what the writer recorded in its "
         "commits: for columns with values that Hudi's tracking drops, such as 0 or times before 2001-09-09.",
         examples=[False],
     )
@@ -156,7 +156,7 @@ class VerifyChoice(Declared):
 
 
 class SyncChoice(Declared):
-    """Where the catalog is told how far the read-optimized view is complete."""
+    """Where the catalog records how far the read-optimized view is complete."""
 
     ro_table: Text | None = Field(
         None,
@@ -177,7 +177,7 @@ class WriterFacts(Declared):
     )
     lock: dict[StrictStr, OptionValue] = Field(
         default_factory=dict,
-        description="The writers' lock options (`hoodie.write.lock.*`), so that ours is the same.",
+        description="The writers' lock options (`hoodie.write.lock.*`), so that etc takes the same lock.",
         examples=[
             {
                 "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
@@ -205,7 +205,7 @@ class PolicyDeclaration(Declared):
     )
     extends: Name | None = Field(
         None,
-        description="Template that gives what is not said here: a file `templates/<name>.yml`.",
+        description="Template that gives what is not set here: a file `templates/<name>.yml`.",
         examples=["hourly"],
     )
     description: StrictStr = Field(
@@ -225,7 +225,7 @@ class PolicyDeclaration(Declared):
         examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
     )
     data_latency: DurationMs = Field(
-        description="How late events may arrive: whatever is older than now minus this is taken to be there. "
+        description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. "
         "Required, here or by `extends` or a default.",
         examples=["30m", "1h30m"],
     )
@@ -245,7 +245,9 @@ class PolicyDeclaration(Declared):
         examples=[{"target": "1h", "warn_after": "1h30m", "error_after": "3h"}],
     )
     verify: VerifyChoice = Field(
-        VerifyChoice(), description="How a compaction is proved.", examples=[{"suite": "ro_complete", "level": "data"}]
+        VerifyChoice(),
+        description="How a compaction is verified.",
+        examples=[{"suite": "ro_complete", "level": "data"}],
     )
     writer: WriterFacts = Field(
         WriterFacts(),
@@ -259,7 +261,7 @@ class PolicyDeclaration(Declared):
     )
     sync: SyncChoice = Field(
         SyncChoice(),
-        description="Where the catalog is told how far the view is complete.",
+        description="Where the catalog records how far the view is complete.",
         examples=[{"ro_table": "lake.orders_ro"}],
     )
     tags: tuple[Text, ...] = Field((), description="Words to group policies by.", examples=[["orders", "hourly"]])
@@ -301,5 +303,5 @@ class TemplateFile(Declared):
 
 
 def _column(value: Any) -> Any:  # noqa: ANN401 - any YAML value
-    """A bare column name as the mapping it stands for."""
+    """A bare column name as the mapping that it means."""
     return {"column": value} if isinstance(value, str) else value

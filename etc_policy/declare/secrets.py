@@ -18,7 +18,7 @@ REFERENCE_HINT = "set the variable to the very value, and write it as it is: \"{
 class EnvText(str):
     """A text that came from the environment, wholly or in part.
 
-    `reference` stands for it in every file that is written; None where no text can (a filter was applied).
+    `reference` replaces it in every file that is written; None where no text can (a filter was applied).
     """
 
     __slots__ = ("reference",)
@@ -40,7 +40,7 @@ class EnvText(str):
 
 
 class EnvNumber(int):
-    """A whole number that was worked out from the environment; no reference can stand for it."""
+    """A whole number that was worked out from the environment; no reference can replace it."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ def changed_secrets(options: object) -> Iterator[tuple[str, str]]:
 
 
 def without_secret(value: object) -> object:
-    """The value, or what stands for it where it came from the environment."""
+    """The value, or what replaces it where it came from the environment."""
     if isinstance(value, EnvText) and value.reference is not None:
         return value.reference
     return HIDDEN if is_secret(value) else value

@@ -128,7 +128,7 @@ def _wrong_version(project: ProjectFile, loaded: Loaded) -> Iterator[Issue]:
     try:
         wanted = SpecifierSet(project.require_etc, prereleases=True)
     except InvalidSpecifier:
-        message = f"`{project.require_etc[:60]}` is no range of versions"
+        message = f"`{project.require_etc[:60]}` is not a range of versions"
         yield Issue(Code.WRONG_VERSION, message, where, 'write it as pip does, for example ">=0.1,<1"')
         return
     if __version__ not in wanted:

@@ -91,7 +91,7 @@ def _require_inside(root: Path, folder: str) -> None:
 
 
 def read_project_file(project_dir: str, issues: list[Issue]) -> SourceFile | None:
-    """The project's `etc_project.yml`, None where there is none; what is wrong with the file goes to `issues`."""
+    """The project's `etc_project.yml`, None if it is missing; what is wrong with the file goes to `issues`."""
     root = Path(project_dir)
     path = root / PROJECT_FILE
     return _read(path, root, issues) if os.path.lexists(path) else None
@@ -123,7 +123,7 @@ def _read(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
             issues.append(Issue(Code.LEAVES_PROJECT, "the file is a link that leads out of the project", where, hint))
             return None
         if not file.is_file():
-            issues.append(Issue(Code.UNREADABLE, "this is no regular file", where))
+            issues.append(Issue(Code.UNREADABLE, "this is not a regular file", where))
             return None
         with file.open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)

@@ -41,7 +41,7 @@ def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | N
     """
     if not project.profiles:
         if name is not None and name != DEFAULT_TARGET:
-            hint = "declare targets under `profiles:` in etc_project.yml, or leave `--target` and ETC_TARGET away"
+            hint = "declare targets under `profiles:` in etc_project.yml, or run without `--target` and ETC_TARGET"
             raise UsageError(
                 Code.NO_SUCH_TARGET, f"there is no target `{name[:60]}`: the project has no profiles", hint=hint
             )

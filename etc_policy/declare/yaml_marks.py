@@ -47,7 +47,7 @@ Event: TypeAlias = Any
 
 
 class Mark(NamedTuple):
-    """Where a value stands, and for a mapping's entry its key; all count from 1."""
+    """Where a value is, and for a mapping's entry its key; all count from 1."""
 
     line: int
     column: int
@@ -201,7 +201,7 @@ class _Reader:
                 self._report(Code.FORBIDDEN_YAML, "a key must be plain text", event, _TEMPLATE_HINT)
             elif name in entries:
                 first = entries[name][0].line
-                message = f"the key `{name[:60]}` stands twice in one mapping, first in line {first}"
+                message = f"the key `{name[:60]}` appears twice in one mapping, first in line {first}"
                 self._report(Code.DUPLICATE_KEY, message, event, "remove one of the two")
             else:
                 entries[name] = (key, value)

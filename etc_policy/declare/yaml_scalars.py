@@ -1,4 +1,4 @@
-"""What a plain scalar of YAML 1.2 stands for: `on`, `yes`, `1:30` and dates are text."""
+"""What a plain scalar of YAML 1.2 means: `on`, `yes`, `1:30` and dates are text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked between a compaction's work and its commit: whether the run is still ours, and the delete rule (FACTS 3)."""
+"""What is checked between a compaction's work and its commit: whether the run holds its lease, and the delete rule (FACTS 3)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """A completed compaction as the timeline tells it; `plan_id` is that of the plan it carried out, if it was ours."""
+    """A completed compaction as the timeline records it; `plan_id` is that of the plan it carried out, if etc made it."""
 
     completed: str
     bytes_written: int
@@ -91,7 +91,7 @@ class TableFiles(Protocol):
     """What apply reads from the table's files besides its state."""
 
     def pending_job(self, policy: Policy, state: TableState) -> Job:
-        """The pending plan of ours at `state.own_pending`, as a job to finish."""
+        """The pending plan of etc at `state.own_pending`, as a job to finish."""
         ...
 
     def missing_files(self, job: Job) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class Runner:
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
-        """Finish a pending plan of ours that a killed run left; None when there is none.
+        """Finish a pending plan of etc that a killed run left; None when there is none.
 
         A plan whose log files are gone (a rollback took them), that archiving has passed, or that writers have overtaken
         is withdrawn instead, and None is returned.
@@ -85,7 +85,7 @@ class Runner:
         return next((one.why for one in overtaken if not one.waits), None)
 
     def undo(self, policy: Policy, base_path: str) -> Outcome | None:
-        """Withdraw a pending plan of ours; None when there is none.
+        """Withdraw a pending plan of etc; None when there is none.
 
         Raises:
             RetryableError: a run that executes it is alive.
@@ -103,7 +103,7 @@ class Runner:
 
     @contextmanager
     def _pending(self, policy: Policy, base_path: str) -> Iterator[tuple[Lease, TableState, Job] | None]:
-        """A pending plan of ours as a job under the table's lease, once the run that left it is dead; None without one.
+        """A pending plan of etc as a job under the table's lease, once the run that left it is dead; None without one.
 
         Looked at before the lease is taken, and again under it.
         """
@@ -115,7 +115,7 @@ class Runner:
             if state.own_pending is None:
                 yield None
                 return
-            self.progress(f"{policy.name}: a pending plan of an earlier run stands at {state.own_pending}")
+            self.progress(f"{policy.name}: found a pending plan of an earlier run at {state.own_pending}")
             lease.wait_for_dead_run(state.own_pending)
             yield lease, state, self.files.pending_job(policy, state)
 
@@ -182,7 +182,8 @@ class Runner:
         done = self.files.commit_summary(job.base_path, job.instant)
         if done is None:
             raise EngineError(
-                Code.NOT_ON_THE_TIMELINE, f"Hudi reported success, but no completed compaction stands at {job.instant}"
+                Code.NOT_ON_THE_TIMELINE,
+                f"Hudi reported success, but there is no completed compaction at {job.instant}",
             )
         record = compaction_record(job.instant, done.completed, job.extra_metadata)
         return Outcome(
@@ -217,7 +218,7 @@ class Runner:
     def _engine(self, job: Job, lease: Lease) -> Compactor:
         """The engine, started, while nobody else runs the published plan: a stock writer may take it at any time.
 
-        A run of ours would roll back what that writer has done, and one that keeps no heartbeat would not notice.
+        A run of etc would roll back what that writer has done, and one that keeps no heartbeat would not notice.
         """
         compactor = self.compactor()
         lease.wait_for_dead_run(job.instant)

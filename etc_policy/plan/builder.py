@@ -97,17 +97,15 @@ def build_table_plan(
 
 
 def _too_young(context: _Context, instant: str) -> Refusal | None:
-    """A cut lies in the past, beyond the clock skew; where there is none, C is the latest of all instants (FACTS 8)."""
+    """A cut is in the past, beyond the clock skew; without one, C is the latest of all instants (FACTS 8)."""
     skew_ms = context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS)
     latest, state = instant_from_ms(context.clock_ms - skew_ms, context.zone), context.state
     last = max((i.requested for i in state.instants), default="")
     reason = None
     if state.table_version in CUT_VERSIONS and instant > latest:
-        reason = (
-            f"the compaction would have to stand at {instant}, which is not yet past the clock-skew bound ({latest})"
-        )
+        reason = f"the compaction's instant would have to be {instant}, which is not yet past the clock-skew bound ({latest})"
     if state.table_version not in CUT_VERSIONS and instant <= last:
-        reason = f"the compaction would stand at {instant}, which is not past the table's last instant ({last})"
+        reason = f"the compaction's instant would be {instant}, which is not past the table's last instant ({last})"
     return Refusal("too_young", reason, "plan again in a second") if reason else None
 
 

@@ -1,4 +1,4 @@
-"""What a compaction of ours says about itself: the extra metadata of its plan and its commit."""
+"""What a compaction by etc says about itself: the extra metadata of its plan and its commit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def git_state_of(sha: str | None) -> GitState | None:
 
 
 def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) -> CompactionRecord | None:
-    """The record in a commit's or plan's extra metadata; None for a compaction that is not ours."""
+    """The record in a commit's or plan's extra metadata; None for a compaction that is not by etc."""
     threshold_ms = _epoch_ms(extra.get(THRESHOLD, ""))
     if threshold_ms is None:
         return None

@@ -26,7 +26,7 @@ class CompletenessPoint:
 
     `watermark_ms` is None where no log file held RO back, or where it is not known (`known` is false): there log files
     may have been open that were written before the history begins. `assumed` says that it is bounded by when a log file
-    was written, not by known event times. `threshold_ms` is that of the last completed compaction of ours.
+    was written, not by known event times. `threshold_ms` is that of the last completed compaction by etc.
     `late_groups` counts the file groups in which this commit wrote events at or below the threshold of the last plan
     that had not seen it, `late_by_ms` how far below the smallest of them lies.
     """
@@ -59,14 +59,14 @@ def replay_completeness(
 ) -> tuple[CompletenessPoint, ...]:
     """One point per commit, in order of completion.
 
-    `known_event_times` are smallest event times by (instant, partition, file id) that the commits do not tell but that
+    `known_event_times` are smallest event times by (instant, partition, file id) that the commits do not have but that
     reading the table found. What nobody knows counts as `data_latency_ms` before its completion.
     """
     return tuple(_Replay(history, data_latency_ms, known_event_times or {}).points())
 
 
 class CompactionRecords:
-    """The compactions of ours in a history."""
+    """The compactions by etc in a history."""
 
     def __init__(self, history: CommitLog) -> None:
         found = (compaction_record(c.requested, c.completed, c.extra) for c in history.commits if c.is_compaction)

@@ -52,7 +52,9 @@ class WrongTime:
         where = "" if self.timeline == "table" else " in the metadata table"
         named = f"the {_kind(self)} at {self.requested}{where}"
         if self.late:
-            return f"{named} is completed in the future of its own file: at {self.completed}, written {self._written}"
+            return (
+                f"{named} is completed in the future: at {self.completed}, though its file was written {self._written}"
+            )
         return f"{named} is completed before it was requested: at {self.completed}"
 
     @property
@@ -121,7 +123,7 @@ class _Evidence:
         if shift_ms == 0 or right is None:
             return "its file was written at that very time: clocks were set back, as at the end of summer time"
         if self.is_late(CompletedFile(file.requested, file.requested, file.action, file.written_ms)):
-            return f"its request lies in the future of its file too ({written}), and data files bear that instant"
+            return f"its request is later than its file too ({written}), and data files bear that instant"
         if right <= file.requested:
             return f"by its file it was completed at {right}, which is not after its request either"
         if right in self.taken:

@@ -92,7 +92,9 @@ def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
         if any(log_file.has_deletes for log_file in compacted(file_slice, instant))
         for log_file in remaining(file_slice, instant)
     ]
-    why = "delete rule: a compacted log file holds deletes, which must not be parted from what was written after them"
+    why = (
+        "delete rule: a compacted log file holds deletes, which must not be separated from what was written after them"
+    )
     return _past_the_last(late, why) if late else None
 
 

@@ -1,6 +1,6 @@
-"""Where two rows of one key can have arisen, told from metadata alone (FACTS 3).
+"""Where two rows of one key can have arisen, judged from metadata alone (FACTS 3).
 
-An index that looks keys up in base files takes a key for new that stands in a log file only. A compaction leads to that
+An index that looks keys up in base files treats a key as new if it is in a log file only. A compaction leads to that
 which merged the delete of a key while a later log file of the same slice, which it did not merge, writes the key again: the
 writer of that file still found the key in the old base file.
 """
@@ -40,7 +40,7 @@ class Exposed(NamedTuple):
 
 
 def find_exposed(compactions: Iterable[Merged], writes: Iterable[GroupWrite]) -> tuple[Exposed, ...]:
-    """The file groups in which a key may stand twice since, the oldest compaction first, each with its latest one."""
+    """The file groups in which a key may exist twice since, the oldest compaction first, each with its latest one."""
     by_group: dict[tuple[str, str], list[GroupWrite]] = {}
     for write in writes:
         by_group.setdefault((write.partition, write.file_id), []).append(write)

@@ -12,14 +12,14 @@ from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice
 #: (label, text); an empty label goes on with the one before it.
 Row = tuple[str, str]
 
-#: So many compacted slices are told one by one; the rest is counted.
-TOLD_SLICES = 10
+#: So many compacted slices are named one by one; the rest is counted.
+NAMED_SLICES = 10
 
 #: What a reader must know first; said once, whatever the number of tables.
 PREFACE = (
     "The read-optimized view (RO) reads base files alone. What writers append to log files shows there once it has been "
     "compacted into a new base file. A file slice is a base file with the log files that lie on it. T is the event time up "
-    "to which RO is to be complete, C the instant on Hudi's timeline at which the compaction is put."
+    "to which RO is to be complete, C the compaction's instant on Hudi's timeline."
 )
 
 #: Guard -> what it is called, and what would go wrong without it.
@@ -27,12 +27,12 @@ _GUARDS = {
     "closed_in_both_orders": (
         "overlapping writers",
         "Log files merge in the order in which their commits were requested. A commit requested before C that completes "
-        "after C would be parted from its place in that order, and queries of the past would change.",
+        "after C would lose its place in that order, and queries of the past would change.",
     ),
     "no_tombstone_alone": (
         "delete rule",
-        "A log file that is merged holds deletes, or may hold some. Parted from what was written to the same slice later, "
-        "a deleted key can come back, or come to stand twice.",
+        "A log file that is merged holds deletes, or may hold some. Separated from what was written to the same slice later, "
+        "a deleted key can come back, or exist twice.",
     ),
     "after_services": (
         "table services",
@@ -43,7 +43,7 @@ _GUARDS = {
         "Hudi has archived the commits up to there, or is about to. Over a pending compaction that is older than the first "
         "active commit its readers lose rows.",
     ),
-    "at_a_free_time": ("free instant", "Another instant of the table or of its metadata table has that very time."),
+    "at_a_free_time": ("free instant", "Another instant of the table or of its metadata table has exactly that time."),
 }
 
 
@@ -98,7 +98,7 @@ def _why_c(table: TablePlan) -> Iterator[Row]:
 
 
 def _moves(moves: list[Move]) -> Iterator[Row]:
-    """A guard that moved C several times in a row is told once."""
+    """A guard that moved C several times in a row is named once."""
     first, last = moves[0], moves[-1]
     name, why = _GUARDS.get(first.guard, (first.guard, f"{first.why}."))
     steps = f" in {len(moves)} steps" if len(moves) > 1 else ""
@@ -116,10 +116,10 @@ def _slices_in(operations: tuple[Operation, ...]) -> Iterator[Row]:
         f"{count_of(len(operations), 'file slice')} {hold} log files that are due, with events at or before T:",
     )
     order = sorted(operations, key=lambda o: (o.unknown_log_files == 0, o.oldest_event_ms or 0, o.partition, o.file_id))
-    for operation in order[:TOLD_SLICES]:
+    for operation in order[:NAMED_SLICES]:
         yield "", f"- {_place(operation.partition, operation.file_id)}"
         yield "", f"  {_merged(operation)}"
-    if rest := order[TOLD_SLICES:]:
+    if rest := order[NAMED_SLICES:]:
         files = sum(len(operation.log_files_compacted) for operation in rest)
         yield "", f"- and {count_of(len(rest), 'more file slice')} with {count_of(files, 'log file')} to merge."
 
@@ -197,7 +197,7 @@ def _what_holds_back(table: TablePlan) -> Iterator[Row]:
         text += f" At {_due_at(table, stop + 1)} it reaches the `next event`, and plans made from then on compact that log file."
     yield (
         "moves on",
-        f"{text} A shorter `data_latency` keeps T closer to now, but then more events may arrive too late: RO lacks those "
+        f"{text} A shorter `data_latency` keeps T closer to now, but then more events may be late data: RO lacks those "
         "until the next run.",
     )
 

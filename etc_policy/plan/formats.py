@@ -83,7 +83,7 @@ def keep_together(text: str) -> str:
 
 
 def keep_commands(text: str) -> str:
-    """The text with what stands between backquotes kept together: a command is copied in one piece."""
+    """The text with what is between backquotes kept together: a command is copied in one piece."""
     return _COMMAND.sub(lambda found: keep_together(found[0]), text)
 
 

@@ -21,7 +21,7 @@ BLOCKING_ACTIONS = {
     "indexing": "metadata index build",
 }
 CUT_VERSIONS = (8, 9)
-#: How far a writer's clock may be ahead of ours before it looks like another time zone.
+#: How far a writer's clock may be ahead of etc's before it looks like another time zone.
 CLOCK_TOLERANCE = timedelta(minutes=1)
 WHOLE_SLICE_VERSIONS = (6,)
 
@@ -56,7 +56,7 @@ def pending_service(policy: Policy, state: TableState) -> Refusal | None:
         return None
     reason = f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending ({pending.state})"
     if pending.requested == state.own_pending:
-        return Refusal("pending_own_plan", reason, f"it is our own: `etc apply --select {policy.name}` finishes it")
+        return Refusal("pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it")
     return Refusal("pending_service", reason, _finish_hint(pending.action, pending.requested, state.base_path))
 
 
@@ -74,7 +74,7 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
 def overlapping_writer(writer: str, instant: str) -> Refusal:
     """A living writer that began before C would be missed by time travel and by incremental readers while C is pending."""
     reason = (
-        f"a writer that began at {writer} is in flight, and the compaction would have to stand after it, at {instant}"
+        f"a writer that began at {writer} is in flight, and the compaction would have to come after it, at {instant}"
     )
     return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
 

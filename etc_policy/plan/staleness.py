@@ -21,7 +21,7 @@ from etc_policy.plan.refusals import BLOCKING_ACTIONS, CUT_VERSIONS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 
-#: What must still let C stand where the plan put it; guard 2 has a finer form below, by what the plan had seen.
+#: What must still allow the plan's C; guard 2 has a finer form below, by what the plan had seen.
 _GUARDS: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_archive, at_a_free_time)
 
 
@@ -63,7 +63,7 @@ def _moved(policy: Policy, table: TablePlan, state: TableState, instant: str) ->
     for guard in _GUARDS:
         raised = guard(cut, instant)
         if raised is not None:
-            yield f"the plan's instant {instant} no longer stands: {raised.why}"
+            yield f"the plan's instant {instant} is no longer valid: {raised.why}"
 
 
 def _new_instants(table: TablePlan, state: TableState, instant: str) -> Iterator[str]:

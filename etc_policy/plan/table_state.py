@@ -21,8 +21,8 @@ class LogFile(NamedTuple):
     `requested` is the instant in its name, `completed` the completion time of that instant (both
     `yyyyMMddHHmmssSSS`). An archived delta commit whose completion time is not known counts as completed when requested.
     `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
-    (commit, file group), because a log file that rolled over books its events on its predecessor (FACTS 4.1).
-    `recorded_bytes` is its size by its commit's write stat, 0 if that tells none; None where no active commit has a stat.
+    (commit, file group), because a log file that rolled over records its events on its predecessor (FACTS 4.1).
+    `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no active commit has a stat.
     """
 
     name: str
@@ -79,7 +79,7 @@ class WriteInFlight:
 
 @dataclass(frozen=True, slots=True)
 class CompactionRecord:
-    """A compaction of ours as its commit or its plan file tells it: what was promised when.
+    """A compaction by etc as its commit or its plan file records it: what was promised when.
 
     `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
     `policy_values` are the policy's values then, by dotted key; empty where they were not committed. `left_out` counts

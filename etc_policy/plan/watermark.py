@@ -46,7 +46,7 @@ def watermark(log_files: Iterable[LogFile], data_latency_ms: int, zone: tzinfo) 
 
 
 def watermark_of(state: TableState, data_latency_ms: int) -> Watermark:
-    """The watermark of a table as it stands."""
+    """The watermark of a table as it is now."""
     log_files = chain.from_iterable(file_slice.log_files for file_slice in state.slices)
     return watermark(log_files, data_latency_ms, ZoneInfo(state.timezone))
 

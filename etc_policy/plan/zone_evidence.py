@@ -62,7 +62,7 @@ def judge_zone(timezone: str, samples: Sequence[Sample]) -> ZoneReading:
     shifts = [_shift(sample, ZoneInfo(timezone)) for sample in newest]
     fitting = [shift for shift in shifts if shift.fits]
     if not shifts:
-        return ZoneReading(timezone, "unsure", "there is no instant yet to tell it by")
+        return ZoneReading(timezone, "unsure", "there is no instant yet that shows it")
     if len(fitting) < len(shifts) * 4 / 5:
         return ZoneReading(timezone, "unsure", "the files' times do not fit its instants, as in a copy of a table")
     if not any(shift.steps for shift in fitting):
@@ -100,13 +100,13 @@ def _contradiction(shifts: Sequence[_Shift]) -> str:
     last = shifts[-1]
     other = next((shift for shift in reversed(shifts) if shift.steps != last.steps), None)
     if other is None:
-        return f"its writers' clocks show another zone: {_told(last)}"
+        return f"its writers' clocks show another zone: {_described(last)}"
     switches = sum(a.steps != b.steps for a, b in pairwise(shifts))
     how = "its instants go back and forth between two zones" if switches > 1 else "its instants changed their zone"
-    return f"{how}: {_told(other)}, {_told(last)}"
+    return f"{how}: {_described(other)}, {_described(last)}"
 
 
-def _told(shift: _Shift) -> str:
+def _described(shift: _Shift) -> str:
     sample = shift.sample
     ahead_ms = instant_to_ms(sample.instant, ZoneInfo("UTC")) - sample.written_ms
     minutes = round(ahead_ms / _GRID_MS) * 15

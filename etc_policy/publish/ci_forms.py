@@ -43,8 +43,8 @@ def _property(text: str) -> str:
 def markdown_summary(title: str, checks: Sequence[Check]) -> str:
     """A section of a job summary: the counts, then a table of all checks, what did not pass first."""
     counts = Counter(check.status for check in checks)
-    told = ", ".join(f"{counts[status]} {status}" for status in _SHOWN_FIRST if counts[status])
-    lines = [f"### `{title}`: {told or 'nothing to check'}", ""]
+    totals = ", ".join(f"{counts[status]} {status}" for status in _SHOWN_FIRST if counts[status])
+    lines = [f"### `{title}`: {totals or 'nothing to check'}", ""]
     if checks:
         lines += ["| | policy | check | |", "|---|---|---|---|"]
         ordered = sorted(checks, key=lambda check: _SHOWN_FIRST.index(check.status))

@@ -35,7 +35,7 @@ from etc_policy.verify.ports import Verification
 
 HISTORY_SCHEMA_VERSION = 1
 
-_TOLD = frozenset(
+_KNOWN_EXTRA = frozenset(
     {THRESHOLD, POLICY, FINGERPRINT, PLAN_ID, SEEN_UNTIL, GRANULARITY, GIT_SHA, GIT_DIRTY, POLICY_VALUES, VERSION}
 )
 
@@ -49,10 +49,10 @@ class RecordedCheck(Frozen):
 
 
 class Compaction(Frozen):
-    """A completed compaction as its commit tells it; what begins with `etc.` in it is ours, `ours` is false without.
+    """A completed compaction as its commit describes it. `ours` is true for one by etc: it has keys that begin with `etc.`.
 
     `policy_changed` says that the policy's fingerprint is another than at our compaction before, `policy_changes` which
-    keys changed, where both commits tell. `checks` come from run files, newest last: a machine without them has none.
+    keys changed, where both commits have them. `checks` come from run files, newest last: a machine without them has none.
     """
 
     instant: str
@@ -132,10 +132,10 @@ def planned_tables(policy: Policy, base_path: str, runs: Sequence[RunFile]) -> d
     return {table.instant: table for table in plans if table.instant and _is_of(policy, base_path, table)}
 
 
-def _is_of(policy: Policy, base_path: str, told: TableResult | TableVerification | TablePlan) -> bool:
+def _is_of(policy: Policy, base_path: str, report: TableResult | TableVerification | TablePlan) -> bool:
     """Whether it is about this very table: under another target the same policy has another one."""
     known = {location_identity(base_path), location_identity(policy.table)}
-    return told.policy == policy.name and location_identity(told.base_path) in known
+    return report.policy == policy.name and location_identity(report.base_path) in known
 
 
 def _compactions(history: CommitLog) -> Iterator[Compaction]:
@@ -178,7 +178,7 @@ def _compaction(
         log_bytes=sum(group.merged_log_bytes for group in commit.groups),
         bytes_written=commit.bytes_written,
         archived=commit.archived,
-        extra={key: value for key, value in commit.extra.items() if key not in _TOLD},
+        extra={key: value for key, value in commit.extra.items() if key not in _KNOWN_EXTRA},
     )
 
 
@@ -190,11 +190,14 @@ def _book_result(compactions: list[Compaction], attempts: list[Attempt], run: Ru
     done, verdict = result.status in ("compacted", "resumed", "already_applied"), result.verification
     place = _at(compactions, result.instant if done else result.resumed_instant)
     if place is not None:
-        told, before = compactions[place], compactions[place].result
+        compaction, before = compactions[place], compactions[place].result
         check = RecordedCheck(recorded_at=run.recorded_at, kind=run.kind, verification=verdict) if verdict else None
         known = done and (before is None or result.status != "already_applied")
-        update = {"result": result if known else before, "checks": (*told.checks, check) if check else told.checks}
-        compactions[place] = told.model_copy(update=update)
+        update = {
+            "result": result if known else before,
+            "checks": (*compaction.checks, check) if check else compaction.checks,
+        }
+        compactions[place] = compaction.model_copy(update=update)
     if place is not None and done:
         return
     attempts.append(

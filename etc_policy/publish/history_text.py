@@ -13,25 +13,25 @@ from etc_policy.verify.ports import Verification
 
 _SHA_LENGTH = 12
 
-#: A line as it stands, or a label and a text that is folded beside it.
+#: A line as it is, or a label and a text that is folded beside it.
 Line = str | tuple[str, str]
 
 
 def render_history(history: PolicyHistory, limit: int, width: int = TEXT_WIDTH) -> str:
     """The newest `limit` entries, one block each; runs with nothing due that passed are only counted."""
-    told: list[Compaction | Attempt] = [
+    entries: list[Compaction | Attempt] = [
         *history.compactions,
         *(attempt for attempt in history.attempts if not is_quiet(attempt)),
     ]
-    told.sort(key=when, reverse=True)
-    quiet = len(history.compactions) + len(history.attempts) - len(told)
+    entries.sort(key=when, reverse=True)
+    quiet = len(history.compactions) + len(history.attempts) - len(entries)
     blocks = [f"{history.policy}  {history.base_path}"]
-    blocks += ["\n".join(_shown(line, width) for line in _entry(entry)) for entry in told[:limit]]
-    if not told:
+    blocks += ["\n".join(_shown(line, width) for line in _entry(entry)) for entry in entries[:limit]]
+    if not entries:
         blocks.append("  no compaction yet")
     footer = []
-    if len(told) > limit:
-        footer.append(f"  {len(told) - limit} older: `--limit {len(told)}` shows them")
+    if len(entries) > limit:
+        footer.append(f"  {len(entries) - limit} older: `--limit {len(entries)}` shows them")
     if quiet:
         footer.append(f"  {count_of(quiet, 'run')} more on this machine with nothing due")
     return "\n\n".join([*blocks, *(["\n".join(footer)] if footer else [])])

@@ -1,4 +1,4 @@
-"""What Prometheus is told of each table: gauges named by its conventions, times in seconds since 1970 (pure)."""
+"""What Prometheus is given about each table: gauges named by its conventions, times in seconds since 1970 (pure)."""
 
 from __future__ import annotations
 
@@ -58,13 +58,14 @@ class TableObservation:
         return (self.policy.name, self.policy.table, self.target)
 
 
-OBSERVED = Gauge("etc_observed_timestamp_seconds", "When the table was last looked at.")
+OBSERVED = Gauge("etc_observed_timestamp_seconds", "When the table was last read.")
 READABLE = Gauge("etc_table_readable", "1 when the table's metadata could be read, else 0.")
 FRESHNESS = Gauge("etc_freshness_status", "1 for the table's freshness status now, 0 for the others.", "status")
 COMPLETE_UNTIL = Gauge(
-    "etc_complete_until_timestamp_seconds", "RO holds every row with event time up to here, if data keep data_latency."
+    "etc_complete_until_timestamp_seconds",
+    "RO holds every row with event time up to here, if no data are later than data_latency.",
 )
-LAG = Gauge("etc_completeness_lag_seconds", "How far the completeness of RO lies behind now.")
+LAG = Gauge("etc_completeness_lag_seconds", "How far the completeness of RO is behind now.")
 TARGET = Gauge("etc_freshness_target_seconds", "The lag that the policy promises.")
 WARN_AFTER = Gauge("etc_freshness_warn_after_seconds", "The lag from which on the policy warns.")
 ERROR_AFTER = Gauge("etc_freshness_error_after_seconds", "The lag from which on the policy fails.")

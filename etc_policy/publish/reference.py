@@ -52,7 +52,7 @@ def _table(part: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _value(value: Mapping[str, Any]) -> str:
-    """What may stand there: a choice, a part of its own, or an example."""
+    """What may be written there: a choice, a part of its own, or an example."""
     choices = value.get("anyOf", [value])
     words = [json.dumps(word) for choice in choices for word in choice.get("enum", ())]
     if words:

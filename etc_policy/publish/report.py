@@ -58,7 +58,7 @@ _SYNCED = {
 }
 
 
-#: A line as it stands, or a label and a text that is folded beside it.
+#: A line as it is, or a label and a text that is folded beside it.
 Line = str | tuple[str, str]
 
 
@@ -175,8 +175,8 @@ def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
         return keep_together(f"{_BOUNDS[key]} {format_time(value)}")
     if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
         return ""
-    told = format_duration(value) if key.endswith("_ms") else f"{value:,}"
-    return keep_together(f"{title_of_key(key.removesuffix('_ms'))} {told}")
+    text = format_duration(value) if key.endswith("_ms") else f"{value:,}"
+    return keep_together(f"{title_of_key(key.removesuffix('_ms'))} {text}")
 
 
 def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
@@ -216,10 +216,10 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
 
 def _limits(limits: Freshness) -> str:
     """`target 6h, error after 8h`: what the lag is judged against; a limit equal to the one before it goes unsaid."""
-    told = {"target": limits.target_ms, "warn after": limits.warn_after_ms, "error after": limits.error_after_ms}
-    if told["warn after"] == told["target"]:
-        del told["warn after"]
-    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in told.items() if limit is not None)
+    named = {"target": limits.target_ms, "warn after": limits.warn_after_ms, "error after": limits.error_after_ms}
+    if named["warn after"] == named["target"]:
+        del named["warn after"]
+    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in named.items() if limit is not None)
 
 
 def _late_data(late: LateData) -> str:

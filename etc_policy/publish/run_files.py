@@ -89,7 +89,7 @@ def _read(path: str, text: str) -> RunFile | Issue:
 
 
 def _newer_part(content: Any) -> str:  # noqa: ANN401 - any JSON value
-    """`schema 2 of plan` where a part's schema is newer than ours, else an empty text."""
+    """`schema 2 of plan` where a part's schema is newer than this etc's, else an empty text."""
     if not isinstance(content, dict):
         return ""
     for part, newest in _NEWEST.items():

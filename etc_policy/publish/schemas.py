@@ -79,8 +79,8 @@ def _or_template(value: dict[str, Any]) -> dict[str, Any]:
         return value
     if any(choice.get("type") == "string" and not {"pattern", "enum", "const"} & set(choice) for choice in choices):
         return value
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         name: value[name] for name in ("description", "default", "examples", "title") if name in value
     }
-    rest = {name: item for name, item in value.items() if name not in told}
-    return {**told, "anyOf": [*rest.get("anyOf", [rest]), _TEMPLATE]}
+    rest = {name: item for name, item in value.items() if name not in described}
+    return {**described, "anyOf": [*rest.get("anyOf", [rest]), _TEMPLATE]}

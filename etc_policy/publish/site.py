@@ -112,9 +112,9 @@ def fact_text(value: Any, key: str) -> str:  # noqa: ANN401 - any JSON value
 
 def facts_of(observed: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(words, value) of what a check observed, without samples, what is empty, and the verdict, which its status says."""
-    told = ((k, v) for k, v in observed.items() if k not in ("samples", "verdict") and v not in (None, [], {}, ""))
+    shown = ((k, v) for k, v in observed.items() if k not in ("samples", "verdict") and v not in (None, [], {}, ""))
     return [
-        (title_of_key(key.removesuffix("_ms").removesuffix("_bytes")), fact_text(value, key)) for key, value in told
+        (title_of_key(key.removesuffix("_ms").removesuffix("_bytes")), fact_text(value, key)) for key, value in shown
     ]
 
 

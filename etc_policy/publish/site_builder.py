@@ -59,7 +59,7 @@ def _table(facts: SiteTable, observed_ms: int, max_runs: int) -> TableView:
         runs=tuple(runs[:max_runs]),
         older_runs=max(0, len(runs) - max_runs),
         past=past,
-        told=tuple(_told(past)),
+        timeline_rows=tuple(_timeline_rows(past)),
         slices=tuple(slices[:MAX_ROWS]),
         slices_left_out=max(0, len(slices) - MAX_ROWS),
         late=tuple(late for late in reversed(facts.late) if late.writes or late.unknown_writes),
@@ -70,8 +70,8 @@ def _table(facts: SiteTable, observed_ms: int, max_runs: int) -> TableView:
     )
 
 
-def _told(past: Past) -> Iterator[ChartPoint]:
-    """What the table beside the chart tells, newest first: how it is now, what happened, and how it began."""
+def _timeline_rows(past: Past) -> Iterator[ChartPoint]:
+    """What the table beside the chart shows, newest first: how it is now, what happened, and how it began."""
     for index, moment in reversed(list(enumerate(past.moments))):
         if moment.mark or index in (0, len(past.moments) - 1):
             yield moment
@@ -116,7 +116,7 @@ def _runs(facts: SiteTable) -> Iterator[RunView]:
 
 
 def _operations(plan: TablePlan | None, groups: tuple[GroupChange, ...]) -> Iterator[OperationRow]:
-    """The commit tells what was written, the plan what was read and what stayed behind."""
+    """The commit says what was written, the plan says what was read and what stayed behind."""
     planned = {(o.partition, o.file_id): o for o in plan.operations} if plan else {}
     for group in groups:
         operation = planned.get((group.partition, group.file_id))
@@ -157,7 +157,7 @@ def _slice(file_slice: FileSlice, policy: Policy, zone: ZoneInfo) -> SliceRow:
 
 
 def _epoch_ms(iso: str) -> int:
-    """A run file's time; what is no time sorts first, and one without a zone is UTC."""
+    """A run file's time; what is not a time sorts first, and one without a zone is UTC."""
     try:
         moment = datetime.fromisoformat(iso)
     except ValueError:

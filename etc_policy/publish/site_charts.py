@@ -23,7 +23,7 @@ class ChartPoint:
     """One point of a table's past; times are epoch milliseconds, `now_ms` is what counted as now at `at_ms`.
 
     `complete_until_ms` is None where it is not known. A point with a `mark` is a commit that changed something: `run`
-    (a compaction of ours), `foreign` (one of somebody else) or `late` (it brought events below the last threshold).
+    (a compaction by etc), `foreign` (one by others) or `late` (it brought events below the last threshold).
     """
 
     at_ms: int
@@ -123,7 +123,7 @@ def spark_line(past: Past) -> Sparkline | None:
 
 
 def _known_event_times(state: TableState | None) -> dict[tuple[str, str, str], int]:
-    """What reading the table found of event times that its commits do not tell."""
+    """What reading the table found of event times that its commits do not have."""
     found: dict[tuple[str, str, str], int] = {}
     for file_slice, log_file in state.log_files if state else ():
         if log_file.min_event_time_ms is not None:
@@ -133,7 +133,7 @@ def _known_event_times(state: TableState | None) -> dict[tuple[str, str, str], i
 
 
 def _changes(points: Sequence[CompletenessPoint]) -> Iterator[CompletenessPoint]:
-    """The points at which a line bends or a mark stands, and the last."""
+    """The points at which a line bends or has a mark, and the last."""
     before = None
     for point in points:
         shape = (point.watermark_ms, point.known, point.threshold_ms)

@@ -133,7 +133,7 @@ class TableView:
     runs: tuple[RunView, ...]
     older_runs: int
     past: Past
-    told: tuple[ChartPoint, ...]
+    timeline_rows: tuple[ChartPoint, ...]
     slices: tuple[SliceRow, ...]
     slices_left_out: int
     late: tuple[LateData, ...]
@@ -145,12 +145,12 @@ class TableView:
     @property
     def runs_shown(self) -> bool:
         """Whether the completeness chart has a compaction in it."""
-        return any(moment.mark in ("run", "foreign") for moment in self.told)
+        return any(moment.mark in ("run", "foreign") for moment in self.timeline_rows)
 
     @property
     def late_shown(self) -> bool:
         """Whether the completeness chart has late data in it."""
-        return any(moment.mark == "late" for moment in self.told)
+        return any(moment.mark == "late" for moment in self.timeline_rows)
 
     @property
     def last_run(self) -> RunView | None:

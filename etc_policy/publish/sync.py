@@ -36,7 +36,7 @@ class PropertyStore(Protocol):
     """The catalog's table properties. Raises RetryableError when it cannot be asked, TableError for an unknown table."""
 
     def read(self, table: str) -> dict[str, str]:
-        """The properties of ours that `db.table` has."""
+        """The properties of etc that `db.table` has."""
         ...
 
     def write(self, table: str, changes: PropertyChanges) -> None:
@@ -88,8 +88,8 @@ def ro_properties(
 ) -> dict[str, str]:
     """The properties that the RO table is to have; times are epoch milliseconds, `verified_at` is ISO 8601.
 
-    The threshold is that of the last completed compaction of ours. `verified` is said only of a compaction that was
-    verified: by `verdict`, or earlier, as the properties `before` tell. What RO lacks by a verification is not promised:
+    The threshold is that of the last completed compaction by etc. `verified` is said only of a compaction that was
+    verified: by `verdict`, or earlier, as the properties `before` say. What RO lacks by a verification is not promised:
     then there is no `complete_until`.
     """
     record = state.last_compaction

@@ -1,4 +1,4 @@
-"""Every expectation that a suite may name, with its arguments: those of Great Expectations, from a shipped list, and ours.
+"""Every expectation that a suite may name, with its arguments: those of Great Expectations, from a shipped list, and etc's own.
 
 The list is read instead of Great Expectations itself, whose import takes seconds and which need not be installed.
 """
@@ -44,7 +44,7 @@ class Offered:
 _MS = ("integer",)
 _LIMITS = dict.fromkeys(("now_ms", "complete_until_ms", "target_ms", "warn_after_ms", "error_after_ms"), _MS)
 
-#: Ours. What an argument means stands beside the check: `metadata_checks` and `adapters.gx_expectations`.
+#: Etc's own. What an argument means is written beside the check: `metadata_checks` and `adapters.gx_expectations`.
 OWN: Mapping[str, Offered] = {
     "expect_ro_to_contain_rt_up_to": Offered({"threshold_ms": _MS}, source="rows"),
     "expect_no_key_twice": Offered({}, source="rows"),
@@ -63,8 +63,10 @@ def offered() -> Mapping[str, Offered]:
     """Every expectation by its registered name."""
     listing = json.loads(Path(CATALOG_FILE).read_text("utf-8"))["expectations"]
     theirs = {
-        name: Offered({key: tuple(types) for key, types in told["arguments"].items()}, frozenset(told["required"]))
-        for name, told in listing.items()
+        name: Offered(
+            {key: tuple(types) for key, types in arguments["arguments"].items()}, frozenset(arguments["required"])
+        )
+        for name, arguments in listing.items()
     }
     return {**theirs, **OWN}
 

@@ -61,7 +61,7 @@ class TableFacts:
 
     @property
     def foreign_compactions(self) -> tuple[Commit, ...]:
-        """Completed compactions that are not ours."""
+        """Completed compactions that are not by etc."""
         return tuple(c for c in self.log.commits if c.is_compaction and THRESHOLD not in c.extra)
 
     @property
@@ -219,7 +219,7 @@ def _held(facts: TableFacts) -> Found | None:
     if lock.is_left:
         hint = "`etc apply` removes it, though nothing is due"
         return "warn", f"a killed run of etc has left the lock `{lock.path}`", hint
-    hint = f"see whether its holder lives; if it does not, `rm {lock.path}`"
+    hint = f"check whether its holder is alive; if it is not, `rm {lock.path}`"
     return "warn", f"the lock `{lock.path}` is held by {lock.holder}", hint
 
 

@@ -13,10 +13,10 @@ from etc_policy.plan.table_state import CompactionRecord, TableState
 
 
 class LateData(Frozen):
-    """What came in late after one compaction of ours and before the plan of the next had seen it.
+    """What came in late after one compaction by etc and before the plan of the next had seen it.
 
     A write is what one commit wrote to the log of one file group. `rows_at_most` counts all rows of the late writes:
-    those above the threshold are not told apart without reading them (`etc verify --level data` does). Writes whose
+    those above the threshold cannot be distinguished without reading them (`etc verify --level data` does). Writes whose
     smallest event time is not certain are in `unknown_writes` unless what is known of them is late already. RO was
     complete up to `threshold_ms` and then only up to `complete_until_ms`, which is `regression_ms` less.
     """
@@ -32,14 +32,14 @@ class LateData(Frozen):
 
 
 def late_data(history: TableHistory) -> tuple[LateData, ...]:
-    """The late data of each compaction of ours, oldest first."""
+    """The late data of each compaction by etc, oldest first."""
     starts = [bisect_right(history.writes, _seen_until(run), key=lambda w: w.completed) for run in history.runs]
     spans = pairwise([*starts, len(history.writes)])
     return tuple(_after(run, history.writes[start:end]) for run, (start, end) in zip(history.runs, spans, strict=True))
 
 
 def with_times_of(history: TableHistory, state: TableState) -> TableHistory:
-    """The history with event times that commits do not book but the state knows, say from the log files themselves."""
+    """The history with event times that commits do not record but the state has, say from the log files themselves."""
     known = {
         (log_file.requested, file_slice.partition, file_slice.file_id): log_file.min_event_time_ms
         for file_slice, log_file in state.log_files

@@ -35,7 +35,7 @@ class ObservedLatency(Frozen):
     """Completion time less smallest event time, over what each commit wrote to the log of each file group.
 
     So the quantiles are those of the latest row of each such write, not of single rows; `max_ms` is that of the latest
-    row of all. `unknown_writes` booked no event time and are not in it. `since_ms` is when the first write completed.
+    row of all. `unknown_writes` recorded no event time and are not in it. `since_ms` is when the first write completed.
     """
 
     writes: int
@@ -68,7 +68,7 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int) -> Laten
     seen = [(completed, event) for completed, event in written if completed <= now_ms]
     latencies = sorted(max(0, completed - event) for completed, event in seen if event is not None)
     if len(latencies) < FEWEST_WRITES:
-        kept = f"{len(latencies)} of {len(seen)} writes to log files tell their event times"
+        kept = f"{len(latencies)} of {len(seen)} writes to log files record their event times"
         reason = f"{kept}, fewer than the {FEWEST_WRITES} that a judgement needs"
         return LatencyVerdict(declared_ms=declared_ms, status="unknown", reason=reason)
     observed = ObservedLatency(

@@ -44,7 +44,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A claim, and all that the table's metadata tell about it."""
+    """A claim, and all that the table's metadata say about it."""
 
     policy: Policy
     state: TableState
@@ -103,17 +103,17 @@ def prove_compacted(evidence: Evidence) -> ExpectationResult:
 
 
 def check_files(evidence: Evidence) -> ExpectationResult:
-    """Every file of the latest slices has the bytes that its commit booked: none was swapped, cut short,
-    never booked, or is gone.
+    """Every file of the latest slices has the bytes that its commit recorded: none was swapped, cut short,
+    never recorded, or is gone.
 
-    Files of archived commits cannot be told from the active timeline; they are counted. Before table version 8 log
+    Files of archived commits cannot be checked against the active timeline; they are counted. Before table version 8 log
     files grow after their commit, so there only base files are looked at.
     """
     active = {instant.requested for instant in evidence.state.instants}
     wrong, archived, is_cut = [], 0, _is_cut(evidence.state)
-    for name, size, told, instant in _not_as_booked(evidence):
-        if told is not None:
-            wrong.append(f"{name}: {size} bytes, booked with {told}")
+    for name, size, recorded, instant in _not_as_recorded(evidence):
+        if recorded is not None:
+            wrong.append(f"{name}: {size} bytes, its commit recorded {recorded}")
         elif instant in active:
             wrong.append(f"{name}: no write stat")
         else:
@@ -134,18 +134,18 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
     """The threshold that a compaction carries is its plan's, no later than its own completion, and it saw what it merged."""
     faults = []
     if record.instant in evidence.history.disputed:
-        faults.append("its commit promises something else than its plan")
+        faults.append("its commit promises something different from its plan")
     if record.threshold_ms > instant_to_ms(record.completed, evidence.zone, latest=True):
-        faults.append("its threshold lies after its own completion")
+        faults.append("its threshold is after its own completion")
     seen = record.seen_until or record.instant
     if any(seen < write.completed < record.instant for write in evidence.history.writes):
         faults.append("it says that it had not seen what it merged")
-    message = f"the compaction at {record.instant} is not to be believed: {', '.join(faults)}" if faults else None
+    message = f"the compaction at {record.instant} cannot be trusted: {', '.join(faults)}" if faults else None
     return _result(PROMISE, {"instant": record.instant, "threshold_ms": record.threshold_ms}, message)
 
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:
-    """No compaction merged deletes beside a write that it left behind: a key in both may stand twice since (FACTS 3)."""
+    """No compaction merged deletes beside a write that it left behind: a key in both may exist twice since (FACTS 3)."""
     exposed = find_exposed(compactions_of(evidence.state), evidence.history.writes)
     groups = [one.file_group for one in exposed]
     observed: dict[str, Any] = {"file_groups_exposed": len(groups), "examples": groups[:_NAMED_FILES]}
@@ -153,7 +153,7 @@ def check_double_keys(evidence: Evidence) -> ExpectationResult:
         return _result(DOUBLE_KEYS, observed, None)
     message = (
         f"{len(groups)} file groups took a write beside a compaction that merged deletes, for example {groups[0]} at "
-        f"{exposed[0].compaction}; `etc verify --level data` says whether a key stands twice"
+        f"{exposed[0].compaction}; `etc verify --level data` shows whether a key exists twice"
     )
     return _result(DOUBLE_KEYS, observed, message).model_copy(update={"status": "warn"})
 
@@ -199,7 +199,7 @@ def _completeness_up_to(kwargs: Mapping[str, Any], evidence: Evidence) -> Expect
 
 
 def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
-    """Of what the writers wrote to log files, at least `least_share` (all, if not told) has event times in its commits."""
+    """Of what the writers wrote to log files, at least `least_share` (all, if not given) has event times in its commits."""
     writes, least = evidence.history.writes, kwargs.get("least_share", 1)
     tracked = sum(write.min_event_time_ms is not None for write in writes)
     observed = {"log_writes": len(writes), "tracked": tracked, "least_share": least}
@@ -241,7 +241,7 @@ def _limits(kwargs: Mapping[str, Any]) -> Freshness:
 
 
 def _seen(file_slice: FileSlice, log_file: LogFile, evidence: Evidence) -> bool:
-    """Whether the claim speaks of what is in the log file: before version 8 its name tells no more than its base file.
+    """Whether the claim speaks of what is in the log file: before version 8 its name shows no more than its base file.
 
     There the first commit that wrote to the log of its slice decides, where the commits since the base file are known.
     """
@@ -270,20 +270,20 @@ def _at_or_below(evidence: Evidence) -> Iterator[tuple[LogFile, bool]]:
                     yield log_file, seen
 
 
-def _not_as_booked(evidence: Evidence) -> Iterator[tuple[str, int, int | None, str]]:
-    """(name, bytes on disk, bytes booked, instant in the name) of files that are not as a commit's write stat tells.
+def _not_as_recorded(evidence: Evidence) -> Iterator[tuple[str, int, int | None, str]]:
+    """(name, bytes on disk, bytes recorded, instant in the name) of files that are not as a commit's write stat says.
 
-    A size of 0 is none that was booked.
+    A size of 0 means that none was recorded.
     """
     is_cut = _is_cut(evidence.state)
     for file_slice in evidence.state.slices:
-        size, told = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
-        if file_slice.base_file is not None and (told is None or told not in (0, size)):
-            yield file_slice.base_file, size, told, file_slice.base_instant
+        size, recorded = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
+        if file_slice.base_file is not None and (recorded is None or recorded not in (0, size)):
+            yield file_slice.base_file, size, recorded, file_slice.base_instant
         for log_file in file_slice.log_files if is_cut else ():
-            told = log_file.recorded_bytes
-            if told is None or log_file.size_bytes < told:
-                yield log_file.name, log_file.size_bytes, told, log_file.requested
+            recorded = log_file.recorded_bytes
+            if recorded is None or log_file.size_bytes < recorded:
+                yield log_file.name, log_file.size_bytes, recorded, log_file.requested
 
 
 def _is_cut(state: TableState) -> bool:

@@ -10,7 +10,7 @@ from etc_policy.plan.table_state import TableState
 
 
 def seed_of(verify: Verify, now_ms: int) -> int:
-    """The policy's seed, else one that differs from check to check and is told in the result."""
+    """The policy's seed, else one that differs from check to check and is named in the result."""
     return verify.sample.seed if verify.sample is not None and verify.sample.seed is not None else now_ms
 
 

@@ -100,7 +100,7 @@ class PlacedSuite:
 
     @property
     def expectations(self) -> tuple[SuiteExpectation, ...]:
-        """The expectations, each with its place; one `on: both` stands twice, for each view."""
+        """The expectations, each with its place; one with `on: both` is there twice, once for each view."""
         return tuple(
             SuiteExpectation(
                 type=item.type,
@@ -137,7 +137,7 @@ def parse_suite(text: str, path: str) -> PlacedSuite:
 
 
 def suite_issues(text: str, path: str) -> tuple[Issue, ...]:
-    """Everything that is wrong with a suite as far as its text tells: no table is looked at, no engine imported."""
+    """Everything that is wrong with a suite as far as its text shows: no table is read, no engine imported."""
     try:
         parsed = parse_suite(text, path)
     except PolicyError as error:
@@ -154,7 +154,7 @@ def _issues(parsed: PlacedSuite, number: int, item: DeclaredExpectation) -> Iter
         yield Issue(Code.UNKNOWN_EXPECTATION, fault[0], parsed.place(*here, "type"), fault[1])
         return
     if item.type in OWN and "on" in item.model_fields_set:
-        hint = "leave `on` out: it looks at the views that it needs"
+        hint = "remove `on`: it reads the views that it needs"
         yield Issue(Code.BAD_ARGUMENTS, f"`{item.type}` takes no `on`", parsed.place(*here, "on"), hint)
     is_parameter = {name: _parameter_name(value) is not None for name, value in item.kwargs.items()}
     for name, message, advice in argument_faults(item.type, item.kwargs, is_parameter):
@@ -167,7 +167,7 @@ def _issues(parsed: PlacedSuite, number: int, item: DeclaredExpectation) -> Iter
 
 
 def suite_parameters(check: DataCheck) -> dict[str, Any]:
-    """The values that `{$PARAMETER: name}` may stand for in a suite, as PARAMETERS names them.
+    """The values that `{$PARAMETER: name}` may be replaced by in a suite, as PARAMETERS names them.
 
     `T`, `now`, `watermark` and `complete_until` are in the form that the event-time column has. Text has no such form
     that would be certain: there they are None, which `bind_suite` refuses.

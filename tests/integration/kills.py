@@ -52,7 +52,7 @@ DATA_SUFFIXES = (".commit", ".deltacommit", ".replacecommit")
 
 @dataclass(frozen=True)
 class Table:
-    """A table's folder as files; `step` is how far a compaction of ours has got."""
+    """A table's folder as files; `step` is how far a compaction by etc has got."""
 
     base: Path
 

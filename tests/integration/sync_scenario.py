@@ -207,7 +207,7 @@ def apply_write_and_fail(scenario: Scenario) -> None:
     code, result = scenario.apply(now=200)
     assert (code, result["status"], result["sync"]) == (3, "failed", None), result
     assert scenario.properties() == first
-    code, result = scenario.sync(now=200)  # a plan of ours is pending: the threshold is that of the completed one
+    code, result = scenario.sync(now=200)  # a plan of etc is pending: the threshold is that of the completed one
     assert code == 0
     after = scenario.properties()
     assert after == {**first, "complete_until": str(at(125) - 1)}

@@ -234,7 +234,7 @@ def test_nested_values_are_compared_by_value_and_null_times_are_counted(spark, t
     assert found.observed["null_event_times"] == 1
     assert found.observed["samples"]["different"] == [{"partition": "x", "key": "2", "columns": ["m"]}]
     assert (results[BOUNDS].status, results[BOUNDS].observed["null_event_times_not_in_ro"]) == ("warn", 1)
-    assert "2023-11-15 22:13:20.500 UTC lies after" in results[BOUNDS].message
+    assert "2023-11-15 22:13:20.500 UTC is after" in results[BOUNDS].message
     assert "none_after_ms" in results[BOUNDS].observed
     assert [results[item["type"]].status for item in TIMES] == ["pass", "fail", "pass"]
 

@@ -1,4 +1,4 @@
-"""A compaction of ours changes nothing but the data: indexes, metadata table, version and properties stay."""
+"""A compaction by etc changes nothing but the data: indexes, metadata table, version and properties stay."""
 
 from __future__ import annotations
 

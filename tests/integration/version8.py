@@ -21,7 +21,7 @@ def main(base: Path) -> None:
     bench, views = (
         Bench(spark, base, read_stats=True),
         Views(spark, base),
-    )  # this bundle books no event times in commits
+    )  # this bundle records no event times in commits
     state, before = bench.state(), bench.properties()
     assert state.table_version == 8
     commits = views.delta_commits()

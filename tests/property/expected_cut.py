@@ -83,7 +83,7 @@ def _touches(other: Instant, file_ids: set[str]) -> bool:
 
 
 def first_valid_cut(policy: Policy, state: TableState, threshold: int, clock: int, *, delete_rule: bool) -> int | None:
-    """The earliest instant that compacts all that is due and breaks no rule; None where there is none.
+    """The earliest instant that compacts all that is due and breaks no rule; None if it is missing.
 
     Enough candidates: what a cut does changes only right after a completion or a request, and a place that is taken
     can be left by a few milliseconds.

@@ -76,7 +76,7 @@ COMMAND_LINES = [
 
 
 def commands_of(line):
-    """The command that a line means, None where there is none of this name or an option is not its own."""
+    """The command that a line means, None if it is missing of this name or an option is not its own."""
     _, name, *arguments = shlex.split(line, comments=True)
     if name not in COMMANDS:
         return None

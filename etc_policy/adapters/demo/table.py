@@ -28,7 +28,7 @@ _COLUMNS = {
     "distance": "int",
 }
 
-#: `hoodie.table.type` too: without it Hudi 1.2.0 books a bulk insert as `commit`, the action of a finished compaction.
+#: `hoodie.table.type` too: without it Hudi 1.2.0 records a bulk insert as `commit`, the action of a finished compaction.
 WRITER_OPTIONS = {
     "hoodie.table.name": TABLE_NAME,
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",

@@ -38,7 +38,7 @@ def render_catalog() -> str:
     """The list as the text of its file."""
     import great_expectations
 
-    rows = [f"  {json.dumps(name)}: {json.dumps(told)}" for name, told in describe_expectations().items()]
+    rows = [f"  {json.dumps(name)}: {json.dumps(described)}" for name, described in describe_expectations().items()]
     body = ",\n".join(rows)
     version = json.dumps(great_expectations.__version__)
     return f'{{\n "great_expectations": {version},\n "expectations": {{\n{body}\n }}\n}}\n'

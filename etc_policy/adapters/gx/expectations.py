@@ -50,10 +50,10 @@ class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
     metric_dependencies: ClassVar[tuple[str, ...]] = (DIFFERENCES,)
     success_keys: ClassVar[tuple[str, ...]] = _KEYS
     domain_keys: ClassVar[tuple[str, ...]] = ("batch_id",)
-    #: The counts that must be zero, those that are told, those told unless zero, and the one of all rows looked at.
+    #: The counts that must be zero, those that are reported, those reported unless zero, and the one of all rows looked at.
     failures: ClassVar[tuple[str, ...]] = ()
-    told: ClassVar[tuple[str, ...]] = ()
-    told_if_any: ClassVar[tuple[str, ...]] = ()
+    reported: ClassVar[tuple[str, ...]] = ()
+    reported_if_any: ClassVar[tuple[str, ...]] = ()
     rows: ClassVar[str] = "ro_rows"
 
     def _validate(
@@ -64,8 +64,8 @@ class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
     ) -> dict[str, Any]:
         counts = metrics[DIFFERENCES]
         wrong = sum(counts[name] for name in self.failures)
-        details = {name: counts[name] for name in (self.rows, *self.failures, *self.told)}
-        details |= {name: counts[name] for name in self.told_if_any if counts[name]}
+        details = {name: counts[name] for name in (self.rows, *self.failures, *self.reported)}
+        details |= {name: counts[name] for name in self.reported_if_any if counts[name]}
         samples = {name: counts["samples"][name] for name in self.failures if name in counts["samples"]}
         return _result(wrong, counts[self.rows], {**details, **({"samples": samples} if samples else {})})
 
@@ -74,8 +74,8 @@ class ExpectRoToContainRtUpTo(_ComparisonExpectation):
     """Every row of the real-time view with event time <= T is in the read-optimized view with equal values."""
 
     failures = ("missing", "different")
-    told = ("late_rows", "rt_rows", "null_event_times")
-    told_if_any = ("unreadable_event_times", "unreadable_sample", "rows_without_key")
+    reported = ("late_rows", "rt_rows", "null_event_times")
+    reported_if_any = ("unreadable_event_times", "unreadable_sample", "rows_without_key")
     rows = "promised_rows"
 
 
@@ -83,14 +83,14 @@ class ExpectNoKeyTwice(_ComparisonExpectation):
     """No pair of partition path and record key is in either view more than once; with a global index no record key is in RT."""
 
     failures = ("duplicate_keys", "duplicate_keys_in_rt")
-    told = ("rt_rows",)
+    reported = ("rt_rows",)
 
 
 class ExpectNoDeletedRows(_ComparisonExpectation):
     """The read-optimized view shows no row that RT has deleted, except in file groups with log files."""
 
     failures = ("deleted",)
-    told = ("deleted_not_yet_compacted", "newer_than_pinned")
+    reported = ("deleted_not_yet_compacted", "newer_than_pinned")
 
 
 class ExpectRowsOfTheirBaseFile(_ComparisonExpectation):
@@ -112,7 +112,7 @@ class ExpectEventTimesWithinBounds(_ComparisonExpectation):
     latest_ms: int | None = None
 
     failures = ("null_event_times_not_in_ro",)
-    told = ("null_event_times",)
+    reported = ("null_event_times",)
     rows = "rt_rows"
 
     def _validate(
@@ -136,9 +136,9 @@ class ExpectEventTimesWithinBounds(_ComparisonExpectation):
 def _out_of_bounds(seen: dict[str, int | None], earliest_ms: int | None, latest_ms: int | None) -> Iterator[str]:
     first, last = seen["earliest_ms"], seen["latest_ms"]
     if earliest_ms is not None and first is not None and first < earliest_ms:
-        yield f"an event time of {format_time(first)} lies before {format_time(earliest_ms)}"
+        yield f"an event time of {format_time(first)} is before {format_time(earliest_ms)}"
     if latest_ms is not None and last is not None and last > latest_ms:
-        yield f"an event time of {format_time(last)} lies after {format_time(latest_ms)}"
+        yield f"an event time of {format_time(last)} is after {format_time(latest_ms)}"
 
 
 def _result(wrong: int, rows: int, details: dict[str, Any]) -> dict[str, Any]:

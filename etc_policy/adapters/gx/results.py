@@ -1,4 +1,4 @@
-"""Great Expectations' results as our own: data that disagrees is told apart from checks that did not run."""
+"""Great Expectations' results in etc's own form: data that disagrees is kept apart from checks that did not run."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
 
 _SAMPLE_SIZE = 20
-_PY4J = "An error occurred while calling"  # the cause stands in the line after it
-_TOLD = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")
+_PY4J = "An error occurred while calling"  # the cause is in the line after it
+_REPORTED = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")
 
 
 def read_result(expectation: SuiteExpectation, result: Mapping[str, Any]) -> ExpectationResult:
     """The result of one expectation from the JSON form of Great Expectations' own."""
     view = None if source_of(expectation.type) == "rows" else expectation.view
     problem = exception_message(result.get("exception_info") or {})
-    told = partial(ExpectationResult, expectation=expectation.type, on=view, columns=_columns(expectation))
+    build = partial(ExpectationResult, expectation=expectation.type, on=view, columns=_columns(expectation))
     if problem is not None:
-        return told(status="error", message=problem)
+        return build(status="error", message=problem)
     outcome = result.get("result") or {}
     observed = outcome.get("details") or _observed(outcome)
     status = _status(expectation, bool(result["success"]))
-    return told(status=status, observed=observed, message=_message(status, observed))
+    return build(status=status, observed=observed, message=_message(status, observed))
 
 
 def _columns(expectation: SuiteExpectation) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def _columns(expectation: SuiteExpectation) -> tuple[str, ...]:
 
 
 def exception_message(info: Mapping[str, Any]) -> str | None:
-    """The message of the exception in an `exception_info`, None where there is none.
+    """The message of the exception in an `exception_info`, None if it is missing.
 
     It has two shapes: the exception itself, or one entry for each metric that raised.
     """
@@ -61,10 +61,10 @@ def _status(expectation: SuiteExpectation, success: bool) -> CheckStatus:
 
 
 def _observed(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: outcome[name] for name in _TOLD if outcome.get(name) is not None}
-    if "partial_unexpected_list" in told:
-        told["partial_unexpected_list"] = told["partial_unexpected_list"][:_SAMPLE_SIZE]
-    return told
+    reported = {name: outcome[name] for name in _REPORTED if outcome.get(name) is not None}
+    if "partial_unexpected_list" in reported:
+        reported["partial_unexpected_list"] = reported["partial_unexpected_list"][:_SAMPLE_SIZE]
+    return reported
 
 
 def _message(status: CheckStatus, observed: Mapping[str, Any]) -> str | None:

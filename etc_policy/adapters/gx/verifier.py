@@ -35,7 +35,7 @@ class GxVerifier:
 
         Raises:
             PolicyError: the suite names an unknown expectation, argument, parameter or column, or the policy's condition
-                on partitions is none.
+                on partitions is not one.
             TableError: no times can be read from the event-time column.
             EngineError: the table could not be read, or no expectation could run.
 

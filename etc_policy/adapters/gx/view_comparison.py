@@ -68,7 +68,7 @@ def named_views(spark: Any, name: str, views: Views) -> Iterator[None]:  # noqa:
 
 
 def load_views(spark: Any, name: str) -> Views:  # noqa: ANN401
-    """The views that stand under a name."""
+    """The views that have a name."""
     return Views(*(spark.table(view) if spark.catalog.tableExists(view := f"{name}_{p}") else None for p in _PARTS))
 
 
@@ -145,7 +145,7 @@ def _inside(event_ms: Any, check: DataCheck) -> Any:  # noqa: ANN401
 def count_differences(views: Views, threshold_ms: int, sample_size: int) -> dict[str, Any]:
     """Every count of the comparison; samples of the offending keys by a second pass, only where there are any.
 
-    Within a sample a key that stands alone is looked up in the whole of the other view before it counts: it may have
+    Within a sample a key that is alone is looked up in the whole of the other view before it counts: it may have
     moved to a file group that was not chosen.
     """
     counts = _counts(views.rt, views.ro, threshold_ms, sample_size)

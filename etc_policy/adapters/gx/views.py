@@ -23,7 +23,7 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
 
     Raises:
         EngineError: the table cannot be read.
-        PolicyError: the policy's condition on partitions is none.
+        PolicyError: the policy's condition on partitions is not one.
 
     """
     reader = spark.read.format("hudi")
@@ -49,7 +49,7 @@ def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  
     except Exception as error:
         reason = str(error).split("\n", 1)[0][:200]
         hint = f"the partition columns are {', '.join(f'`{f}`' for f in fields)}" if fields else "the table has none"
-        message = f"`verify.where` is no condition on the partition columns: {reason}"
+        message = f"`verify.where` is not a condition on the partition columns: {reason}"
         raise PolicyError([Issue(Code.BAD_CONDITION, message, _policy_place(request), hint)]) from error
 
 

@@ -126,7 +126,7 @@ def _name(kind: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
 
 
 def _value_name(kind: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
-    """What a value of that kind is read as: a number is a number, unless it stands for something else."""
+    """What a value of that kind is read as: a number is a number, unless it means something else."""
     if isinstance(kind, dict) and "logicalType" in kind:
         return str(kind["logicalType"])
     return "long" if _name(kind) == "int" else _name(kind)
@@ -142,7 +142,7 @@ def next_long(content: bytes, start: int) -> tuple[int, int]:
     """The number at `start`, and where it ends.
 
     Raises:
-        IrregularError: there is none.
+        IrregularError: it is missing.
 
     """
     for end, byte in enumerate(content[start : start + _LONG_BYTES], start + 1):
@@ -155,7 +155,7 @@ def next_size(content: bytes, start: int) -> tuple[int, int]:
     """The length or count at `start`, and where it ends.
 
     Raises:
-        IrregularError: there is none, or a negative one, which Avro allows before a block whose size in bytes it tells.
+        IrregularError: it is missing, or negative, which Avro allows before a block whose size in bytes it gives.
 
     """
     size, end = next_long(content, start)
@@ -183,7 +183,7 @@ def read_text(raw: bytes) -> str:
     """The string that these bytes are, its length of one byte or two before it.
 
     Raises:
-        UnicodeDecodeError: it is none.
+        UnicodeDecodeError: it is not UTF-8.
 
     """
     return raw[1 if raw[0] < 0x80 else 2 :].decode()

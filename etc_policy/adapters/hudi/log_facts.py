@@ -1,4 +1,4 @@
-"""What commit metadata tells of log files: their smallest event times, and whether they may hold deletes."""
+"""What commit metadata says about log files: their smallest event times, and whether they may hold deletes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trust:
 def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
     """What a commit wrote to the log of each file group, over all write stats of the group (FACTS 4.1).
 
-    A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not tell them apart. So
+    A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not distinguish them. So
     does a stat of the same group that names no log file, if it has deletes or no event time; its time counts with theirs.
     """
     is_opaque = not trust.deletes or commit.operation in _OPAQUE
@@ -56,7 +56,7 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
 
 
 def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
-    """What two stats tell of a group: of log files that rolled over the event times are recorded on one of them."""
+    """What two stats say about a group: of log files that rolled over the event times are recorded on one of them."""
     times = [write.min_event_time_ms for write in (one, other) if write.min_event_time_ms is not None]
     return one._replace(
         min_event_time_ms=min(times, default=None),

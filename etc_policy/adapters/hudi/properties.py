@@ -43,7 +43,7 @@ def read_properties(storage: TableStorage) -> dict[str, str]:
 
 
 def properties_of(storage: TableStorage, folder: str) -> dict[str, str] | None:
-    """The properties of a table in a folder of another, such as the metadata table, as they are; None where it is missing."""
+    """The properties of a table in a folder of another, such as the metadata table, as they are; None if they are missing."""
     try:
         return parse_properties(storage.read(f"{folder}/{_PROPERTIES}").decode("utf-8", errors="replace"))
     except (FileNotFoundError, NotADirectoryError):
@@ -131,7 +131,7 @@ def _require_version_as_laid_out(storage: TableStorage, properties: Mapping[str,
 
 
 def _an_instant(storage: TableStorage, folder: str, layout: int) -> str | None:
-    """The timeline file in a folder whose name sorts first; None for a folder without one."""
+    """The timeline file in a folder whose name sorts first, None if it is missing."""
     try:
         names = (name for name in storage.names(folder) if parse_instant_file(name, layout) is not None)
         first = min((name for name in names if name.count(".")), default=None)

@@ -24,7 +24,7 @@ Listing = Mapping[str, dict[str, int]]
 
 
 class DataFile(NamedTuple):
-    """A data file of a completed commit as its name tells of it."""
+    """A data file of a completed commit as its name describes it."""
 
     group: GroupKey
     name: DataFileName
@@ -51,7 +51,7 @@ class FileGroup:
 
     @property
     def base_instant(self) -> str:
-        """That of the newest base file; empty where there is none."""
+        """That of the newest base file; empty if it is missing."""
         return max((file.name.instant for file in self.bases), default="")
 
 
@@ -66,9 +66,9 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
     def add_recorded(
         self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: LogFacts
     ) -> list[RecordedFile]:
-        """Moves the log files that commits book out of the listing; gives what they book besides.
+        """Moves the log files that commits record out of the listing; gives what they record besides.
 
-        Their names need not be taken apart, as the commit tells all. Before table version 8 no log file bears the instant
+        Their names need not be taken apart, as the commit has all of it. Before table version 8 no log file bears the instant
         of its commit, and all are left.
         """
         others: list[RecordedFile] = []
@@ -103,18 +103,18 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                     group.logs[place] = log_file._replace(recorded_bytes=size)
 
     def add(self, files: Iterable[DataFile], recorded: Iterable[RecordedFile], facts: LogFacts) -> None:
-        """Adds data files; a log file that `facts` do not speak of has no event time, and from version 8 on may delete."""
+        """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete."""
         sizes = {(one.partition, one.file_name): one.size_bytes for one in recorded}
         for file in files:
             (partition, _), name = file.group, file.name
-            told = sizes.get((partition, name.name))
+            size = sizes.get((partition, name.name))
             if not name.is_log:
-                self[file.group].bases.append(file._replace(recorded_bytes=told))
+                self[file.group].bases.append(file._replace(recorded_bytes=size))
                 continue
             write = facts.get(name.instant, {}).get(file.group)
             time_ms = write.certain_min_ms if write else None
             has_deletes = write.has_deletes if write else not self._by_name
-            log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, time_ms, has_deletes, told)
+            log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, time_ms, has_deletes, size)
             self[file.group].logs.append(log_file)
 
     def slices(self) -> tuple[FileSlice, ...]:

@@ -54,7 +54,7 @@ class Timeline:
     def archive_reach(self) -> tuple[str, str]:
         """All before the first instant is archived; up to the second, archiving may have passed what it leaves behind.
 
-        It leaves commits with a savepoint, and may pass a pending plan of ours in the past.
+        It leaves commits with a savepoint, and may pass a pending plan of etc in the past.
         """
         done = (self._writes & self.completions.keys()) - self.savepointed
         first = min(self._writes, default="")
@@ -78,7 +78,7 @@ class Timeline:
         """The content of a timeline file: Avro, or JSON on layout 1; an empty file of an unfinished write holds nothing.
 
         Raises:
-            TableError: the file cannot be parsed, or is empty though what it tells decides what readers see.
+            TableError: the file cannot be parsed, or is empty though its content decides what readers see.
             FileNotFoundError: it was archived since the listing.
 
         """
@@ -105,7 +105,7 @@ class Timeline:
         return content, place
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
-        """The compaction plan of an instant, pending or completed; None where there is none."""
+        """The compaction plan of an instant, pending or completed; None if it is missing."""
         plans = (f for f in self.files.get(requested, ()) if f.action == "compaction" and f.state == "requested")
         plan = next(plans, None)
         return self.metadata(plan) if plan else None
@@ -132,7 +132,7 @@ class Timeline:
         )
 
     def _is_log_compaction(self, file: InstantFile) -> bool:
-        """A log compaction completes as a delta commit; what it was requested as tells them apart."""
+        """A log compaction completes as a delta commit; what it was requested as distinguishes them."""
         return any(one.action == "logcompaction" for one in self.files[file.requested])
 
     def _touched(self, file: InstantFile) -> frozenset[str] | None:
@@ -190,12 +190,12 @@ def require_times(timeline: Timeline) -> Timeline:
     """The timeline, every instant of which is a time.
 
     Raises:
-        ValueError: one is none, so that nothing can be reckoned with it.
+        ValueError: one is not a time, so nothing can be computed from it.
 
     """
     odd = next((time for time in sorted(all_times(timeline)) if not _TIME.fullmatch(time)), None)
     if odd is not None:
-        raise ValueError(f"`{odd}` on the timeline is no time")
+        raise ValueError(f"`{odd}` on the timeline is not a time")
     return timeline
 
 
@@ -230,7 +230,7 @@ def _linked_zone() -> str:
 
 
 def _fixed_zone() -> str:
-    """UTC where this machine keeps it all the year without naming a zone; an offset alone would not tell summer time."""
+    """UTC where this machine keeps it all the year without naming a zone; an offset alone would not show summer time."""
     year = datetime.now().astimezone().year
     if any(datetime(year, month, 1).astimezone().utcoffset() for month in (1, 7)):
         hint = "set TZ to the zone of the table's writers, such as TZ=Europe/Berlin"

@@ -45,7 +45,7 @@ def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKe
 
 
 def _beats(storage: TableStorage, instant: str) -> bool | None:
-    """Whether a heartbeat is fresh; None where its file is missing."""
+    """Whether a heartbeat is fresh; None if it is missing."""
     heartbeat = storage.info(f".hoodie/.heartbeat/{instant}")
     if heartbeat is None:
         return None

@@ -51,11 +51,11 @@ class FileLease:
         self._last_mark, self._mark, self._inflight_made = "", "", ""
 
     def __enter__(self) -> FileLease:
-        """Take the lease, and clear the table lock that a killed run of ours may have left in our own folder.
+        """Take the lease, and clear the table lock that a killed run of etc may have left in its own folder.
 
         Raises:
             RetryableError: another `etc apply` works on this table, or the Java process that one has left.
-            EngineError: the file system keeps no locks, or a file of ours cannot be written.
+            EngineError: the file system keeps no locks, or a file of etc cannot be written.
 
         """
         try:
@@ -126,8 +126,8 @@ class FileLease:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
 
         Signs are the heartbeat and, because a stock writer alone on its table keeps none, the files that a run makes.
-        A run of ours beats often, and its lease is free, so it is dead: a short wait will do, and none if it ran on
-        this machine. A stock writer that has taken the plan, perhaps over from a dead run of ours, beats once a minute.
+        A run of etc beats often, and its lease is free, so it is dead: a short wait will do, and none if it ran on
+        this machine. A stock writer that has taken the plan, perhaps over from a dead run of etc, beats once a minute.
 
         Raises:
             RetryableError: the run is alive.
@@ -156,7 +156,7 @@ class FileLease:
         if not self._holds():
             hint = "another `etc apply` has taken over; run `etc apply` again"
             raise EngineError(
-                Code.RUN_TAKEN_OVER, f"our lease of `{self._base}` was lost; nothing was committed", hint=hint
+                Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
             )
         if self._inflight_made and _made(self._inflight(instant)) != self._inflight_made:
             hint = "run `etc apply` again: it finishes what that run leaves"
@@ -166,7 +166,7 @@ class FileLease:
         if beat is not None and time.time() - beat > _HEARTBEAT_TOLERANCE_SECONDS:
             hint = "the machine stalled for too long; run `etc apply` again"
             raise EngineError(
-                Code.RUN_TAKEN_OVER, f"our heartbeat at {instant} has expired; nothing was committed", hint=hint
+                Code.RUN_TAKEN_OVER, f"this run's heartbeat at {instant} has expired; nothing was committed", hint=hint
             )
 
     def _holds(self) -> bool:
@@ -237,7 +237,7 @@ class FileLease:
 
 
 def _made(path: Path) -> str:
-    """When a file that is written once was made, in nanoseconds; empty where there is none."""
+    """When a file that is written once was made, in nanoseconds; empty if it is missing."""
     try:
         return str(path.stat().st_mtime_ns)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
 """The lock of Hudi's FileSystemBasedLockProvider, taken from Python: its file names its owner from its first moment.
 
-Stock Hudi leaves the file empty, and who gives up waiting removes it under its holder (FACTS 5). So nobody could tell
+Stock Hudi leaves the file empty, and who gives up waiting removes it under its holder (FACTS 5). So nobody could know
 what a killed run has left from the lock of a living writer, and a lock that was taken was soon lost.
 """
 
@@ -90,7 +90,7 @@ class FileLock:
 
         """
         if self.lost or not self._is_ours():
-            message = f"the lock `{self._path}` was taken from us by another process; nothing was committed"
+            message = f"the lock `{self._path}` was taken over by another process; nothing was committed"
             raise RetryableError(
                 Code.LOCK_LOST, message, hint="run `etc apply` again; declare an expiry longer than any commit"
             )
@@ -161,15 +161,16 @@ class FileLock:
 
     def _held_too_long(self, holder: Holder) -> RetryableError:
         waited = format_duration(self._wait_ms)
-        message = f"the lock `{self._path}` was not given back within {waited}; it is held by {holder}"
+        message = f"the lock `{self._path}` was not released within {waited}; it is held by {holder}"
         if holder.owner is not None:
             hint = (
                 f"run `etc apply` for the table `{holder.owner.table}`: it ends, or removes what a killed run has left"
             )
             return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)
         hint = (
-            f"see whether its holder lives: `ls -lt {self._base}/.hoodie/.heartbeat {self._base}/.hoodie/timeline | head` shows "
-            f"what writers do now; if all have ended, `rm {self._path}` and run this again, else raise `writer.lock_wait`"
+            "check whether its holder is alive: "
+            f"`ls -lt {self._base}/.hoodie/.heartbeat {self._base}/.hoodie/timeline | head` shows what writers do now; "
+            f"if all have ended, `rm {self._path}` and run this again, else raise `writer.lock_wait`"
         )
         return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)
 

@@ -29,7 +29,7 @@ _PROCESS_TOKEN = uuid4().hex
 
 
 def boot_id() -> str:
-    """What tells this start of this machine from any other; `-` where that is not known."""
+    """What distinguishes this start of this machine from any other; `-` where that is not known."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
@@ -93,8 +93,8 @@ class Holder:
         return max(0.0, time.time() - self.changed)
 
     def __str__(self) -> str:
-        told = f": {' '.join(self.text.split())[:100]}" if self.text else ""
-        who = str(self.owner) if self.owner else f"a process of user {self.user}{told}"
+        content = f": {' '.join(self.text.split())[:100]}" if self.text else ""
+        who = str(self.owner) if self.owner else f"a process of user {self.user}{content}"
         return f"{who}, for {format_duration(int(self.age_seconds) * 1000)}"
 
 

@@ -127,7 +127,7 @@ def _offset_minutes(zone: str) -> int | None:
 
 @lru_cache(maxsize=64)
 def _compiled(pattern: str) -> re.Pattern[str] | None:
-    """The pattern as a regular expression; None where a letter is not supported, stands twice, or lacks a larger unit."""
+    """The pattern as a regular expression; None where a letter is not supported, appears twice, or lacks a larger unit."""
     parts, names, at = [], [], 0
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)

@@ -28,7 +28,7 @@ _INT, _PAIR = struct.Struct(">i"), struct.Struct(">ii")
 
 
 class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
-    """Nobody can tell the smallest event time; the reason is in the message."""
+    """The smallest event time cannot be known; the reason is in the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +168,14 @@ def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     """The ordering values of deletes, where the table orders by the event-time column."""
     name, ordering = wanted.event_time.column, wanted.ordering_fields
     if name not in ordering:
-        raise UnknownTimes("deletes do not tell their event time")
+        raise UnknownTimes("deletes carry no event time")
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     for raw in ordering_values(block.content, column.kind, ordering.index(name), len(ordering)):
         yield _known(None if raw is None else column.time_of(raw))
 
 
 def _known(value: int | None) -> int:
-    """The value; UnknownTimes where there is none."""
+    """The value; UnknownTimes if it is missing."""
     if value is None:
-        raise UnknownTimes("a value that is no time")
+        raise UnknownTimes("a value that is not a time")
     return value

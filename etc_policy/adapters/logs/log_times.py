@@ -118,7 +118,7 @@ class _Cache:
 
     @classmethod
     def load(cls, folder: Path | None, base_path: str, wanted: TimesWanted) -> _Cache:
-        """The cache of a table; an empty one where there is none or it is not what was written."""
+        """The cache of a table; an empty one if it is missing or not what was written."""
         rules = {**asdict(wanted), "event_time": wanted.event_time.model_dump(), "rules": RULES_VERSION}
         settings = digest({**rules, "parquet": can_read_parquet()})
         path = folder / f"event_times-{digest(base_path)}.json" if folder else None

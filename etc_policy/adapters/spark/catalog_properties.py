@@ -18,7 +18,7 @@ class SparkPropertyStore:
         self._spark = spark
 
     def read(self, table: str) -> dict[str, str]:
-        """The properties of ours that `db.table` has.
+        """The properties of etc that `db.table` has.
 
         Raises:
             TableError: the catalog has no such table.

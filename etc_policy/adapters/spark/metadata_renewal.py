@@ -20,7 +20,7 @@ _REFUSAL = "is earlier than the latest compaction"
 
 
 def is_due(error: EngineError) -> bool:
-    """Whether this is how Hudi says that its metadata table stands in the way."""
+    """Whether this is how Hudi says that its metadata table is in the way."""
     return _REFUSAL in f"{error.cause}\n{error.__cause__}"
 
 

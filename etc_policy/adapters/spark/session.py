@@ -50,7 +50,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
     from Maven Central. All that the JVM prints goes to the file `log`, or to standard error without one; never to
-    standard output. Options that their names tell for secrets are no arguments of the JVM's process.
+    standard output. Options whose names mark them as secrets are not arguments of the JVM's process.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.
@@ -102,7 +102,7 @@ def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSessi
 
     jvm = session._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    with suppress(Py4JError):  # a bundle that does not have it is none that we can work with, and says so later
+    with suppress(Py4JError):  # a bundle that does not have it cannot be used, and says so later
         jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
 
 

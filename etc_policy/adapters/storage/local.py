@@ -50,7 +50,7 @@ class LocalStorage:
         return found
 
     def tree(self) -> LocalTreeLister:
-        """Lists the table's folders, in a process of its own if it begins before it is read."""
+        """Lists the table's folders, in a process of its own if asked to begin before it is read."""
         return LocalTreeLister(str(self._base))
 
     def info(self, path: str) -> FileInfo | None:

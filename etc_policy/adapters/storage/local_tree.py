@@ -61,7 +61,7 @@ def _is_folder(entry: os.DirEntry[str], folder: str, base: str) -> bool:
 
 
 class LocalTreeLister:
-    """Lists a tree once, as a context: in a process of its own, if `begin` is called before `read`."""
+    """Lists a tree once, as a context: in a process of its own, if asked to begin before."""
 
     def __init__(self, base: str) -> None:
         self._base = base
@@ -96,7 +96,7 @@ class LocalTreeLister:
         if self._process is not None:
             content, _ = self._process.communicate()
             if self._process.returncode == 0 and content.startswith(_HEAD):
-                with suppress(EOFError, ValueError, TypeError):  # killed, and nobody could tell
+                with suppress(EOFError, ValueError, TypeError):  # killed, and nobody could know
                     listed: dict[str, dict[str, int]] = marshal.loads(memoryview(content)[len(_HEAD) :])  # noqa: S302 - it is ours
                     return listed
         return dict(list_tree(self._base))

@@ -125,7 +125,7 @@ function completeness(element, data, view, say) {
   return new uPlot(options, [data.x, line, threshold, away(data.target), away(data.error)], element);
 }
 
-// Runs stand side by side in their order, however much time lies between them.
+// Runs are side by side in their order, however much time lies between them.
 function rewritten(element, data, view, say) {
   const places = data.x.map((_, index) => index), last = data.x.length - 1;
   const bars = { stroke: colour("plot"), fill: colour("plot"), paths: uPlot.paths.bars({ size: [0.7, 36] }), points: { show: false } };

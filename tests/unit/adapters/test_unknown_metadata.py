@@ -83,7 +83,7 @@ def test_an_instant_that_is_no_time_is_one_clear_error(table, name):
         with pytest.raises(TableError, match="not in a form") as error:
             reader(table)
         assert error.value.code == "ETC216"
-        assert "is no time" in error.value.hint
+        assert "is not a time" in error.value.hint
 
 
 @pytest.mark.parametrize(

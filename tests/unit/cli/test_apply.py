@@ -91,7 +91,7 @@ class Outside:
     vanished = meanwhile = ()
 
     def read_table(self, policy, *, read_stats=False):
-        """Every file is booked as it is, and every compaction that carries a threshold is on the timeline."""
+        """Every file is recorded as it is, and every compaction that carries a threshold is on the timeline."""
         state = self.read_state(policy)
         runs = (state.last_compaction,) if state.last_compaction else ()
         return state, TableHistory(state.timezone, runs=runs)
@@ -527,7 +527,7 @@ class TestStarvation:
         assert "hint: refused 5 times in a row" in err
 
     @pytest.mark.parametrize(
-        ("state", "words"), [("requested", "was never begun: whoever requests it"), ("inflight", "may be dead")]
+        ("state", "words"), [("requested", "was never started: the job that requests it"), ("inflight", "may be dead")]
     )
     def test_one_service_that_pends_all_the_time_needs_other_advice(self, etc, outside, state, words):
         """Requested once and never run: no job follows it, so nothing can run right after it."""

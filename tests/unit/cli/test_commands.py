@@ -82,7 +82,7 @@ def at_noon(etc, command, *arguments):
 
 
 def compacted_up_to(table, threshold, log_event):
-    """Adds a compaction of ours with a threshold, and a log file after it that the plan had seen."""
+    """Adds a compaction by etc with a threshold, and a log file after it that the plan had seen."""
     extra = {THRESHOLD: str(epoch_ms(threshold)), PLAN_ID: "x", SEEN_UNTIL: at("11:40:05")}
     table.compaction(at("11:20:05.001"), at("11:45:00"), base("f1"), extra=extra)
     table.commit(at("11:40:00"), at("11:40:05"), log("f1", epoch_ms(log_event)))

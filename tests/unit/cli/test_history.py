@@ -28,7 +28,7 @@ OURS = {
 
 @pytest.fixture
 def table(project):
-    """A table with one archived and one active compaction of ours."""
+    """A table with one archived and one active compaction by etc."""
     table = TableFolder(project / "lake" / "orders")
     first = commit_metadata(at("09:00:04"), (base("f1", merged=1),), {**OURS, "etc.plan_id": "p0"}, "COMPACT")
     table.archive(

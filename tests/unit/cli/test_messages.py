@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from etc_policy.cli import messages
-from etc_policy.cli.messages import SETTINGS, configure, tell, tell_issues, tell_step
+from etc_policy.cli.messages import SETTINGS, configure, show_issues, show_note, show_step
 from etc_policy.errors import Issue, Where
 
 ERROR = Issue("ETC110", "unknown key `x`", Where("policies/a.yml", 3, 5, "orders_ro"), "remove it")
@@ -23,9 +23,9 @@ def defaults():
 @pytest.mark.parametrize("arguments", [["--log-format", "json"], ["plan", "--log-format=json"]])
 def test_json_is_an_object_a_line(capsys, arguments):
     configure(arguments, {})
-    tell("a note")
-    tell_step("a step", 1.23)
-    tell_issues([WARNING, ERROR], cause="Spark says no")
+    show_note("a note")
+    show_step("a step", 1.23)
+    show_issues([WARNING, ERROR], cause="Spark says no")
     out, err = capsys.readouterr()
     note, step, warning, error = map(json.loads, err.splitlines())
     assert out == ""
@@ -48,18 +48,18 @@ def test_json_is_an_object_a_line(capsys, arguments):
 @pytest.mark.parametrize("option", ["--quiet", "-q"])
 def test_quiet_leaves_errors(capsys, option):
     configure([option], {})
-    tell("a note")
-    tell_step("a step", 1.0)
-    tell_issues([WARNING])
+    show_note("a note")
+    show_step("a step", 1.0)
+    show_issues([WARNING])
     assert capsys.readouterr().err == ""
-    tell_issues([WARNING, ERROR])
+    show_issues([WARNING, ERROR])
     assert capsys.readouterr().err == f"{ERROR}\n"
 
 
 def test_a_log_of_text_has_no_colour(capsys):
     configure([], {})
-    tell_step("a step", 1.0)
-    tell_issues([ERROR])
+    show_step("a step", 1.0)
+    show_issues([ERROR])
     assert capsys.readouterr().err == f"[  1.0 s] a step\n{ERROR}\n"
 
 
@@ -160,5 +160,5 @@ def test_an_error_keeps_away_from_the_report_above_it(monkeypatch, capsys):
         monkeypatch.setattr(messages.sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
         configure([], {"NO_COLOR": "1"})
         say("the report")
-        tell_issues([Issue("ETC1", "wrong")])
+        show_issues([Issue("ETC1", "wrong")])
         assert capsys.readouterr().err == "\n" * terminal + "error[ETC1]: wrong\n"

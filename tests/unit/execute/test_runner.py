@@ -28,7 +28,7 @@ def finish(table, **ports):
 
 
 def left_pending(table):
-    """A killed run of ours left its plan."""
+    """A killed run of etc left its plan."""
     table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
 
 
@@ -262,7 +262,7 @@ class TestDeletesBesideAWriter:
             return replace(table.state, writes_in_flight=())
 
         table.changes = [lambda s: s, lambda s: s, end]
-        with pytest.raises(StalePlanError, match="must not be parted") as error:
+        with pytest.raises(StalePlanError, match="must not be separated") as error:
             apply(table, plan)
         assert not isinstance(error.value, OvertakenError)
         assert {"publish", "run"}.isdisjoint(table.calls)

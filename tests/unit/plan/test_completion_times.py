@@ -74,7 +74,9 @@ def test_a_time_that_cannot_be_known():
     assert "no zone explains" in unknown(*GOOD, early._replace(written_ms=early.written_ms + 400_000))
     assert "is the time of another instant" in unknown(*GOOD, file("10:30:00", "10:30:10"), early)
     both = CompletedFile(instant("19:00:06"), instant("19:30:00"), "commit", GOOD[1].written_ms)
-    assert "its request lies in the future" in unknown(*GOOD, both._replace(written_ms=both.written_ms + 1_795_000))
+    assert "its request is later than its file too" in unknown(
+        *GOOD, both._replace(written_ms=both.written_ms + 1_795_000)
+    )
     assert "not after its request either" in unknown(*GOOD, early._replace(requested=instant("10:31:00")))
 
 

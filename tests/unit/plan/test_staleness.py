@@ -93,14 +93,17 @@ def test_what_does_not_touch_the_plan(state):
         ),
         (
             replace(STATE, metadata_instants=frozenset({C})),
-            f"the plan's instant {C} no longer stands: another instant has that time",
+            f"the plan's instant {C} is no longer valid: another instant has that time",
         ),
-        (with_log_file(STATE, "f1", "10:10:01", "11:59:05"), "no longer stands: a commit that was requested before it"),
+        (
+            with_log_file(STATE, "f1", "10:10:01", "11:59:05"),
+            "is no longer valid: a commit that was requested before it",
+        ),
         (
             with_slice(
                 STATE, "f1", log_files=tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
             ),
-            "no longer stands: delete rule",
+            "is no longer valid: delete rule",
         ),
         (with_instant(STATE, "10:10:05.001", "deltacommit", completed="11:59:00"), "another instant has that time"),
         (replace(STATE, living_writers=frozenset({instant("10:10:03")})), "still in flight"),
@@ -127,7 +130,7 @@ def test_archiving_that_passed_the_instant():
 
 def test_archiving_that_is_about_to_pass_it_by_the_limits_of_the_policy():
     tight = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "3"}
-    assert "no longer stands: archiving" in stale(STATE, policy=POLICY.model_copy(update={"hudi_options": tight}))
+    assert "is no longer valid: archiving" in stale(STATE, policy=POLICY.model_copy(update={"hudi_options": tight}))
     wide = {"hoodie.keep.min.commits": "1", "hoodie.keep.max.commits": "30"}
     assert stale(STATE, policy=POLICY.model_copy(update={"hudi_options": wide})) == ""
 

@@ -47,7 +47,7 @@ FAILED = Verification(
     level="metadata",
     status="fail",
     threshold_ms=T,
-    expectations=(ExpectationResult(expectation="expect_no_key_twice", status="fail", message="1 key stands twice"),),
+    expectations=(ExpectationResult(expectation="expect_no_key_twice", status="fail", message="1 key exists twice"),),
 )
 
 

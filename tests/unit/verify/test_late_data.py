@@ -49,7 +49,7 @@ def test_nothing_late_leaves_the_threshold_standing():
 
 
 def test_writes_that_may_hold_anything_are_told_apart():
-    """One booked nothing, one books a time above T but has deletes, one is late already whatever else is in it."""
+    """One recorded nothing, one records a time above T but has deletes, one is late already whatever else is in it."""
     first, _ = late_data(
         history(
             write("10:00:00", None),

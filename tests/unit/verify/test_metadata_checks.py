@@ -24,14 +24,14 @@ POLICY = Policy(name="orders_ro", table="/t", event_time=EventTime(column="ts"),
 
 
 def state(**told):
-    """A base file of 08:00 and a log file of 11:20, both booked by commits on the active timeline."""
+    """A base file of 08:00 and a log file of 11:20, both recorded by commits on the active timeline."""
     logs = {"L1": "11:20:00 > 11:20:05, event 11:15:00"}
     commits = ["08:00:00 > 08:00:05, deltacommit", "11:20:00 > 11:20:05, deltacommit"]
     return state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}, "instants": commits, **told})
 
 
-def with_booked(table, base=None, log=None):
-    """The table with what commits book of its base file and its log file changed, by a function of the size."""
+def with_recorded(table, base=None, log=None):
+    """The table with what commits record of its base file and its log file changed, by a function of the size."""
     (one,) = table.slices
     logs = tuple(f._replace(recorded_bytes=log(f.recorded_bytes)) if log else f for f in one.log_files)
     told = base(one.base_file_recorded_bytes) if base else one.base_file_recorded_bytes
@@ -60,17 +60,17 @@ class TestFiles:
 
     @pytest.mark.parametrize(("more", "status"), [(-1, "fail"), (1, "fail"), (0, "pass")])
     def test_a_base_file_of_another_size_is_another_file(self, more, status):
-        table = with_booked(state(), base=lambda size: size + more)
+        table = with_recorded(state(), base=lambda size: size + more)
         assert check_files(evidence(table)).status == status
 
     @pytest.mark.parametrize(("more", "status"), [(1, "fail"), (-1, "pass")])
     def test_a_log_file_may_be_longer_than_it_was_booked_and_never_shorter(self, more, status):
-        table = with_booked(state(), log=lambda size: size + more)
+        table = with_recorded(state(), log=lambda size: size + more)
         assert check_files(evidence(table)).status == status
 
     @pytest.mark.parametrize("kind", ["log", "base"])
     def test_a_file_that_no_write_stat_speaks_of(self, kind):
-        found = check_files(evidence(with_booked(state(), **{kind: nothing})))
+        found = check_files(evidence(with_recorded(state(), **{kind: nothing})))
         assert (found.status, found.observed["files_that_differ"]) == ("fail", 1)
         assert "no write stat" in found.message
 
@@ -79,16 +79,16 @@ class TestFiles:
         assert (found.status, found.observed["examples"]) == ("fail", ["p/L9: not there"])
 
     def test_files_of_archived_commits_are_counted_only(self):
-        table = with_booked(state(archived_before="09:00:00", instants=[]), base=nothing)
+        table = with_recorded(state(archived_before="09:00:00", instants=[]), base=nothing)
         found = check_files(evidence(table))
         assert (found.status, found.observed["files_of_archived_commits"]) == ("pass", 1)
 
     def test_before_version_8_log_files_grow_and_only_base_files_are_looked_at(self):
-        found = check_files(evidence(with_booked(state(version=6), log=nothing)))
+        found = check_files(evidence(with_recorded(state(version=6), log=nothing)))
         assert (found.status, found.observed["data_files"]) == ("pass", 1)
 
     def test_a_size_that_was_not_booked_is_not_held_against_a_file(self):
-        table = with_booked(state(), base=lambda _: 0, log=lambda _: 0)
+        table = with_recorded(state(), base=lambda _: 0, log=lambda _: 0)
         assert check_files(evidence(table)).status == "pass"
 
 
@@ -103,7 +103,7 @@ class TestPromise:
 
     def test_a_commit_that_says_something_else_than_its_plan(self):
         found = self.promise(self.RECORD, disputed=frozenset([self.RECORD.instant]))
-        assert (found.status, "something else than its plan" in found.message) == ("fail", True)
+        assert (found.status, "different from its plan" in found.message) == ("fail", True)
 
     def test_a_threshold_after_its_own_completion(self):
         at_end = replace(self.RECORD, threshold_ms=epoch_ms("11:01:00"))

@@ -33,7 +33,7 @@ def state_with(*logs, **told):
 
 
 def evidence(state, claim=CLAIM, policy=POLICY):
-    """What a table's metadata tell, every file of it booked as it is."""
+    """What a table's metadata tell, every file of it recorded as it is."""
     return Evidence(policy, state, TableHistory(state.timezone), claim, NOW)
 
 

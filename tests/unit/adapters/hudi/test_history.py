@@ -45,7 +45,7 @@ def test_times_that_are_not_the_policys_are_not_taken(tmp_path):
 
 
 def test_our_compactions_by_their_commit_or_by_their_plan(tmp_path):
-    """Stock Hudi carries a plan of ours out without its pairs; the plan still has them."""
+    """Stock Hudi carries a plan of etc out without its pairs; the plan still has them."""
     table = TableFolder(tmp_path / "t")
     table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
     told = {THRESHOLD: "1000", PLAN_ID: "one", SEEN_UNTIL: at("08:00:05")}

@@ -120,7 +120,7 @@ class TestHeartbeat:
         lease.wait_for_dead_run(C)
 
     def killed(self, table, *instants):
-        """A run of ours that was killed: its marks stand, and none says that it ended."""
+        """A run of etc that was killed: its marks stand, and none says that it ended."""
         dead = FileLease(str(table.base)).__enter__()
         for instant in instants:
             dead.mark(instant)
@@ -234,7 +234,7 @@ class TestRunsOfThisMachine:
 
     @pytest.fixture
     def killed(self, table):
-        """A local run of ours that was killed 100 s ago, 3 s after its last beat."""
+        """A local run of etc that was killed 100 s ago, 3 s after its last beat."""
         with FileLease(str(table.base), local=True) as dead:
             dead.mark(C)
             beat(table.file(C, ".compaction.inflight"), 6)
@@ -278,7 +278,7 @@ class TestRunsOfThisMachine:
         assert killed.exists()
 
     def test_one_that_a_stock_writer_took_over_is_given_that_writers_time(self, table, killed, monkeypatch):
-        """It beats once a minute: silence for a while, after which a run of ours would be dead, says nothing."""
+        """It beats once a minute: silence for a while, after which a run of etc would be dead, says nothing."""
         silence = file_lease._HEARTBEAT_TOLERANCE_SECONDS + 5
         for path in (table.timeline / f"{C}.compaction.inflight", killed):
             beat(path, silence)

@@ -115,7 +115,7 @@ def test_a_file_that_may_not_be_read_is_a_strangers_lock(lock, path, monkeypatch
 
     real = Path.open
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(RetryableError, match="was not given back within 0ms; it is held by a process of user"), lock():
+    with pytest.raises(RetryableError, match="was not released within 0ms; it is held by a process of user"), lock():
         pass
     assert path.exists()
 
@@ -141,7 +141,7 @@ def test_a_stranger_who_stays_ends_the_waiting_and_keeps_the_lock(lock, path):
         pass
     assert 0.3 <= time.monotonic() - began < 5
     assert (error.value.code, error.value.exit_code) == ("ETC422", 4)
-    assert f"the lock `{path}` was not given back within 300ms" in error.value.message
+    assert f"the lock `{path}` was not released within 300ms" in error.value.message
     assert ": host 7, for " in error.value.message
     assert f"`rm {path}`" in error.value.hint
     assert path.read_text() == "host 7"
@@ -175,7 +175,7 @@ def test_a_stock_writer_who_gives_up_waiting_removes_it_and_it_is_put_back(lock,
             held.require_held()
         wait_until(path.exists)
         assert read_holder(path).owner.process == os.getpid()
-        with pytest.raises(RetryableError, match="taken from us"):
+        with pytest.raises(RetryableError, match="taken over by another process"):
             held.require_held()
     assert not path.exists()
 
@@ -186,7 +186,7 @@ def test_one_that_another_has_taken_is_lost_and_stays(lock, path):
         other.touch()
         os.replace(other, path)
         wait_until(lambda: held.lost)
-        with pytest.raises(RetryableError, match="taken from us") as error:
+        with pytest.raises(RetryableError, match="taken over by another process") as error:
             held.require_held()
         assert error.value.code == "ETC423"
     assert path.read_bytes() == b""

@@ -1,6 +1,6 @@
-"""Lies about a real table, one test each: docs/lies.md tells them in words. None may end in a clean `pass`.
+"""Faults injected into a real table, one test each: docs/injected-faults.md describes them. None may end in a clean `pass`.
 
-A lie is told on a copy of a table that was honestly compacted, and the proof has only the table to go by.
+A fault is injected into a copy of a table that was compacted correctly, and verification has only the table to go by.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def promise(key, value):
 
 @pytest.fixture(scope="module")
 def honest(spark, written_table, tmp_path_factory):
-    """Compacted up to T by a plan of ours: commits 1 to 3 and 5 are merged, 6 stays behind."""
+    """Compacted up to T by a plan of etc: commits 1 to 3 and 5 are merged, 6 stays behind."""
     bench = Bench(spark, tmp_path_factory.mktemp("honest") / "t")
     shutil.copytree(written_table, bench.base)
     assert bench.apply(bench.plan()).status == "compacted"
@@ -78,8 +78,8 @@ def honest(spark, written_table, tmp_path_factory):
 
 
 @pytest.fixture
-def lie(spark, honest, tmp_path):
-    """A copy of the honest table, to lie on."""
+def faulty(spark, honest, tmp_path):
+    """A copy of the honest table, to inject a fault into."""
     shutil.copytree(honest.base, tmp_path / "t")
     return Bench(spark, tmp_path / "t")
 
@@ -102,11 +102,11 @@ def swapped_file(bench):
     return newest, before
 
 
-def swap_in_as_many_bytes(lie):
+def swap_in_as_many_bytes(faulty):
     """The rows of a predecessor in a new base file, which keeps its size."""
     import pyarrow.parquet
 
-    newest, before = swapped_file(lie)
+    newest, before = swapped_file(faulty)
     wanted, table = newest.stat().st_size, pyarrow.parquet.read_table(before, partitioning=None)
     kept = {key.decode(): value.decode() for key, value in table.schema.metadata.items() if b"bloom" not in key}
 
@@ -132,21 +132,21 @@ def test_the_truth_passes_at_every_level(honest):
 
 
 @pytest.mark.parametrize("began", ["before the compaction completed", "before all commits"])
-def test_the_truth_passes_beside_a_writer_in_flight_and_a_lie_does_not(lie, began):
+def test_the_truth_passes_beside_a_writer_in_flight_and_a_lie_does_not(faulty, began):
     """Hudi forbids time travel beyond a commit that is incomplete, so both views are read right before it, or as they are."""
-    state = lie.state()
+    state = faulty.state()
     completed = state.last_compaction.completed
     first = min(instant.requested for instant in state.instants)
     writer = add_ms(completed, -1) if began == "before the compaction completed" else add_ms(first, -1)
     for suffix in ("requested", "inflight"):
-        (lie.base / ".hoodie" / "timeline" / f"{writer}.deltacommit.{suffix}").touch()
-    assert pin_of(lie.state()) == (add_ms(writer, -1) if began == "before the compaction completed" else None)
+        (faulty.base / ".hoodie" / "timeline" / f"{writer}.deltacommit.{suffix}").touch()
+    assert pin_of(faulty.state()) == (add_ms(writer, -1) if began == "before the compaction completed" else None)
     with pytest.raises(Exception, match="must be earlier than the first incomplete commit"):
-        lie.spark.read.format("hudi").option("as.of.instant", completed).load(str(lie.base)).count()
-    status, checks = verdict(lie, "data")
+        faulty.spark.read.format("hudi").option("as.of.instant", completed).load(str(faulty.base)).count()
+    status, checks = verdict(faulty, "data")
     assert (status, failed(checks)) == ("pass", set())
-    swap_in_as_many_bytes(lie)
-    assert failed(verdict(lie, "data")[1]) == {"expect_rows_of_their_base_file"}
+    swap_in_as_many_bytes(faulty)
+    assert failed(verdict(faulty, "data")[1]) == {"expect_rows_of_their_base_file"}
 
 
 def test_a_log_file_below_the_threshold_is_left_out_of_the_plan(spark, written_table, tmp_path):
@@ -158,71 +158,71 @@ def test_a_log_file_below_the_threshold_is_left_out_of_the_plan(spark, written_t
     assert failed(verdict(bench)[1]) == {COMPACTED}
 
 
-def test_a_threshold_that_was_forged_in_the_commit(lie):
-    rewrite(commit_file(lie), promise(THRESHOLD, str(T + 1)))
-    assert failed(verdict(lie)[1]) == {PROMISE}
+def test_a_threshold_that_was_forged_in_the_commit(faulty):
+    rewrite(commit_file(faulty), promise(THRESHOLD, str(T + 1)))
+    assert failed(verdict(faulty)[1]) == {PROMISE}
 
 
-def test_a_threshold_that_was_forged_in_commit_and_plan(lie):
+def test_a_threshold_that_was_forged_in_commit_and_plan(faulty):
     """Commit 6 holds events from second 500 on."""
-    for path in (commit_file(lie), timeline_file(lie, ".compaction.requested")):
+    for path in (commit_file(faulty), timeline_file(faulty, ".compaction.requested")):
         rewrite(path, promise(THRESHOLD, str(EPOCH_MS + 500_000)))
-    assert failed(verdict(lie)[1]) == {COMPACTED}
+    assert failed(verdict(faulty)[1]) == {COMPACTED}
 
 
-def test_a_threshold_that_lies_after_the_compaction_itself(lie):
-    completed = commit_file(lie).name.split(".")[0].split("_")[1]
-    zone = ZoneInfo(lie.state().timezone)
-    for path in (commit_file(lie), timeline_file(lie, ".compaction.requested")):
+def test_a_threshold_that_is_after_the_compaction_itself(faulty):
+    completed = commit_file(faulty).name.split(".")[0].split("_")[1]
+    zone = ZoneInfo(faulty.state().timezone)
+    for path in (commit_file(faulty), timeline_file(faulty, ".compaction.requested")):
         rewrite(path, promise(THRESHOLD, str(instant_to_ms(completed, zone) + 1)))
-    assert PROMISE in failed(verdict(lie)[1])
+    assert PROMISE in failed(verdict(faulty)[1])
 
 
-def test_a_compaction_that_says_that_it_had_seen_less_than_it_merged(lie):
+def test_a_compaction_that_says_that_it_had_seen_less_than_it_merged(faulty):
     """What it had not seen would only count as late."""
-    first = lie.state().instants[0].completed
-    for path in (commit_file(lie), timeline_file(lie, ".compaction.requested")):
+    first = faulty.state().instants[0].completed
+    for path in (commit_file(faulty), timeline_file(faulty, ".compaction.requested")):
         rewrite(path, promise(SEEN_UNTIL, add_ms(first, 1)))
-    assert failed(verdict(lie)[1]) == {PROMISE}
+    assert failed(verdict(faulty)[1]) == {PROMISE}
 
 
-def test_a_base_file_that_is_gone_so_that_its_predecessor_shows_again(lie):
-    swapped_file(lie)[0].unlink()
-    assert failed(verdict(lie)[1]) == {COMPACTED, FILES}
+def test_a_base_file_that_is_gone_so_that_its_predecessor_shows_again(faulty):
+    swapped_file(faulty)[0].unlink()
+    assert failed(verdict(faulty)[1]) == {COMPACTED, FILES}
 
 
-def test_a_base_file_with_the_content_of_its_predecessor(lie):
-    newest, before = swapped_file(lie)
+def test_a_base_file_with_the_content_of_its_predecessor(faulty):
+    newest, before = swapped_file(faulty)
     shutil.copyfile(before, newest)
-    assert failed(verdict(lie)[1]) == {FILES}
+    assert failed(verdict(faulty)[1]) == {FILES}
 
 
-def test_a_base_file_with_the_content_of_its_predecessor_in_as_many_bytes(lie):
+def test_a_base_file_with_the_content_of_its_predecessor_in_as_many_bytes(faulty):
     """Both views show the old rows, so that they agree; only the rows themselves say which file they were written to."""
-    swap_in_as_many_bytes(lie)
-    assert verdict(lie)[0] == "pass"
-    status, checks = verdict(lie, "data")
+    swap_in_as_many_bytes(faulty)
+    assert verdict(faulty)[0] == "pass"
+    status, checks = verdict(faulty, "data")
     assert (status, failed(checks)) == ("fail", {"expect_rows_of_their_base_file"})
 
 
 @pytest.mark.parametrize("which", ["log file", "base file"])
-def test_a_missing_write_stat(lie, which):
+def test_a_missing_write_stat(faulty, which):
     """Of the log file that stays behind, or of a base file that the compaction wrote."""
-    deltas = (lie.base / ".hoodie" / "timeline").glob("[0-9]*.deltacommit")
-    path = commit_file(lie) if which == "base file" else max(deltas)
+    deltas = (faulty.base / ".hoodie" / "timeline").glob("[0-9]*.deltacommit")
+    path = commit_file(faulty) if which == "base file" else max(deltas)
 
     def drop(record):
         stats = next(stats for stats in record["partitionToWriteStats"].values() if stats)
         stats.pop()
 
     rewrite(path, drop)
-    status, checks = verdict(lie)
+    status, checks = verdict(faulty)
     assert status == "fail"
     assert FILES in failed(checks)
 
 
 def test_an_event_time_that_was_silently_taken_for_none(spark, tmp_path):
-    """Hudi books no time for the 5 beside a 13-digit one, so that the log file seems to hold later events only."""
+    """Hudi records no time for the 5 beside a 13-digit one, so that the log file seems to hold later events only."""
     options = {
         "hoodie.write.track.event.time.watermark": "true",
         "hoodie.payload.event.time.field": "ts",
@@ -237,17 +237,17 @@ def test_an_event_time_that_was_silently_taken_for_none(spark, tmp_path):
     assert (status, failed(checks)) == ("fail", {"expect_ro_to_contain_rt_up_to"})
 
 
-def test_a_late_row_after_the_check_is_shown_by_the_next_freshness(spark, lie):
+def test_a_late_row_after_the_check_is_shown_by_the_next_freshness(spark, faulty):
     def freshness():
-        state, history = FileTableReader().read_with_history(str(lie.base), lie.policy.event_time)
-        return table_freshness(lie.policy, state, NOW, clock_ms(), history)
+        state, history = FileTableReader().read_with_history(str(faulty.base), faulty.policy.event_time)
+        return table_freshness(faulty.policy, state, NOW, clock_ms(), history)
 
     before = freshness()
     assert (before.threshold_ms, before.late_data.writes, before.late_data.regression_ms) == (T, 0, 0)
-    write_history(spark, lie.base, [Write(((7, "late", 205),))], first=7)
+    write_history(spark, faulty.base, [Write(((7, "late", 205),))], first=7)
     after = freshness()
     assert (after.late_data.writes, after.late_data.file_groups, after.late_data.rows_at_most) == (1, 1, 1)
     assert after.complete_until_ms == after.late_data.complete_until_ms == EPOCH_MS + 205_000 - 1
     assert after.late_data.regression_ms == 5_001
     assert before.complete_until_ms == T
-    assert verdict(lie)[0] == "pass", "what the plan had not seen does not make its claim false"
+    assert verdict(faulty)[0] == "pass", "what the plan had not seen does not make its claim false"
