@@ -57,11 +57,8 @@ def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> 
 
 
 def _why(verification: Verification) -> str:
-    found = "; ".join(
-        f"{e.expectation}: {e.message or e.status}" for e in verification.expectations if e.status != "pass"
-    )
     how = "failed" if verification.status == "fail" else "could not be done"
-    return f"its verification {how} ({found})"
+    return f"its verification {how} ({verification.failures})"
 
 
 def _name_of(record: CompactionRecord) -> str:

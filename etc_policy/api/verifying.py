@@ -23,8 +23,7 @@ from etc_policy.wiring import Environment
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
 REREADS = 2
 
-#: The exit codes of the verdicts that did not pass.
-EXIT_CODES: dict[str, ExitCode] = {"fail": ExitCode.FAILED, "error": ExitCode.ENGINE}
+_UNREADABLE, _MOVED_ON = "data_can_be_read", "table_unchanged_while_read"
 
 
 def verify_tables(
@@ -49,24 +48,33 @@ def _verify(environment: Environment, policy: Policy, now_ms: int, level: Verify
 
     evidence = read()
     verification = verify(environment, evidence, level, read)
-    if verification.status in ("pass", "warn"):
-        located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
-        note_verdict(located, record, environment.memory, verification, level, evidence.claim)
+    located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
+    note_verdict(located, record, environment.memory, verification, level, evidence.claim)
     return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)
 
 
 def verdict_codes(verifications: Iterable[Verification | None]) -> tuple[ExitCode, ...]:
     """What the verifications say, as exit codes; one that passed says nothing."""
-    return tuple(EXIT_CODES[found.status] for found in verifications if found and found.status in EXIT_CODES)
+    return tuple(code for found in verifications if found and (code := exit_code_of(found)) is not None)
+
+
+def exit_code_of(verification: Verification) -> ExitCode | None:
+    """None for a verification that passed; to be tried again where only busy writers were in the way."""
+    if verification.status == "fail":
+        return ExitCode.FAILED
+    if verification.status != "error":
+        return None
+    failed = {one.expectation for one in verification.expectations if one.status != "pass"}
+    return ExitCode.RETRY if failed == {_MOVED_ON} else ExitCode.ENGINE
 
 
 def verdict_error(policy: str, verdict: Verification) -> VerdictError | None:
     """A verdict that did not pass, as an error."""
-    if verdict.status not in EXIT_CODES:
+    code = exit_code_of(verdict)
+    if code is None:
         return None
-    failed = "; ".join(f"{e.expectation}: {e.message or e.status}" for e in verdict.expectations if e.status != "pass")
-    error = VerdictError(Code.VERIFICATION_FAILED, f"verification of `{policy}`: {verdict.status} ({failed})")
-    error.exit_code = EXIT_CODES[verdict.status]
+    error = VerdictError(Code.VERIFICATION_FAILED, f"verification of `{policy}`: {verdict.status} ({verdict.failures})")
+    error.exit_code = code
     return error
 
 
@@ -124,7 +132,7 @@ def verify(
         return verification
     hint = "verify again between two commits"
     error = EngineError(Code.TABLE_MOVED_ON, "the table changed each time that its rows were compared", hint=hint)
-    return broken_verification(level, evidence.claim.threshold_ms, error)
+    return broken_verification(level, evidence.claim.threshold_ms, error, _MOVED_ON)
 
 
 def _verify_once(
@@ -136,12 +144,14 @@ def _verify_once(
         return broken_verification(level, evidence.claim.threshold_ms, error)
 
 
-def broken_verification(level: VerifyLevel, threshold_ms: int | None, error: EtcError) -> Verification:
+def broken_verification(
+    level: VerifyLevel, threshold_ms: int | None, error: EtcError, expectation: str = _UNREADABLE
+) -> Verification:
     """The verdict where nothing could be checked: an error, neither success nor failed data."""
     cause = f": {' '.join(error.cause.split())}" if error.cause else ""
     hint = f" ({error.hint})" if error.hint else ""
     message = f"{error.message}{cause}{hint}"
-    broken = ExpectationResult(expectation="data_can_be_read", status="error", message=message)
+    broken = ExpectationResult(expectation=expectation, status="error", message=message)
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
 
 

@@ -12,14 +12,13 @@ _COMMITS = ("commit", "deltacommit", "replacecommit", "clustering")
 def pin_of(state: TableState) -> str | None:
     """The instant as of which a query shows the table as it is in `state`; None where Hudi allows no such query.
 
-    That is the last completion, or where a writer in flight has begun before it, the time right before that writer. Nothing
-    is missed there if all that completed since is our own compaction at an earlier instant: it changes no row of RT, and RO
-    shows it as of its instant.
+    That is the last completion, or where a writer in flight has begun before it, the time right before that writer. etc's
+    own compaction must be part of it: what it promised, and all that it merged, is older. What other writers completed
+    since is in neither view then; it is late data, which the metadata shows.
     """
     last = state.last_completed
     incomplete = min((i.requested for i in state.pending if i.action in _COMMITS), default=None)
     if last is None or incomplete is None or incomplete > last:
         return last
     pin, ours = add_ms(incomplete, -1), state.last_compaction
-    since = {i.requested for i in state.instants if i.state == "completed" and (i.completed or i.requested) > pin}
-    return pin if ours is not None and since == {ours.instant} and ours.instant <= pin else None
+    return pin if ours is not None and ours.instant <= pin else None

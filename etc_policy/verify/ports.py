@@ -56,6 +56,11 @@ class Verification(Frozen):
     expectations: tuple[ExpectationResult, ...] = ()
     not_checked: tuple[str, ...] = ()
 
+    @property
+    def failures(self) -> str:
+        """What did not pass, with its messages, on one line."""
+        return "; ".join(f"{e.expectation}: {e.message or e.status}" for e in self.expectations if e.status != "pass")
+
 
 @dataclass(frozen=True, slots=True)
 class DataCheck:

@@ -31,7 +31,7 @@ def test_the_last_completion():
 
 
 @pytest.mark.parametrize("action", ["commit", "deltacommit", "replacecommit", "clustering"])
-def test_right_before_a_writer_in_flight_beside_which_only_our_compaction_completed(action):
+def test_right_before_the_first_writer_in_flight(action):
     began = instant("11:50:00")
     assert pin_of(state((began, action, None))) == add_ms(began, -1)
     assert pin_of(state((began, action, None), (instant("11:55:00"), action, None))) == add_ms(began, -1)
@@ -46,8 +46,9 @@ def test_right_before_a_writer_in_flight_beside_which_only_our_compaction_comple
         (instant("11:51:00"), "clean", instant("11:52:00")),
     ],
 )
-def test_nothing_where_something_else_completed_beside_it(other):
-    assert pin_of(state((instant("11:50:00"), "deltacommit", None), other)) is None
+def test_right_before_a_writer_in_flight_whatever_else_completed_beside_it(other):
+    began = instant("11:50:00")
+    assert pin_of(state((began, "deltacommit", None), other)) == add_ms(began, -1)
 
 
 def test_nothing_where_the_writer_began_before_our_compaction_s_instant():
