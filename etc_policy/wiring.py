@@ -126,15 +126,16 @@ class Readings(SparkSessions):
 
         return table_location(self.catalog_spark, policy.table)
 
-    def read_state(self, policy: Policy, *, read_stats: bool = False) -> TableState:
+    def read_state(self, policy: Policy, *, read_stats: bool = False, read_logs: bool = True) -> TableState:
         """The state of a policy's table.
 
-        Event times that its commits do not have come from the log files themselves unless `metadata_only` is set, and,
-        with `read_stats`, those that are unknown then from column statistics.
+        Event times that its commits do not have come from the log files themselves if `read_logs`, unless `metadata_only`
+        is set, and, with `read_stats`, those that are unknown then from column statistics.
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        state = self._with_log_times(policy, FileTableReader().read(self.locate(policy), policy.event_time))
+        state = FileTableReader().read(self.locate(policy), policy.event_time)
+        state = self._with_log_times(policy, state) if read_logs else state
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(

@@ -119,8 +119,15 @@ class Runner:
             lease.wait_for_dead_run(state.own_pending)
             yield lease, state, self.files.pending_job(policy, state)
 
-    def apply(self, policy: Policy, table: TablePlan, plan_id: str, git_sha: str | None) -> Outcome:
-        """Publish exactly the planned compaction and execute it.
+    def apply(
+        self,
+        policy: Policy,
+        table: TablePlan,
+        plan_id: str,
+        git_sha: str | None,
+        require_derived: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Publish exactly the planned compaction and execute it; `require_derived` raises for a plan that is not the table's.
 
         Raises:
             StalePlanError: the table changed since planning; nothing was committed.
@@ -129,6 +136,7 @@ class Runner:
 
         """
         if table.action != "compact" or table.instant is None:
+            require_derived()
             return _not_run(table)
         with self.lease(table.base_path) as lease:
             state = self.reader.read(table.base_path, policy.event_time)
@@ -145,17 +153,18 @@ class Runner:
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
             )
             fence = self._fence(job, lease, state)
-            self._publish(policy, table, state, fence)
+            self._refuse(policy, table, state, published=False)
+            require_derived()
+            self._publish(policy, table, fence)
             outcome = self._run(job, fence, "compacted")
         return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
 
     def _fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
         return Fence(self.reader, self.files, job, lease, state)
 
-    def _publish(self, policy: Policy, table: TablePlan, state: TableState, fence: Fence) -> None:
-        """Publish the plan unless the table changed: looked at before Spark starts, and again under the lock."""
+    def _publish(self, policy: Policy, table: TablePlan, fence: Fence) -> None:
+        """Publish the plan unless the table changed since it was looked at before Spark starts."""
         job = fence.job
-        self._refuse(policy, table, state, published=False)
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         compactor = self.compactor()
         fence.before_publishing()

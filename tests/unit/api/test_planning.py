@@ -41,7 +41,7 @@ class Tables:
     def __init__(self, **states):
         self.states = states
 
-    def read_state(self, policy, *, read_stats=False):
+    def read_state(self, policy, *, read_stats=False, read_logs=True):
         found = self.states[policy.name]
         if isinstance(found, Exception):
             raise found

@@ -17,6 +17,7 @@ from etc_policy.errors import EngineError, TableError
 from etc_policy.execute.ports import Refusals, Unproven
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.stages import Plan, make_plan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import Instant, LogFile
 from etc_policy.publish.schemas import json_schema
@@ -57,7 +58,7 @@ class Outside:
 
     def __init__(self, project_dir, **tables):
         self.project_dir, self.tables, self.lost = project_dir, tables, set()
-        self.memory, self.checks = MemoryOfTables(), []
+        self.memory, self.checks, self.leased = MemoryOfTables(), [], []
 
     def progress(self, step):
         pass
@@ -70,7 +71,7 @@ class Outside:
     def table(self, policy):
         return self.tables[policy.name]
 
-    def read_state(self, policy, *, read_stats=False):
+    def read_state(self, policy, *, read_stats=False, read_logs=True):
         return self.table(policy).runner().reader.read(policy.table, policy.event_time)
 
     def data_verifier(self):
@@ -102,8 +103,9 @@ class Outside:
     def finish_pending(self, policy, base_path):
         return self._runner(policy).finish_pending(policy, base_path)
 
-    def apply(self, policy, table, plan_id, git_sha):
-        return self._runner(policy).apply(policy, table, plan_id, git_sha)
+    def apply(self, policy, table, plan_id, git_sha, require_derived=lambda: None):
+        self.leased.append(table.base_path)
+        return self._runner(policy).apply(policy, table, plan_id, git_sha, require_derived)
 
     def _runner(self, policy):
         table = self.table(policy)
@@ -268,6 +270,88 @@ class TestSavedPlan:
         code, verdicts, err = run(etc, path, "--select", "payments_ro")
         assert (code, verdicts) == (0, {"payments_ro": ("compacted", "pass")})
         assert "ETC405" not in err
+
+
+def drop_what_was_seen_last(table):
+    """C, what was seen and what is done, lowered together."""
+    seen = table["seen"]["instants_completed"]
+    table["seen"].update(instants_completed=seen[:-1], last_completed=instant("10:10:05"))
+    table["operations"][0]["log_files_remaining"] = []
+
+
+class TestAPlanThatSomebodyChanged:
+    """Its id is computed anew, so that it is right; what it says is not done."""
+
+    @pytest.fixture
+    def apply_changed(self, etc, outside):
+        def run_it(change):
+            etc("plan", "--at", NOON, "--out", "p.json", "--output", "json", "--select", "orders_ro")
+            content = json.loads((outside.project_dir / "p.json").read_text())
+            change(content["tables"][0])
+            plan = Plan.model_validate({**content, "plan_id": ""})
+            signed = plan.model_copy(update={"plan_id": plan.computed_id})
+            (outside.project_dir / "p.json").write_text(signed.model_dump_json())
+            return run(etc, "p.json")
+
+        return run_it
+
+    def test_unchanged_it_is_carried_out(self, apply_changed):
+        assert apply_changed(lambda table: None)[:2] == (0, {"orders_ro": ("compacted", "pass")})
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda table: table.update(threshold_ms=253_370_764_800_000), "its `threshold_ms` is 253370764800000"),
+            (lambda table: table.update(operations=table["operations"] * 2), "a file group twice"),
+            (lambda table: table["operations"][0].update(partition="../.."), "in `../..`"),
+            (lambda table: table["operations"][0].update(log_files_remaining=[]), "does not follow"),
+            (drop_what_was_seen_last, "had completed before it was made, and it had not seen it"),
+        ],
+        ids=["threshold", "operations", "partition", "remaining", "seen"],
+    )
+    def test_it_does_not_follow_from_the_table(self, apply_changed, outside, change, words):
+        code, verdicts, err = apply_changed(change)
+        assert (code, verdicts) == (4, {"orders_ro": ("stale", None)})
+        assert words in err
+        assert touched(outside) == set()
+
+    def test_another_way_of_writing_the_table_s_path_is_not_followed(self, apply_changed, outside):
+        """`/link/..` is another folder to the system than to who reads the text."""
+        code, _, _ = apply_changed(lambda table: table.update(base_path="/link/../t"))
+        results = json.loads((outside.project_dir / "target" / "run_results.json").read_text())
+        assert (code, [one["base_path"] for one in results["tables"]]) == (0, ["/t"])
+        assert outside.leased == ["/t"]
+
+    @pytest.mark.parametrize("value", [".../../pwn", "../../../x", "", "2026", C + ".commit"])
+    def test_an_instant_that_is_none_names_no_file(self, apply_changed, outside, value):
+        outside.tables["orders_ro"].calls.clear()
+        code, verdicts, err = apply_changed(lambda table: table.update(instant=value))
+        assert (code, verdicts) == (64, {})
+        assert "error[ETC440]: a value of the plan cannot be one that etc wrote: orders_ro: instant" in err
+        assert outside.tables["orders_ro"].calls == ["read"]  # by `etc plan`
+
+    @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01T12:00:00+99:00"])
+    def test_nor_is_a_time_that_is_none(self, etc, outside, text):
+        plan = make_plan(text, planning.plan_tables(outside, [], epoch_ms("12:00:00"), read_stats=False).tables)
+        (outside.project_dir / "p.json").write_text(plan.model_dump_json())
+        code, _, err = run(etc, "p.json")
+        assert (code, "error[ETC440]: a value of the plan cannot be one that etc wrote: created_at" in err) == (
+            64,
+            True,
+        )
+
+    def test_nothing_due_is_not_believed_either(self, apply_changed, outside):
+        def idle(table):
+            table.update(action="nothing_due", operations=[], instant=None, reason="x", reason_code="nothing_due")
+
+        code, verdicts, err = apply_changed(idle)
+        assert (code, verdicts) == (4, {"orders_ro": ("stale", None)})
+        assert "error[ETC441]" in err
+        assert touched(outside) == set()
+
+    def test_one_that_was_carried_out_is_still_known(self, apply_changed, etc):
+        apply_changed(lambda table: None)
+        assert run(etc, "p.json")[:2] == (0, {"orders_ro": ("already_applied", "pass")})
 
 
 def plan_of_orders(outside):
