@@ -9,7 +9,7 @@ from pathlib import Path
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import StalePlanError, UsageError, Where
-from etc_policy.plan.derivation import find_malformed, find_underived
+from etc_policy.plan.derivation import find_malformed, find_underived, is_plain_time
 from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.wiring import Environment
@@ -33,10 +33,10 @@ def require_form(plan: Plan, path: Path | None = None) -> None:
 
     """
     try:
-        created_ms(plan)
-        found = next((f"{table.policy}: {name}" for table in plan.tables if (name := find_malformed(table))), None)
+        found = None if is_plain_time(created_ms(plan)) else "created_at"
     except (ValueError, OverflowError):
         found = "created_at"
+    found = found or next((f"{one.policy[:60]}: {name}" for one in plan.tables if (name := find_malformed(one))), None)
     if found is not None:
         message = f"a value of the plan cannot be one that etc wrote: {found}"
         hint = "save a new one with `etc plan --out FILE`, and look at who changed this one"

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from etc_policy.api.derived_plans import created_ms, require_form
+from etc_policy.api.given_files import read_given
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
@@ -130,7 +131,7 @@ def load_plan(path: Path) -> Plan:
 
     """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(read_given(path).decode("utf-8"))
         plan = Plan.model_validate(content)
         if plan.schema_version != PLAN_SCHEMA_VERSION or (plan.computed_id != plan.plan_id and _is_whole(content)):
             raise ValueError(plan.schema_version)

@@ -17,6 +17,7 @@ from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 
 _TOLERANCE_MS = CLOCK_TOLERANCE // timedelta(milliseconds=1)
+_MARGIN_MS = 7 * 86_400_000
 _INSTANT = re.compile(r"[0-9]{17}")
 #: Instants of Hudi before 0.10 have no milliseconds.
 _ANY_INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
@@ -38,15 +39,20 @@ _DECIDING = (
 def find_malformed(table: TablePlan) -> str | None:
     """The name of a value that has not its form, so that nothing may be made of it; None where all have."""
     values: dict[str, object] = dict(table)
-    for name in ("threshold_ms", "now_ms", "data_latency_ms", "watermark_before_ms", "watermark_after_ms"):
+    for name in ("threshold_ms", "now_ms", "watermark_before_ms", "watermark_after_ms"):
         value = values[name]
-        if isinstance(value, int) and not FIRST_MS <= value <= LAST_MS:
+        if isinstance(value, int) and not is_plain_time(value):
             return name
     if table.instant is not None and not _is_time(table.instant, _INSTANT):
         return "instant"
     if (table.action == "compact") != (table.instant is not None and bool(table.operations)):
         return "instant" if table.instant is None else "operations"
     return _malformed_seen(table)
+
+
+def is_plain_time(epoch_ms: int) -> bool:
+    """Whether every zone has a name for the time, and for what lies some days from it."""
+    return FIRST_MS + _MARGIN_MS <= epoch_ms <= LAST_MS - _MARGIN_MS
 
 
 def _malformed_seen(table: TablePlan) -> str | None:
@@ -86,29 +92,29 @@ def find_underived(policy: Policy, table: TablePlan, state: TableState, created_
     """
     if table.now_ms is None or table.now_ms > created_ms + _TOLERANCE_MS:
         return ("it was made for a time that had not come",)
-    unseen = tuple(_hidden(table, state, created_ms))
-    return unseen or tuple(_differences(table, _made_again(policy, table, state, created_ms)))
+    unseen = tuple(_hidden(table, state, min(table.now_ms, created_ms), created_ms))
+    return unseen or tuple(_differences(table, _made_again(policy, table, state, table.now_ms, created_ms)))
 
 
-def _hidden(table: TablePlan, state: TableState, created_ms: int) -> Iterator[str]:
+def _hidden(table: TablePlan, state: TableState, known_ms: int, created_ms: int) -> Iterator[str]:
+    """What had completed at `known_ms` and was not seen, or was seen and had not begun when the plan was made."""
     zone, seen = ZoneInfo(state.timezone), set(table.seen.instants_completed)
-    known_ms = min(table.now_ms or created_ms, created_ms) - _TOLERANCE_MS
     for done in state.instants:
         if done.state != "completed" or done.requested in seen or done.action in _WITHOUT_DATA:
             continue
-        if instant_to_ms(done.completed or done.requested, zone, latest=True) <= known_ms:
+        if instant_to_ms(done.completed or done.requested, zone, latest=True) <= known_ms - _TOLERANCE_MS:
             yield f"a {done.action} at {done.requested} had completed before it was made, and it had not seen it"
     last = max(seen, default=None)
     if last is not None and instant_to_ms(last, zone) > created_ms + _TOLERANCE_MS:
         yield f"it had seen an instant at {last}, and was made before that, at {format_time(created_ms)}"
 
 
-def _made_again(policy: Policy, table: TablePlan, state: TableState, created_ms: int) -> TablePlan:
+def _made_again(policy: Policy, table: TablePlan, state: TableState, now_ms: int, created_ms: int) -> TablePlan:
     """Before table version 8 the instant is the time at which the plan was made, and no later one."""
     clock_ms = created_ms
     if state.table_version not in CUT_VERSIONS and table.instant is not None:
         clock_ms = min(created_ms, instant_to_ms(table.instant, ZoneInfo(state.timezone)))
-    return build_table_plan(policy, _as_seen(table, state), now_ms=table.now_ms or created_ms, clock_ms=clock_ms)
+    return build_table_plan(policy, _as_seen(table, state), now_ms=now_ms, clock_ms=clock_ms)
 
 
 def _as_seen(table: TablePlan, state: TableState) -> TableState:

@@ -1,13 +1,16 @@
 """A saved plan is made again from the table as it was seen: its text and its id are not believed."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_malformed, find_underived
 from etc_policy.plan.skipped_slices import WrittenTo
+from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import Instant
 from tests.unit.plan.plan_cases import epoch_ms, inputs_of_case, instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
@@ -90,6 +93,7 @@ class TestWhatSomebodyChanged:
             (changed(threshold_ms=253_402_300_799_000), "its `threshold_ms` is"),
             (changed(now_ms=NOW + 1, threshold_ms=PLAN.threshold_ms), "its `threshold_ms` is"),
             (changed(now_ms=None), "a time that had not come"),
+            (changed(now_ms=0), "its `threshold_ms` is"),
             (changed(now_ms=NOW + 2 * MINUTE_MS), "a time that had not come"),
             (changed(data_latency_ms=0), "its `data_latency_ms` is 0"),
             (changed(instant=instant("11:20:05.001")), "its `instant` is"),
@@ -207,3 +211,51 @@ class TestForms:
 def test_a_write_in_flight_changes_nothing():
     pending = Instant(instant("11:59:59"), "deltacommit", "inflight")
     assert said(PLAN, replace(STATE, instants=(*STATE.instants, pending))) == ""
+
+
+#: What a plan says for people: nothing is done by it, and nothing of it is committed.
+FOR_PEOPLE = {
+    *("reason", "reason_code", "policy_changes", "notes", "warnings", "hints", "moves", "instant_start", "left_out"),
+    *("watermark_before_ms", "watermark_after_ms", "watermark_assumed", "held_back_by", "unknown_log_files"),
+}
+#: What is held to the policy and the table elsewhere: `match_policies`, `require_same_table`, `find_stale`, `find_clock_refusal`.
+ELSEWHERE = {"policy", "policy_fingerprint", "base_path", "seen.properties_fingerprint", "seen.timezone"}
+VALUES = [
+    *(None, True, 0, -1, 10**18, 10**400, "", "x", "\ud800", "\0", "../../x", [], {}, [[]], "9" * 5_000),
+    *("20260101000000000", "99999999999999999", "00010101000000000", "99991231235959999", "00000000000000"),
+]
+
+
+def places_of(value, path=()):
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from places_of(item, (*path, key))
+
+
+def with_value(content, path, value):
+    """The content as JSON with another value at a place."""
+    copy = json.loads(json.dumps(content))
+    holder = copy
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    return copy
+
+
+PLAIN = PLAN.model_dump(mode="json")
+
+
+@pytest.mark.parametrize("path", list(places_of(PLAIN)), ids=lambda path: ".".join(map(str, path)))
+def test_no_value_that_decides_can_be_another(path):
+    """Each value of a plan, replaced by each of many: it is no plan, or its form is wrong, or it does not follow."""
+    name = ".".join(word for word in path if isinstance(word, str))
+    believed = path[0] in FOR_PEOPLE or name in ELSEWHERE
+    for value in VALUES:
+        try:
+            table = TablePlan.model_validate(with_value(PLAIN, path, value))
+        except ValidationError:
+            continue
+        if find_malformed(table) is None and table.action != "refused" and not said(table):
+            assert believed or table == PLAN, value
