@@ -1,4 +1,4 @@
-"""Saved plans of modelled histories: an honest one follows from its table, also after the table lived on; a changed one does not."""
+"""Saved plans of modelled histories: an honest one follows from its table, also later on; a changed one does not."""
 
 from __future__ import annotations
 
