@@ -144,7 +144,7 @@ class Applier:
         try:
             require_same_table(table, policy)
             table = table.model_copy(update={"base_path": policy.table})  # the plan's may go through a link and back
-            check = partial(self.check, policy.name, table)
+            check = partial(self.check, policy, table)
             outcome = self.environment.runner().apply(policy, table, plan_id, self.git_sha, check)
             if outcome.status == "nothing_due" and self._result(policy) is not None:
                 end_refusals(policy, self.environment.memory)

@@ -14,8 +14,8 @@ from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.wiring import Environment
 
-#: Raises for a policy's table of a plan that may not be carried out.
-PlanCheck = Callable[[str, TablePlan], None]
+#: Raises for a table's plan that may not be carried out; of the policy, with its table as a base path.
+PlanCheck = Callable[[Policy, TablePlan], None]
 _SHOWN = 3
 
 
@@ -43,7 +43,7 @@ def require_form(plan: Plan, path: Path | None = None) -> None:
         raise UsageError(Code.MALFORMED_PLAN, message, where=Where(str(path)) if path else None, hint=hint)
 
 
-def no_check(name: str, table: TablePlan) -> None:
+def no_check(policy: Policy, table: TablePlan) -> None:
     """What is asked of a plan that was made just now."""
 
 
@@ -52,13 +52,20 @@ def plan_check(environment: Environment, policies: Iterable[Policy], saved: Plan
     if saved is None:
         return no_check
     declared, made_ms = {policy.name: policy for policy in policies}, created_ms(saved)
-    return lambda name, table: require_derived(environment, declared[name], table, made_ms)
+
+    def check(policy: Policy, table: TablePlan) -> None:
+        require_derived(environment, policy, table, made_ms, declared[policy.name])
+
+    return check
 
 
-def require_derived(environment: Environment, policy: Policy, table: TablePlan, made_ms: int) -> None:
+def require_derived(
+    environment: Environment, policy: Policy, table: TablePlan, made_ms: int, declared: Policy | None = None
+) -> None:
     """Return if a saved plan is what planning gives for the table as it was seen, whoever computed its id.
 
-    A plan knows as many event times as were asked for when it was made: the same are looked for here.
+    `declared` is the policy as its file names the table, where `policy` has its base path. A plan knows as many event times
+    as were asked for when it was made: the same are looked for here.
 
     Raises:
         StalePlanError: it is not, or the table has changed so that nobody can say any more.
@@ -68,7 +75,7 @@ def require_derived(environment: Environment, policy: Policy, table: TablePlan, 
         return
     first: tuple[str, ...] = ()
     for state in _readings(environment, policy):
-        found = find_underived(policy, table, state, made_ms)
+        found = find_underived(declared or policy, table, state, made_ms)
         if not found:
             return
         first = first or found

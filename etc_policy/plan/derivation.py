@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.formats import FIRST_MS, LAST_MS, format_time
-from etc_policy.plan.instants import instant_to_ms, parse_instant
+from etc_policy.plan.instants import instant_from_ms, instant_to_ms, parse_instant
 from etc_policy.plan.refusals import CLOCK_TOLERANCE, CUT_VERSIONS
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
@@ -111,19 +111,21 @@ def _hidden(table: TablePlan, state: TableState, known_ms: int, created_ms: int)
 
 def _made_again(policy: Policy, table: TablePlan, state: TableState, now_ms: int, created_ms: int) -> TablePlan:
     """Before table version 8 the instant is the time at which the plan was made, and no later one."""
-    clock_ms = created_ms
+    clock_ms, zone = created_ms, ZoneInfo(state.timezone)
     if state.table_version not in CUT_VERSIONS and table.instant is not None:
-        clock_ms = min(created_ms, instant_to_ms(table.instant, ZoneInfo(state.timezone)))
-    return build_table_plan(policy, _as_seen(table, state), now_ms=now_ms, clock_ms=clock_ms)
+        clock_ms = min(created_ms, instant_to_ms(table.instant, zone))
+    seen = _as_seen(table, state, instant_from_ms(created_ms, zone))
+    return build_table_plan(policy, seen, now_ms=now_ms, clock_ms=clock_ms)
 
 
-def _as_seen(table: TablePlan, state: TableState) -> TableState:
-    """The table less what completed since; what is on the active timeline no more was seen, as archived or not yet.
+def _as_seen(table: TablePlan, state: TableState, created: str) -> TableState:
+    """The table less what began or completed since; what is on the active timeline no more was seen, archived or not yet.
 
     What is pending now forbids a compaction, as `find_stale` says, but not a plan that does nothing.
     """
     known, idle = set(table.seen.instants_completed), table.action == "nothing_due"
     since = {i.requested for i in state.instants if i.state == "completed" and i.requested not in known}
+    begun = {i.requested for i in state.instants if i.state != "completed" and (idle or i.requested > created)}
 
     def seen(file_slice: FileSlice) -> FileSlice:
         return replace(file_slice, log_files=tuple(f for f in file_slice.log_files if f.requested not in since))
@@ -131,7 +133,7 @@ def _as_seen(table: TablePlan, state: TableState) -> TableState:
     kept = (seen(one) for one in state.slices if one.base_file is None or one.base_instant not in since)
     return replace(
         state,
-        instants=tuple(i for i in state.instants if i.requested not in since and not (idle and i.state != "completed")),
+        instants=tuple(i for i in state.instants if i.requested not in since and i.requested not in begun),
         slices=tuple(one for one in kept if one.base_file is not None or one.log_files),
         living_writers=frozenset(),
     )

@@ -340,6 +340,20 @@ class TestAPlanThatSomebodyChanged:
             True,
         )
 
+    def test_the_catalog_is_asked_once(self, apply_changed, outside):
+        """It may not answer any more while the table is compacted."""
+        path = outside.project_dir / "policies" / "a.yml"
+        path.write_text(path.read_text().replace("table: /t", "table: db.t"))
+        read, asked = outside.read_state, []
+
+        def read_state(policy, **options):
+            asked.append(policy.table)
+            return read(policy, **options)
+
+        outside.read_state, outside.locate = read_state, lambda policy: policy.table.replace("db.t", "/t")
+        assert apply_changed(lambda table: None)[:2] == (0, {"orders_ro": ("compacted", "pass")})
+        assert asked[:2] == ["db.t", "/t"]  # by `etc plan`, then as it was located
+
     def test_nothing_due_is_not_believed_either(self, apply_changed, outside):
         def idle(table):
             table.update(action="nothing_due", operations=[], instant=None, reason="x", reason_code="nothing_due")

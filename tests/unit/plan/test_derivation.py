@@ -11,6 +11,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_malformed, find_underived
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import Instant
 from tests.unit.plan.plan_cases import epoch_ms, inputs_of_case, instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
@@ -171,6 +172,11 @@ class TestVersion6:
 
     def test_the_instant_is_when_it_was_made(self):
         assert said(self.MADE, self.OLD, created_ms=NOW + 6_000, policy=self.WHOLE) == ""
+
+    def test_what_began_since_changes_nothing(self):
+        state = with_instant(self.OLD, "12:00:30", "clean")
+        assert find_stale(self.WHOLE, self.MADE, state) == ()
+        assert said(self.MADE, state, created_ms=NOW + 6_000, policy=self.WHOLE) == ""
 
     @pytest.mark.parametrize("clock", ["12:00:07", "07:59:00"])
     def test_it_is_neither_later_nor_below_what_was_seen(self, clock):
