@@ -3,7 +3,8 @@
 One or two stock writers with optimistic concurrency and a declared file-system lock write small batches, clean and archive as
 often as Hudi lets them, and are killed at random moments; `etc apply` runs again and again, is killed too, and gets company. The
 writers' journals are the oracle: at checkpoints and at the end RT (with the metadata table and without), RO up to each published
-threshold, what `etc freshness` says and `etc history` are held against them. Exit 1 and the table's folder on any difference.
+threshold, what `etc freshness` says and `etc history` are held against them, and `etc verify --level data` has to pass. Exit 1 and
+the table's folder on any difference.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.integration.soak_timeline import Timeline
 
 SPARK = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
 #: The writers pause together for the last seconds of each period: a source is empty at times, and runs may go on then.
-PERIOD_SECONDS, PAUSE_SECONDS = 60.0, 12.0
+PERIOD_SECONDS, PAUSE_SECONDS = 60.0, 10.0
 #: How often a run is tried while nobody writes, and the pause between: a dead writer looks alive for a while.
 QUIET_TRIES, QUIET_PAUSE_SECONDS = 8, 8.0
 #: Done, or worth another try: nothing else may happen to a run that nobody kills.
@@ -152,6 +153,9 @@ class Soak:
         self.counts["checkpoints"] += 1
         self._look(spark, {}, "as it is")
         threshold_ms = self._quiet_apply()["threshold_ms"]
+        verdict = self._ask("verify", "--level", "data", "--target-dir", str(self.setting.folder / "look"))
+        found = [one["verification"] for one in verdict["tables"]]
+        self._require((str(one) for one in found if one["status"] in ("fail", "error")), "etc verify")
         freshness = self._ask("freshness", "--target-dir", str(self.setting.folder / "look"))["tables"][0]
         complete_until_ms = freshness["complete_until_ms"]
         promises = {"T of a run while nobody writes": threshold_ms, "complete by `etc freshness`": complete_until_ms}
@@ -189,9 +193,9 @@ class Soak:
             raise BrokenPromiseError("\n  ".join([f"checkpoint {self.counts['checkpoints']}, {when}:", *found]))
 
     def _ask(self, *arguments: str) -> dict:
-        """What a command of etc that needs no Spark says."""
+        """What a command of etc says that must end well."""
         command = [*etc(*arguments), "--project-dir", str(self.setting.folder), "--output", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise BrokenPromiseError(f"etc {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
         return json.loads(done.stdout)
