@@ -20,6 +20,8 @@ BLOCKING_ACTIONS = {
     "rollback": "rollback",
     "indexing": "metadata index build",
 }
+#: What `etc finish` carries out.
+FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
 CUT_VERSIONS = (8, 9)
 #: How far a writer's clock may be ahead of etc's before it looks like another time zone.
 CLOCK_TOLERANCE = timedelta(minutes=1)
@@ -57,7 +59,7 @@ def pending_service(policy: Policy, state: TableState) -> Refusal | None:
     reason = f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending ({pending.state})"
     if pending.requested == state.own_pending:
         return Refusal("pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it")
-    return Refusal("pending_service", reason, _finish_hint(pending.action, pending.requested, state.base_path))
+    return Refusal("pending_service", reason, _finish_hint(pending.action, policy))
 
 
 def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
@@ -143,11 +145,9 @@ def files_missing(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("files_missing", reason, "restore them, or roll the table back to a commit before them")
 
 
-def _finish_hint(action: str, instant: str, base_path: str) -> str:
-    if action == "compaction":
-        return f"finish it first: `CALL run_compaction(op => 'run', path => '{base_path}', timestamp => {instant})` in Spark SQL"
-    if action == "clustering":
-        return f"finish it first: `CALL run_clustering(path => '{base_path}', op => 'execute')` in Spark SQL"
+def _finish_hint(action: str, policy: Policy) -> str:
+    if action in FINISHED_SERVICES:
+        return f"if no job of yours is running it, `etc finish --select {policy.name}` does"
     return "plan again when it has completed; a writer that died leaves it to its next run"
 
 

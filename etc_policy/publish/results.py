@@ -100,6 +100,14 @@ class TableVerification(Frozen):
     verification: Verification
 
 
+class FinishedService(Frozen):
+    """A compaction, log compaction or clustering of others that `etc finish` carried out; `instant` is its request."""
+
+    policy: str
+    action: str
+    instant: str
+
+
 class VerificationReport(Frozen):
     """The verdicts of one `etc verify`."""
 
