@@ -284,7 +284,8 @@ class Project(Workspace):
         """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
         from etc_policy.api.finishing import finish_tables
 
-        finished, errors = finish_tables(self.environment, self.policies(select, exclude))
+        policies = self.policies(select, exclude)
+        finished, errors = finish_tables(self.environment, policies)
         raise_all(errors, (), finished)
         return finished
 
