@@ -16,10 +16,11 @@ from etc_policy.plan.clock import find_clock_refusal, times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.delete_rule import find_overtaken
-from etc_policy.plan.refusals import CUT_VERSIONS, Refusal
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import TableState, TableStateReader
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 Progress = Callable[[str], None]
 

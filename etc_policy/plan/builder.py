@@ -13,7 +13,6 @@ from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remain
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.plan_warnings import left_out_warnings, space_warning, unknown_warning
 from etc_policy.plan.refusals import (
-    CUT_VERSIONS,
     Refusal,
     find_refusal,
     overlapping_writer,
@@ -22,6 +21,7 @@ from etc_policy.plan.refusals import (
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.plan.watermark import Watermark, watermark
 
 #: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
