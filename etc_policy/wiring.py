@@ -20,6 +20,7 @@ from etc_policy.plan.table_state import TableState
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
+    from etc_policy.execute.finisher import Finisher
     from etc_policy.execute.ports import ApplyStateStore
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
@@ -224,6 +225,16 @@ class Environment(Readings):
         from etc_policy.execute.repairer import Repairer
 
         return Repairer(HudiRepairFiles(), lambda: HudiCompactor(self.spark), FileLease, self.progress)
+
+    def finisher(self) -> Finisher:
+        """The finisher of `etc finish` over stock Hudi."""
+        from etc_policy.adapters.spark.services import HudiServices
+        from etc_policy.execute.finisher import Finisher
+
+        runner = self.runner()
+        return Finisher(
+            runner.reader, runner.files, lambda: HudiServices(self.spark, self.progress), runner.lease, self.progress
+        )
 
     @property
     def memory(self) -> ApplyStateStore:

@@ -12,9 +12,10 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.formats import FIRST_MS, LAST_MS, format_time
 from etc_policy.plan.instants import instant_from_ms, instant_to_ms, parse_instant
-from etc_policy.plan.refusals import CLOCK_TOLERANCE, CUT_VERSIONS
+from etc_policy.plan.refusals import CLOCK_TOLERANCE
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 _TOLERANCE_MS = CLOCK_TOLERANCE // timedelta(milliseconds=1)
 _MARGIN_MS = 7 * 86_400_000
@@ -57,8 +58,10 @@ def is_plain_time(epoch_ms: int) -> bool:
 
 def _malformed_seen(table: TablePlan) -> str | None:
     seen = table.seen
-    if seen.last_completed is not None and not _is_time(seen.last_completed, _ANY_INSTANT):
-        return "seen.last_completed"
+    for name in ("last_completed", "oldest_writer"):
+        instant = getattr(seen, name)
+        if instant is not None and not _is_time(instant, _ANY_INSTANT):
+            return f"seen.{name}"
     if not all(_is_time(instant, _ANY_INSTANT) for instant in seen.instants_completed):
         return "seen.instants_completed"
     if seen.timezone is not None and not _is_zone(seen.timezone):
@@ -135,7 +138,7 @@ def _as_seen(table: TablePlan, state: TableState, created: str) -> TableState:
         state,
         instants=tuple(i for i in state.instants if i.requested not in since and i.requested not in begun),
         slices=tuple(one for one in kept if one.base_file is not None or one.log_files),
-        living_writers=frozenset(),
+        living_writers=frozenset(filter(None, (table.seen.oldest_writer,))),
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold, format_bytes, format_time, keep_commands, labelled
-from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.stages import UNREAD_VERSION, Plan, TablePlan
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 
 def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) -> str:

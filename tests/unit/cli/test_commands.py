@@ -161,7 +161,7 @@ class TestPlan:
         assert code == 4
         assert "refused       a compaction at 20260101113000000 is pending (requested)" in out
         assert "error[ETC405]" in err
-        assert "CALL run_compaction" in err
+        assert "`etc finish --select orders_ro`" in err
 
     def test_a_corrupt_commit(self, etc, orders):
         orders.commit(at("11:30:00"), at("11:30:05"), log("f1", 1)).write_bytes(b"Obj\x01")

@@ -79,6 +79,17 @@ class TestHonestPlans:
         assert idle.action == "nothing_due"
         assert said(idle, with_instant(STATE, "11:59:30", "clustering")) == ""
 
+    def test_one_that_left_out_what_a_writer_in_flight_may_add_to(self):
+        """The writer has completed since."""
+        beside = with_instant(replace(BOTH, living_writers=frozenset({instant("10:00:00")})), "10:00:00", "deltacommit")
+        table = build_table_plan(POLICY, beside, now_ms=NOW, clock_ms=NOW)
+        assert ([one.file_id for one in table.operations], table.left_out_though_due) == (["f1"], 1)
+        ended = with_instant(BOTH, "10:00:00", "deltacommit", completed="12:00:05")
+        assert [said(table, state) for state in (beside, ended)] == ["", ""]
+        nobody = seen(table, oldest_writer=None)
+        assert "its `threshold_ms` is" in said(nobody, beside)
+        assert "its `threshold_ms` is" in said(changed(table, threshold_ms=PLAN.threshold_ms), beside)
+
     def test_what_completes_within_the_tolerance_of_clocks_need_not_have_been_seen(self):
         late = with_instant(STATE, "11:59:00", "deltacommit", completed="11:59:01")
         assert said(PLAN, late) == ""
@@ -202,6 +213,7 @@ class TestForms:
             (seen(last_completed="../x"), "seen.last_completed"),
             (seen(last_completed="99999999999999999"), "seen.last_completed"),
             (seen(instants_completed=("x",)), "seen.instants_completed"),
+            (seen(oldest_writer="../x"), "seen.oldest_writer"),
             (seen(timezone="../../../etc/passwd"), "seen.timezone"),
             (seen(timezone="No/Where"), "seen.timezone"),
             (seen(timezone="\0"), "seen.timezone"),
@@ -226,6 +238,8 @@ FOR_PEOPLE = {
 }
 #: What is held to the policy and the table elsewhere: `match_policies`, `require_same_table`, `find_stale`, `find_clock_refusal`.
 ELSEWHERE = {"policy", "policy_fingerprint", "base_path", "seen.properties_fingerprint", "seen.timezone"}
+#: A writer that began before C lowers T with what is left out, and a later one changes nothing.
+HARMLESS = {"seen.oldest_writer"}
 VALUES = [
     *(None, True, 0, -1, 10**18, 10**400, "", "x", "\ud800", "\0", "../../x", [], {}, [[]], "9" * 5_000),
     *("20260101000000000", "99999999999999999", "00010101000000000", "99991231235959999", "00000000000000"),
@@ -257,7 +271,7 @@ PLAIN = PLAN.model_dump(mode="json")
 def test_no_value_that_decides_can_be_another(path):
     """Each value of a plan, replaced by each of many: it is no plan, or its form is wrong, or it does not follow."""
     name = ".".join(word for word in path if isinstance(word, str))
-    believed = path[0] in FOR_PEOPLE or name in ELSEWHERE
+    believed = path[0] in FOR_PEOPLE or name in ELSEWHERE | HARMLESS
     for value in VALUES:
         try:
             table = TablePlan.model_validate(with_value(PLAIN, path, value))
