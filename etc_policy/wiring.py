@@ -10,6 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.adapters.outputs.files import append_named as append_named
+from etc_policy.adapters.outputs.files import remove_below as remove_below
+from etc_policy.adapters.outputs.files import write_below as write_below
+from etc_policy.adapters.outputs.files import write_named as write_named
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.declare.targets import Target

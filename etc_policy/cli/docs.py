@@ -22,6 +22,7 @@ from etc_policy.cli.options import (
     output_option,
     shared_options,
 )
+from etc_policy.cli.places import FOLDER
 from etc_policy.cli.printing import counted, say
 from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
@@ -50,7 +51,7 @@ def command() -> None:
         "etc docs generate --at 2013-01-02T01:00:00Z   # for the demo's table",
     ),
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write it here.  [default: target/site]")
+@click.option("--out", type=FOLDER, help="Write it here.  [default: target/site]")
 @click.option(
     "--runs",
     type=click.IntRange(min=1),
@@ -80,7 +81,7 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     short_help="Show the site to browsers on this machine",
     epilog=examples("etc docs serve", "etc docs serve --port 8080 --out public"),
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The site.  [default: target/site]")
+@click.option("--out", type=FOLDER, help="The site.  [default: target/site]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 takes any free port.")
 @shared_options(*PROJECT_OPTIONS)
 def serve(flags: Flags, out: Path | None, port: int) -> None:

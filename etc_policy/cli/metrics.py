@@ -17,6 +17,7 @@ from etc_policy.cli.options import (
     metadata_only_option,
     shared_options,
 )
+from etc_policy.cli.places import FILE
 from etc_policy.declare.templates import read_template
 from etc_policy.wiring import serve_metrics, write_metrics
 
@@ -75,7 +76,7 @@ def serve(flags: Flags, address: str, port: int, max_age_seconds: float) -> None
     short_help="Write a textfile for node_exporter",
     epilog=examples("etc metrics write /var/lib/prometheus/node-exporter/etc.prom"),
 )
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @_table_options
 def write(flags: Flags, file: Path) -> None:
     """Write a textfile for node_exporter.

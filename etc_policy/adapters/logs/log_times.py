@@ -13,6 +13,7 @@ from typing import Any
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
 from etc_policy.adapters.logs.parquet import can_read_parquet
+from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import Policy, digest
@@ -146,14 +147,10 @@ class _Cache:
             for settings, files in self.others.items()
         }
         tables = {settings: files for settings, files in {**others, self.settings: own}.items() if files}
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(tables, sort_keys=True), encoding="utf-8")
-            draft.replace(self.path)
-        except OSError:
-            with suppress(OSError):
-                draft.unlink()
+        with suppress(OSError):
+            folder = self.path.parent  # itself no link, where it is one of the target folder
+            content = json.dumps(tables, sort_keys=True).encode()
+            write_below(folder.parent, f"{folder.name}/{self.path.name}", content)
 
 
 def _load(path: Path | None) -> dict[str, dict[str, Any]]:
