@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etc_policy.cli.places import FILE
+from etc_policy.cli.terminal import print_data
 from etc_policy.errors import EtcError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _write(context: click.Context, checks: list[Check]) -> None:
         write_junit(title, checks, asked["junit_xml"])
     if asked["github"]:
         project = Path(context.params.get("project_dir") or ".")
-        click.echo(github_annotations(checks, partial(_path_in_repository, project)), err=True, nl=False)
+        print_data(github_annotations(checks, partial(_path_in_repository, project)), err=True)
     github_file = os.environ.get("GITHUB_STEP_SUMMARY") if asked["github"] else None
     for path in filter(None, (asked["summary"], github_file)):
         append_named(Path(path), markdown_summary(title, checks), "--summary")

@@ -24,6 +24,7 @@ from etc_policy.cli.options import (
 )
 from etc_policy.cli.places import FOLDER
 from etc_policy.cli.printing import counted, say
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
 
@@ -70,7 +71,7 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     with open_project(flags) as project:
         site = project.site(*flags.terms, at=flags.at_ms, out=out, runs=runs)
     if flags.output == "json":
-        click.echo(json.dumps({"schema_version": 1, "folder": str(site.folder), "files": site.files}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "folder": str(site.folder), "files": site.files}, indent=2))
     else:
         show_note(f"wrote {counted(len(site.files), 'file')} about {counted(len(site.policies), 'policy')}")
         say(str(site.folder / "index.html"))
@@ -100,5 +101,5 @@ def serve(flags: Flags, out: Path | None, port: int) -> None:
         hint = "name another one by `--port`"
         raise UsageError(Code.PORT_IN_USE, f"cannot listen on port {port}: {error.strerror}", hint=hint) from error
     with server:
-        click.echo(f"http://{_ADDRESS}:{server.server_address[1]}/")
+        print_text(f"http://{_ADDRESS}:{server.server_address[1]}/")
         server.serve_forever()

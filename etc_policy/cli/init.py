@@ -11,6 +11,7 @@ from etc_policy.api.artifacts import write_text
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.options import debug_option, examples, output_option
 from etc_policy.cli.places import PLACE
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
 from etc_policy.declare.templates import read_template
@@ -46,10 +47,10 @@ def command(directory: Path, output: str) -> None:
     write_text(directory, schema, read_schemas()[POLICY_SCHEMA], "DIR")
     written.append(directory / schema)
     if output == "json":
-        click.echo(json.dumps({"schema_version": 1, "files": [str(path) for path in written]}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "files": [str(path) for path in written]}, indent=2))
         return
     for path in written:
-        click.echo(path)
+        print_text(str(path))
     show_note(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {directory}")
 
 
