@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import click
@@ -27,8 +25,6 @@ from etc_policy.cli.printing import counted, say
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
-
-_ADDRESS = "127.0.0.1"
 
 
 @click.group(
@@ -94,12 +90,13 @@ def serve(flags: Flags, out: Path | None, port: int) -> None:
     folder = out or flags.target_dir / "site"
     if not (folder / "index.html").is_file():
         raise UsageError(Code.NO_SITE, f"there is no site in `{folder}`", hint="run `etc docs generate` first")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    from etc_policy.cli.site_server import ADDRESS, site_server
+
     try:
-        server = ThreadingHTTPServer((_ADDRESS, port), handler)
+        server = site_server(folder, port)
     except OSError as error:
         hint = "name another one by `--port`"
         raise UsageError(Code.PORT_IN_USE, f"cannot listen on port {port}: {error.strerror}", hint=hint) from error
     with server:
-        print_text(f"http://{_ADDRESS}:{server.server_address[1]}/")
+        print_text(f"http://{ADDRESS}:{server.server_address[1]}/")
         server.serve_forever()

@@ -11,7 +11,7 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.declare.project import DeclaredPolicy
 from etc_policy.declare.secrets import is_secret, without_secret
 from etc_policy.declare.targets import Target
-from etc_policy.plain_text import one_line
+from etc_policy.plain_text import escaped, one_line
 
 _PLAIN = re.compile(r"[A-Za-z/][\w ./+-]*(?::(?=\S)[\w./+-]*)*|(?:\d+ ?[A-Za-z]+)+")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
@@ -80,12 +80,12 @@ def _spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any YAML value
     if is_secret(value):
-        return json.dumps(without_secret(value), ensure_ascii=False)
+        return escaped(json.dumps(without_secret(value), ensure_ascii=False))
     if value is None:
         return ""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS and value == value.strip():
         return value
-    return json.dumps(_shown(value), ensure_ascii=False, default=str)
+    return escaped(json.dumps(_shown(value), ensure_ascii=False, default=str))
 
 
 def _shown(value: Any) -> Any:  # noqa: ANN401 - any YAML value
