@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.adapters.outputs.files import append_named as append_named
+from etc_policy.adapters.outputs.files import read_below as read_below
 from etc_policy.adapters.outputs.files import remove_below as remove_below
 from etc_policy.adapters.outputs.files import write_below as write_below
 from etc_policy.adapters.outputs.files import write_named as write_named

@@ -11,6 +11,8 @@ from etc_policy import __version__, wiring
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
+_MAX_BYTES = 256 * 1024**2
+
 
 def write_text(folder: Path, name: str, text: str, option: str = "--target-dir") -> None:
     """Write etc's own file `name` below a folder that `option` names; no link below the folder is followed.
@@ -23,6 +25,17 @@ def write_text(folder: Path, name: str, text: str, option: str = "--target-dir")
     """
     with _writing(folder / name, option):
         wiring.write_below(folder, name, _encoded(text))
+
+
+def read_text(folder: Path, name: str) -> str:
+    """The text of etc's own file `name` below a folder: a regular file, not a link, of a bounded size.
+
+    Raises:
+        OSError: it cannot be read; FileNotFoundError where it is missing.
+        UnicodeDecodeError: it is not UTF-8.
+
+    """
+    return wiring.read_below(folder, name, _MAX_BYTES).decode("utf-8")
 
 
 def write_named(path: Path, text: str, option: str) -> None:
@@ -64,7 +77,7 @@ def write_listed(
         EngineError: a file cannot be written or removed.
 
     """
-    before = {name for name in _listed(folder / listing) if is_own(name)}
+    before = {name for name in _listed(folder, listing) if is_own(name)}
     for name, text in files.items():
         write_text(folder, name, text, option)
     for name in before - files.keys() - set(kept):
@@ -75,10 +88,10 @@ def write_listed(
     write_text(folder, listing, json.dumps(content, indent=1) + "\n", option)
 
 
-def _listed(path: Path) -> set[str]:
+def _listed(folder: Path, listing: str) -> set[str]:
     """The files in a list; empty without one, or where it is not etc's own."""
     try:
-        return {name for name in json.loads(path.read_text("utf-8"))["files"] if isinstance(name, str)}
+        return {name for name in json.loads(read_text(folder, listing))["files"] if isinstance(name, str)}
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return set()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from etc_policy.api.applying import Applier
-from etc_policy.api.artifacts import write_text
+from etc_policy.api.artifacts import read_text, write_text
 from etc_policy.api.run_results import RESULTS_FILE, RUNS_FOLDER
 from etc_policy.api.verifying import verify_tables
 from etc_policy.codes.registry import Code
@@ -68,7 +68,7 @@ def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
     unreadable: list[Issue] = []
     for path in sorted((target_dir / RUNS_FOLDER).glob("*.json")):
         try:
-            texts.append((str(path), path.read_text(encoding="utf-8")))
+            texts.append((str(path), read_text(target_dir, f"{RUNS_FOLDER}/{path.name}")))
         except (OSError, UnicodeDecodeError):
             message = "this run file cannot be read; it is left out"
             unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))

@@ -48,6 +48,18 @@ def write_below(base: Path, name: str, content: bytes) -> None:
             replace_in(folder, file, content)
 
 
+def read_below(base: Path, name: str, max_bytes: int) -> bytes:
+    """The content of etc's own file `name` below a folder, a regular file of at most `max_bytes`."""
+    with (
+        folder_of(base, name, make=False) as (folder, file),
+        os.fdopen(open_regular(folder, file, os.O_RDONLY), "rb") as opened,
+    ):
+        content = opened.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(f"`{name}` is bigger than {max_bytes // 1024**2} MiB")
+    return content
+
+
 def remove_below(base: Path, name: str) -> None:
     """Remove etc's own file `name` below a folder; one that is missing is no error."""
     with suppress(FileNotFoundError), folder_of(base, name, make=False) as (folder, file):
