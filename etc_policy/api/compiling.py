@@ -29,7 +29,7 @@ def write_compiled(files: ProjectFiles, manifest: Manifest, policies: tuple[Poli
 
 def manifest_text(manifest: Manifest) -> str:
     """The manifest as it is written and printed."""
-    return manifest.model_dump_json(indent=2) + "\n"
+    return manifest.as_json(indent=2) + "\n"
 
 
 def explanations(files: ProjectFiles, policies: tuple[Policy, ...]) -> list[str]:

@@ -23,7 +23,7 @@ from etc_policy.wiring import Environment, clock_ms
 def record_apply(target_dir: Path, applier: Applier) -> RunResults:
     """Write what an apply did, and keep it with the plan that it carried out; returns it."""
     results, now = applier.run_results(), iso_time(clock_ms())
-    write_text(target_dir, RESULTS_FILE, results.model_dump_json(indent=2) + "\n")
+    write_text(target_dir, RESULTS_FILE, results.as_json(indent=2) + "\n")
     _record(
         target_dir,
         RunFile(kind="apply", recorded_at=now, git_sha=applier.git_sha, plan=applier.plan, results=results),
@@ -81,4 +81,4 @@ def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
 
 def _record(target_dir: Path, run: RunFile) -> None:
     name = f"{RUNS_FOLDER}/{run_file_name(run, os.getpid())}"
-    write_text(target_dir, name, run.model_dump_json() + "\n")
+    write_text(target_dir, name, run.as_json() + "\n")

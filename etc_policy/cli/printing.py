@@ -16,9 +16,8 @@ from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.plan.formats import TEXT_WIDTH
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from etc_policy.cli.options import Flags
+    from etc_policy.compile.manifest import Frozen
 
 _NARROWEST = 60
 #: The first line of a table's block: its policy, two spaces, its path.
@@ -39,10 +38,10 @@ def say(text: str, *, err: bool = False) -> None:
     SETTINGS.said = sys.stdout.isatty() and sys.stderr.isatty()
 
 
-def show(flags: Flags, report: BaseModel, text: Callable[[], str]) -> None:
+def show(flags: Flags, report: Frozen, text: Callable[[], str]) -> None:
     """Print a report to stdout in the form that was asked for."""
     if flags.output == "json":
-        print_json(report.model_dump_json(indent=2))
+        print_json(report.as_json(indent=2))
     else:
         say(text())
 

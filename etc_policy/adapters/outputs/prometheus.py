@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from etc_policy.adapters.outputs.files import write_named
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
+from etc_policy.plain_text import escaped
 from etc_policy.publish.metrics import GAUGES, TableObservation, table_samples
 
 Observe = Callable[[], Iterable[TableObservation]]
@@ -42,7 +43,8 @@ class TableCollector(Collector):
         for observation in self._observed():
             for sample in table_samples(observation):
                 extra = () if sample.extra is None else (sample.extra,)
-                families[sample.gauge].add_metric((*observation.label_values, *extra), sample.value)
+                labels = [escaped(label) for label in (*observation.label_values, *extra)]
+                families[sample.gauge].add_metric(labels, sample.value)
         return (family for family in families.values() if family.samples)
 
     def _observed(self) -> tuple[TableObservation, ...]:
