@@ -10,11 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from etc_policy.adapters.outputs.files import append_named as append_named
-from etc_policy.adapters.outputs.files import read_below as read_below
-from etc_policy.adapters.outputs.files import remove_below as remove_below
-from etc_policy.adapters.outputs.files import write_below as write_below
-from etc_policy.adapters.outputs.files import write_named as write_named
+from etc_policy.adapters.outputs import files as files
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.declare.targets import Target
@@ -25,6 +21,7 @@ from etc_policy.plan.table_state import TableState
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
+    from etc_policy.execute.finisher import Finisher
     from etc_policy.execute.ports import ApplyStateStore
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
@@ -228,6 +225,16 @@ class Environment(Readings):
         from etc_policy.execute.repairer import Repairer
 
         return Repairer(HudiRepairFiles(), lambda: HudiCompactor(self.spark), FileLease, self.progress)
+
+    def finisher(self) -> Finisher:
+        """The finisher of `etc finish` over stock Hudi."""
+        from etc_policy.adapters.spark.services import HudiServices
+        from etc_policy.execute.finisher import Finisher
+
+        runner = self.runner()
+        return Finisher(
+            runner.reader, runner.files, lambda: HudiServices(self.spark, self.progress), runner.lease, self.progress
+        )
 
     @property
     def memory(self) -> ApplyStateStore:

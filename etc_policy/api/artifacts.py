@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from etc_policy import __version__, wiring
+from etc_policy import __version__
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
+from etc_policy.wiring import files
 
 _MAX_BYTES = 256 * 1024**2
 
@@ -24,7 +25,7 @@ def write_text(folder: Path, name: str, text: str, option: str = "--target-dir")
 
     """
     with _writing(folder / name, option):
-        wiring.write_below(folder, name, _encoded(text))
+        files.write_below(folder, name, _encoded(text))
 
 
 def read_text(folder: Path, name: str) -> str:
@@ -35,7 +36,7 @@ def read_text(folder: Path, name: str) -> str:
         UnicodeDecodeError: it is not UTF-8.
 
     """
-    return wiring.read_below(folder, name, _MAX_BYTES).decode("utf-8")
+    return files.read_below(folder, name, _MAX_BYTES).decode("utf-8")
 
 
 def write_named(path: Path, text: str, option: str) -> None:
@@ -46,7 +47,7 @@ def write_named(path: Path, text: str, option: str) -> None:
 
     """
     with _writing(path, option):
-        wiring.write_named(path, _encoded(text))
+        files.write_named(path, _encoded(text))
 
 
 def append_named(path: Path, text: str, option: str) -> None:
@@ -57,19 +58,19 @@ def append_named(path: Path, text: str, option: str) -> None:
 
     """
     with _writing(path, option):
-        wiring.append_named(path, _encoded(text))
+        files.append_named(path, _encoded(text))
 
 
 def write_listed(
     folder: Path,
     listing: str,
-    files: Mapping[str, str],
+    texts: Mapping[str, str],
     is_own: Callable[[str], object],
     *,
     kept: Collection[str] = (),
     option: str = "--target-dir",
 ) -> None:
-    """Write the files and the list of them, and remove those of the earlier list that are in neither `files` nor `kept`.
+    """Write the files and the list of them, and remove those of the earlier list that are in neither `texts` nor `kept`.
 
     Only what `is_own` is removed: somebody else may have written the list.
 
@@ -78,12 +79,12 @@ def write_listed(
 
     """
     before = {name for name in _listed(folder, listing) if is_own(name)}
-    for name, text in files.items():
+    for name, text in texts.items():
         write_text(folder, name, text, option)
-    for name in before - files.keys() - set(kept):
+    for name in before - texts.keys() - set(kept):
         with _writing(folder / name, option):
-            wiring.remove_below(folder, name)
-    listed = sorted(files.keys() | (before & set(kept)))
+            files.remove_below(folder, name)
+    listed = sorted(texts.keys() | (before & set(kept)))
     content = {"schema_version": 1, "etc_version": __version__, "files": listed}
     write_text(folder, listing, json.dumps(content, indent=1) + "\n", option)
 

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.planning import set_place
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, Issue
-from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile, RunFiles
 from etc_policy.publish.site import render_site
 from etc_policy.publish.site_builder import site_view
 from etc_policy.publish.site_views import SiteTable
 from etc_policy.verify.late_data import late_data, with_times_of
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import Environment
 
 #: The list of the site's files, so that the next one can take away what it no longer has.
 _LIST = "site.json"
@@ -62,7 +63,7 @@ def _facts(
         return SiteTable(policy, unreadable(policy, error.message))
     return SiteTable(
         policy=policy,
-        freshness=table_freshness(policy, state, now_ms, clock_ms(), past),
+        freshness=freshness_of(environment, policy, state, now_ms, past),
         history=policy_history(policy, log, runs),
         plans=planned_tables(policy, log.base_path, runs),
         state=state,

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.planning import set_place
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError
 from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.results import TableFreshness
 from etc_policy.wiring import Environment, clock_ms
 
@@ -81,7 +81,7 @@ class Waiter:
             set_place(error, policy)
             raise
         now_ms = self.now()
-        found = table_freshness(policy, state, now_ms, now_ms)
+        found = freshness_of(self.environment, policy, state, now_ms, clock_at_ms=now_ms)
         if known is None or found.complete_until_ms != known.complete_until_ms:
             self.environment.progress(f"{policy.name}: {_progress(found)}")
         self.found[policy.name] = found

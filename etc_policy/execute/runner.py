@@ -16,10 +16,11 @@ from etc_policy.plan.clock import find_clock_refusal, times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.delete_rule import find_overtaken
-from etc_policy.plan.refusals import CUT_VERSIONS, Refusal
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import TableState, TableStateReader
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 Progress = Callable[[str], None]
 
@@ -56,7 +57,7 @@ class Runner:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
                 self._engine(job, lease).withdraw(job)
                 return None
-            _raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
+            raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
             try:
                 return self._run(job, self._fence(job, lease, state), "resumed")
             except OvertakenError as error:
@@ -167,7 +168,7 @@ class Runner:
 
     def _refuse(self, policy: Policy, table: TablePlan, state: TableState, *, published: bool) -> None:
         """Raise where the clock or the table forbids to carry out the plan."""
-        _raise_refusal(policy, find_clock_refusal(policy, table, state, self.clock_ms()))
+        raise_refusal(policy, find_clock_refusal(policy, table, state, self.clock_ms()))
         _refuse_stale(policy, table, state, published=published)
 
     def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
@@ -240,7 +241,8 @@ def _not_run(table: TablePlan) -> Outcome:
     )
 
 
-def _raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
+def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
+    """Raise where there is a refusal: an EngineError that the policy's table cannot be compacted now."""
     if refusal is not None:
         message = f"`{policy.name}` cannot be compacted now: {refusal.reason}"
         raise EngineError(Code.CANNOT_COMPACT_NOW, message, hint=refusal.hint)

@@ -15,8 +15,14 @@ UNREAD_VERSION = 0
 
 Action = Literal["compact", "nothing_due", "refused"]
 #: `due_but_refused`: would be compacted if the table could be. `due_but_written_to`: has deletes to compact, and writers kept
-#: adding to it while earlier tries were at work. The others have nothing at or below T in log files.
-SkipReason = Literal["due_but_refused", "due_but_written_to", "newer_than_threshold", "no_log_files"]
+#: adding to it while earlier tries were at work. `due_but_behind_a_writer`: no instant before the oldest write in flight can
+#: merge all of it that is due. The others have nothing at or below T in log files.
+SkipReason = Literal[
+    "due_but_refused", "due_but_written_to", "due_but_behind_a_writer", "newer_than_threshold", "no_log_files"
+]
+
+
+_LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer")
 
 
 class Operation(Frozen):
@@ -126,7 +132,7 @@ class TablePlan(Frozen):
     @property
     def left_out_though_due(self) -> int:
         """How many file slices a compaction leaves out though they are due."""
-        return sum(one.file_slices for one in self.left_out if one.reason == "due_but_written_to")
+        return sum(one.file_slices for one in self.left_out if one.reason in _LEFT_OUT)
 
 
 class Plan(Frozen):

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
 from etc_policy.errors import EngineError, TableError
@@ -274,6 +275,11 @@ def plan_of_orders(outside):
     return planning.plan_tables(outside, [POLICY], epoch_ms("12:00:00"), read_stats=False)
 
 
+def freshness_of_orders(outside):
+    noon = epoch_ms("12:00:00")
+    return freshness_of(outside, POLICY, outside.read_state(POLICY), noon, clock_at_ms=noon)
+
+
 def results_of(etc, *arguments):
     """The exit code, and each policy's result."""
     code, out, _ = etc("apply", "--yes", "--at", NOON, "--output", "json", *arguments)
@@ -362,9 +368,13 @@ class TestKilledRuns:
         assert f"the last compaction ({C}) is not proven: its verification failed (" in planned.warnings[0]
         assert "Do not rely on RO being complete up to 2026-01-01 11:00:00 UTC before a verification passes" in words
         assert "hint `etc verify --select orders_ro` verifies it again" in words
+        fresh = freshness_of_orders(data)
+        assert (fresh.status, fresh.complete_until_ms) == ("unknown", None)
+        assert f"the last compaction ({C}) is not proven: its verification failed (" in fresh.reason
         data.broken = False
         assert results_of(etc, "--select", "orders_ro")[0] == 0
         assert plan_of_orders(data).tables[0].warnings == ()
+        assert freshness_of_orders(data).complete_until_ms is not None
 
     def test_a_run_that_is_killed_while_it_verifies_leaves_a_compaction_that_is_not_proven(
         self, etc, data, monkeypatch
@@ -377,6 +387,7 @@ class TestKilledRuns:
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
         assert data.memory.unproven("/t").compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
+        assert freshness_of_orders(data).status != "unknown"
 
     def test_nor_is_it_proven_by_a_repair_of_its_completion_time(self, etc, data):
         data.broken = True
@@ -522,7 +533,7 @@ class TestStarvation:
             starved = [hint for hint in result["hints"] if f"refused {count} times in a row, since " in hint]
             assert len(starved) == (1 if count >= 3 else 0)
         assert "right after that service" in result["hints"][0]
-        assert "finish it first" in result["hints"][1]
+        assert "`etc finish --select orders_ro`" in result["hints"][1]
         _, _, err = run(etc, "--yes", "--select", "orders_ro")
         assert "hint: refused 5 times in a row" in err
 
@@ -538,10 +549,8 @@ class TestStarvation:
         first, second = found["orders_ro"]["hints"]
         assert f"the compaction at {instant('11:59:00')} has been pending all the time" in first
         assert words in first
-        path = second.split("path => '")[1].split("'")[0]
-        assert path.startswith("/")
-        out, err = etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")[1:]
-        assert f"`CALL run_compaction(op => 'run', path => '{path}', timestamp => {instant('11:59:00')})`" in out + err
+        assert "`etc finish` runs it" in first
+        assert "`etc finish --select orders_ro`" in second
 
     def test_a_run_that_is_not_refused_ends_the_row(self, etc, clustered):
         for _ in range(3):

@@ -17,6 +17,7 @@ freshness
 history orders_ro
 debug
 undo
+finish
 docs generate
 metrics write a.prom
 wait orders_ro --until 0001 --timeout 0s"""
