@@ -13,6 +13,8 @@ import pytest
 import etc_policy
 from etc_policy.errors import Issue, Where
 from etc_policy.plain_text import clean, clean_json, one_line
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
 
 ESCAPES = ["\x1b[2J", "\x9b2J", "\x07", "\b", "\u202e", "\u2066", "\u200b", "\u2028", "\x85", "\r", "\x7f", "\udcff"]
 PACKAGE = Path(etc_policy.__file__).parent
@@ -165,3 +167,19 @@ def test_data_is_exact_in_a_file_and_clean_on_a_terminal(project):
     shown = os.read(master, 100_000).decode()
     os.close(master)
     assert "a\\u202eb" in shown
+
+
+TABLE_VERBS = ["plan --explain", "freshness", "verify --level metadata", "debug", "history orders_ro"]
+
+
+@pytest.mark.parametrize("verb", TABLE_VERBS)
+def test_hostile_names_in_a_table(etc, project, verb):
+    """The partition and the file groups bear all that a terminal or a CI system obeys."""
+    table = TableFolder(project / "lake" / "orders")
+    hostile = "x\n::warning::y\n\x1b[2J\u202e\x9b31m"
+    table.commit(at("08:00:00"), at("08:00:05"), base(f"f{hostile}", partition=f"p{hostile}"))
+    table.commit(at("10:35:00"), at("10:35:05"), log(f"f{hostile}", epoch_ms("10:30:00"), partition=f"p{hostile}"))
+    _, out, err = etc(*verb.split(), "--select", "orders_ro") if "history" not in verb else etc(*verb.split())
+    assert out + err
+    assert _is_clean(out)
+    assert _is_clean(err)
