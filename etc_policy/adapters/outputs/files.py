@@ -10,8 +10,10 @@ from pathlib import Path
 
 from etc_policy.adapters.storage.below import folder_of, open_regular, replace_in
 
-#: Names for what this process has open: another file there could not be reached by whoever reads it.
-_DESCRIPTOR = re.compile(r"/dev/(stdin|stdout|stderr|fd/.*)|/proc/(self|\d+)/.*")
+#: Names for what this process has open; a file behind such a name goes on being written after this.
+_DESCRIPTOR = re.compile(r"/dev/(?P<name>stdout|stderr)|(?:/dev|/proc/self)/fd/(?P<number>\d{1,4})")
+_STRAIGHT = os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC
+_NUMBERS = {"stdout": 1, "stderr": 2}
 
 
 def write_named(path: Path, content: bytes) -> None:
@@ -23,8 +25,9 @@ def write_named(path: Path, content: bytes) -> None:
         found = path.stat()
     except FileNotFoundError:
         found = None
-    if _DESCRIPTOR.fullmatch(str(path)) or (found is not None and not stat.S_ISREG(found.st_mode)):
-        _write_straight(path, content)
+    own = _DESCRIPTOR.fullmatch(str(path))
+    if own or (found is not None and not stat.S_ISREG(found.st_mode)):
+        _write_to(os.dup(_number(own)) if own else os.open(path, _STRAIGHT), content)
         return
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True)
@@ -66,8 +69,12 @@ def remove_below(base: Path, name: str) -> None:
         os.unlink(file, dir_fd=folder)
 
 
-def _write_straight(path: Path, content: bytes) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC), "wb") as opened:
+def _number(own: re.Match[str]) -> int:
+    return _NUMBERS[own["name"]] if own["name"] else int(own["number"])
+
+
+def _write_to(handle: int, content: bytes) -> None:
+    with os.fdopen(handle, "wb") as opened:
         opened.write(content)
 
 

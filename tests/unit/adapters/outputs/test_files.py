@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,17 @@ def test_a_link_that_leads_nowhere_yet_and_one_that_leads_to_itself(tmp_path):
     with pytest.raises(OSError, match="symbolic links"):
         write_named(tmp_path / "circle", b"new")
     assert (tmp_path / "circle").is_symlink()
+
+
+def test_an_open_file_is_written_where_it_is_and_goes_on(tmp_path):
+    """As `--out /dev/stdout` with standard output in a file."""
+    with open(tmp_path / "f", "wb", buffering=0) as file:
+        file.write(b"before ")
+        write_named(Path(f"/proc/self/fd/{file.fileno()}"), b"content")
+        file.write(b" after")
+    assert (tmp_path / "f").read_bytes() == b"before content after"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        write_named(Path("/proc/self/fd/9999"), b"content")
 
 
 def test_an_equal_file_is_left_as_it_is(tmp_path):
