@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import click
 
+from etc_policy.cli.alike import fold_alike
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import Issue
 from etc_policy.plain_text import one_line
@@ -86,7 +87,7 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
             more = {"cause": cause, "stack": stack} if issue is shown[-1] else {}
             _line(issue.level, issue.message, **_fields(issue), **more)
         return
-    parts = [_folded(str(issue)) for issue in shown]
+    parts = [_folded(text) for text in fold_alike(shown)]
     parts += [f"cause: {cause.strip()}"] if cause else []
     parts += [stack.rstrip()] if stack else []
     if parts:

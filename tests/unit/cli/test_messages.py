@@ -162,3 +162,34 @@ def test_an_error_keeps_away_from_the_report_above_it(monkeypatch, capsys):
         say("the report")
         show_issues([Issue("ETC1", "wrong")])
         assert capsys.readouterr().err == "\n" * terminal + "error[ETC1]: wrong\n"
+
+
+def refused(number):
+    place = Where("policies/a.yml", number + 1, 5, f"t{number}")
+    return Issue("ETC405", f"`t{number}` cannot be compacted now: table `/lake/t{number}` is gone", place, "plan again")
+
+
+def test_a_few_errors_of_one_kind_are_shown_whole(capsys):
+    show_issues([refused(number) for number in range(3)])
+    assert capsys.readouterr().err.count("error[ETC405]") == 3
+
+
+def test_of_many_errors_of_one_kind_the_first_is_shown_and_the_places_of_others(capsys):
+    show_issues([refused(0), ERROR, *(refused(number) for number in range(1, 14))])
+    err = capsys.readouterr().err
+    assert err.count("error[ETC405]") == err.count("hint: plan again") == 1
+    assert "13 more like it:\n  --> policies/a.yml:2:5 (policy `t1`)\n" in err
+    assert "--> policies/a.yml:11:5 (policy `t10`)\n  and 3 more\n" in err
+    assert "(policy `t11`)" not in err
+    assert err.count("error[ETC110]") == 1
+
+
+def test_json_has_each_of_many(capsys):
+    configure(["--log-format", "json"], {})
+    show_issues([refused(number) for number in range(14)])
+    assert len(capsys.readouterr().err.splitlines()) == 14
+
+
+def test_wrong_keys_of_different_names_are_all_named(capsys):
+    show_issues([Issue("ETC110", f"unknown key `x{n}`", Where("policies/a.yml", n, 5, "orders_ro")) for n in range(6)])
+    assert capsys.readouterr().err.count("error[ETC110]") == 6
