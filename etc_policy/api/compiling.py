@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed, write_text
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.provenance import render_provenance
+from etc_policy.compile.table_shape import TableShape
 from etc_policy.compile.writer_forms import FORMS, Form
 from etc_policy.declare.project import ProjectFiles
 
@@ -16,11 +18,18 @@ _LIST = "compiled.json"
 _OWN = re.compile(r"(writers|compiled)/[a-z][a-z0-9_-]*\.[a-z.-]+")
 
 
-def write_compiled(files: ProjectFiles, manifest: Manifest, policies: tuple[Policy, ...], target_dir: Path) -> None:
+def write_compiled(
+    files: ProjectFiles,
+    manifest: Manifest,
+    policies: tuple[Policy, ...],
+    shape_of: Callable[[Policy], TableShape | None],
+    target_dir: Path,
+) -> None:
     """Write the manifest, and for `policies` the rest; files of policies that the project no longer has are removed."""
     written: dict[str, str] = {}
     for policy, text in zip(policies, explanations(files, policies), strict=True):
-        written |= {name: kind.render(policy) for name, kind in _writer_files(policy).items()}
+        shape = shape_of(policy)
+        written |= {name: kind.render(policy, shape) for name, kind in _writer_files(policy).items()}
         written[_explanation_file(policy)] = text
     kept = {name for policy in manifest.policies for name in (*_writer_files(policy), _explanation_file(policy))}
     write_text(target_dir, "manifest.json", manifest_text(manifest))

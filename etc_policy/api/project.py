@@ -31,6 +31,7 @@ from etc_policy.wiring import clock_ms
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
+    from etc_policy.compile.writer_forms import FormName
     from etc_policy.plan.stages import Plan
     from etc_policy.publish.debug import DebugReport
     from etc_policy.publish.history import PolicyHistory
@@ -42,28 +43,18 @@ class Project(Workspace):
     """The verbs over a project folder; what it is opened with is said at `Workspace`."""
 
     def parse(self) -> tuple[Issue, ...]:
-        """All that is wrong with the project's files and its suites, errors and warnings.
-
-        Raises:
-            PolicyError: there is no policy file at all.
-
-        """
+        """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
         reading = self._read()
         return (*reading.issues, *reading.suite_issues)
 
     def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:
-        """Write the manifest, and for what is selected the writers' options and what each policy came to.
-
-        Raises:
-            PolicyError: the project has errors; carries all of them, and nothing is written.
-
-        """
+        """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
         from etc_policy.api.compiling import write_compiled
 
         reading = self._read()
         policies = self._select(reading, select, exclude)
         manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
-        write_compiled(reading.files, manifest, policies, self.target_dir)
+        write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
         return manifest
 
     def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
@@ -77,13 +68,21 @@ class Project(Workspace):
         """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer."""
         from etc_policy.compile.writer_options import writer_options
 
-        return writer_options(self.policies(name)[0])
+        policy = self.policies(name)[0]
+        return writer_options(policy, self._shape(policy))
 
     def flink_options(self, name: str) -> dict[str, str]:
         """The same for a Flink sink, which has names of its own for compaction."""
         from etc_policy.compile.writer_forms import flink_options
 
-        return flink_options(self.policies(name)[0])
+        policy = self.policies(name)[0]
+        return flink_options(policy, self._shape(policy))
+
+    def writer_form(self, form: FormName, select: Terms = (), exclude: Terms = ()) -> str:
+        """The writers' options of what is selected, in one of the forms that `compile` writes."""
+        from etc_policy.compile.writer_forms import FORMS
+
+        return "\n".join(FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
 
     def plan(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -11,13 +12,15 @@ from typing import Self
 
 from etc_policy.api.arguments import Terms, terms_of
 from etc_policy.api.loading import ProjectReading, read_whole_project
+from etc_policy.api.planning import set_place
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.reserved_options import spark_conf_fault
 from etc_policy.compile.selection import Selection, select_policies
+from etc_policy.compile.table_shape import TableShape
 from etc_policy.declare.settings import read_target
 from etc_policy.declare.targets import Target
-from etc_policy.errors import EngineError, Issue, UsageError
+from etc_policy.errors import EngineError, EtcError, Issue, UsageError
 from etc_policy.wiring import Environment
 
 
@@ -132,6 +135,16 @@ class Workspace:
 
         """
         return self._select(self._read(), select, exclude)
+
+    def _shape(self, policy: Policy) -> TableShape | None:
+        """The table as it is, None for one that does not exist yet; one that cannot be read is a warning."""
+        try:
+            return self.environment.table_shape(policy)
+        except EtcError as error:
+            set_place(error, policy)
+            for issue in error.issues:
+                self._warn(replace(issue, level="warning"))
+            return None
 
     def _one(self, name: str, verb: str) -> Policy:
         """The policy of that name, for a verb that works on a single one."""

@@ -49,8 +49,9 @@ def command(flags: Flags, form: FormName | None, explain: bool) -> None:
         if explain:
             print_text("\n".join(project.explain(*flags.terms)), newline=False)
             return
+        text = project.writer_form(form, *flags.terms) if form is not None else ""
     if form is not None:
-        print_data("\n".join(FORMS[form].render(policy) for policy in policies))
+        print_data(text)
     elif flags.output == "json":
         print_json(manifest_text(manifest).rstrip("\n"))
     else:

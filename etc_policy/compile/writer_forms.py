@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.table_shape import TableShape
 from etc_policy.compile.writer_options import render_properties, writer_options
 
 FormName = Literal["options", "properties", "spark-conf", "tblproperties", "flink", "streamer"]
@@ -24,31 +25,31 @@ _NOT_OF_FLINK = ("hoodie.compact.inline", "hoodie.compact.schedule.inline", "hoo
 
 
 class Form(NamedTuple):
-    """One form: the suffix of its file, its text for a policy, and who takes it."""
+    """One form: the suffix of its file, its text for a policy and the shape of its table, and who takes it."""
 
     suffix: str
-    render: Callable[[Policy], str]
+    render: Callable[[Policy, TableShape | None], str]
     use: str
 
 
-def flink_options(policy: Policy) -> dict[str, str]:
+def flink_options(policy: Policy, shape: TableShape | None = None) -> dict[str, str]:
     """The options of a Flink sink: its own for compaction, the others by their Hudi names."""
-    rest = {key: value for key, value in writer_options(policy).items() if key not in _NOT_OF_FLINK}
+    rest = {key: value for key, value in writer_options(policy, shape).items() if key not in _NOT_OF_FLINK}
     return {**_FLINK_COMPACTION, **rest}
 
 
-def render_options(policy: Policy) -> str:
+def render_options(policy: Policy, shape: TableShape | None = None) -> str:
     """A JSON mapping, for the DataFrame writer: `.options(**json.load(file))`."""
-    return json.dumps(writer_options(policy), indent=2, ensure_ascii=True) + "\n"
+    return json.dumps(writer_options(policy, shape), indent=2, ensure_ascii=True) + "\n"
 
 
-def render_spark_conf(policy: Policy) -> str:
+def render_spark_conf(policy: Policy, shape: TableShape | None = None) -> str:
     """A `--conf` for each option, one a line and quoted for a shell: for sessions that write this table by Spark SQL."""
-    confs = (f"--conf {shlex.quote(f'spark.{key}={value}')}" for key, value in writer_options(policy).items())
+    confs = (f"--conf {shlex.quote(f'spark.{key}={value}')}" for key, value in writer_options(policy, shape).items())
     return "\n".join(confs) + "\n"
 
 
-def render_tblproperties(policy: Policy) -> str:
+def render_tblproperties(policy: Policy, shape: TableShape | None = None) -> str:
     """A statement that sets the options as properties of the table in Spark's catalog, for all who write it by SQL."""
     table = policy.table if is_catalog_name(policy.table) else "db.table"
     note = (
@@ -56,16 +57,16 @@ def render_tblproperties(policy: Policy) -> str:
         if is_catalog_name(policy.table)
         else f"-- Put the catalog's name of {_comment(policy.table)} for db.table.\n"
     )
-    return f"{note}ALTER TABLE {table} SET TBLPROPERTIES (\n{_pairs(writer_options(policy), _spark_text)}\n);\n"
+    return f"{note}ALTER TABLE {table} SET TBLPROPERTIES (\n{_pairs(writer_options(policy, shape), _spark_text)}\n);\n"
 
 
-def render_flink(policy: Policy) -> str:
+def render_flink(policy: Policy, shape: TableShape | None = None) -> str:
     """The part of a Flink table's `WITH (...)` that the policy decides."""
     note = "-- Add these to the WITH clause of the sink; connector, path, table.type and keys are yours."
-    return f"{note}\nWITH (\n{_pairs(flink_options(policy), _standard_text)}\n);\n"
+    return f"{note}\nWITH (\n{_pairs(flink_options(policy, shape), _standard_text)}\n);\n"
 
 
-def render_streamer(policy: Policy) -> str:
+def render_streamer(policy: Policy, _shape: TableShape | None = None) -> str:
     """Arguments of Hudi Streamer, one a line: the properties file alone would not stop it from compacting."""
     return f"--table-type MERGE_ON_READ\n--disable-compaction\n--props {shlex.quote(f'{policy.name}.properties')}\n"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.table_shape import EVENT_TIME_ORDERING, MERGE_MODE, TableShape
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 _KEY_ESCAPES = {" ": "\\ ", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"}
@@ -25,29 +26,47 @@ _COMMENTS = {
 }
 
 
-def writer_options(policy: Policy) -> dict[str, str]:
-    """The options by name, in the order in which they are shown: compaction off, event times on, log file size, lock."""
+def writer_options(policy: Policy, shape: TableShape | None = None) -> dict[str, str]:
+    """The options by name, in the order in which they are shown: compaction off, event times on, log file size, lock.
+
+    `shape` is that of the table, None for one that does not exist yet or is not known: it gets what a new table needs. A
+    merge mode that an existing table does not have would make its writers fail, and what Hudi cannot record is not asked for.
+    """
     options = {
         "hoodie.compact.inline": "false",
         "hoodie.compact.schedule.inline": "false",
         "hoodie.datasource.compaction.async.enable": "false",
-        "hoodie.write.track.event.time.watermark": "true",
-        "hoodie.payload.event.time.field": policy.event_time.column,
-        "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
     }
+    if shape is None or shape.untracked(policy.event_time) is None:
+        options |= {
+            "hoodie.write.track.event.time.watermark": "true",
+            "hoodie.payload.event.time.field": policy.event_time.column,
+        }
+        if shape is None or shape.merge_mode == EVENT_TIME_ORDERING:
+            options[MERGE_MODE] = EVENT_TIME_ORDERING
     if policy.log_file_max_bytes is not None:
         options["hoodie.logfile.max.size"] = str(policy.log_file_max_bytes)
     return {**options, **dict(sorted(policy.writer.lock.items()))}
 
 
-def render_properties(policy: Policy) -> str:
+def render_properties(policy: Policy, shape: TableShape | None = None) -> str:
     """A Java properties file, for Hudi Streamer's `--props` and Hudi's tools."""
-    lines = [f"# Options for the writers of policy {policy.name}, made by `etc compile`."]
-    for key, value in writer_options(policy).items():
+    lines = [
+        f"# Options for the writers of policy {policy.name}, made by `etc compile`.",
+        *_for_which_table(policy, shape),
+    ]
+    for key, value in writer_options(policy, shape).items():
         if key in _COMMENTS:
             lines += ["", *(f"# {line}" for line in _COMMENTS[key].splitlines())]
         lines.append(f"{_escape(key, _KEY_ESCAPES)}={_escape_value(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _for_which_table(policy: Policy, shape: TableShape | None) -> Iterator[str]:
+    if shape is None:
+        yield "# For a new table: none could be read. Compile again once it exists, as a merge mode that it lacks stops writers."
+    elif (reason := shape.untracked(policy.event_time)) is not None:
+        yield f"# Event times are not recorded: {reason}. `etc plan` reads them from the log files."
 
 
 def _escape_value(value: str) -> str:

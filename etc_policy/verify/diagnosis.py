@@ -10,6 +10,7 @@ from typing import Literal
 
 from etc_policy.compile.file_locks import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.compile.manifest import Frozen, Policy
+from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 from etc_policy.plan.commit_log import Commit, CommitLog
 from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, find_exposed
@@ -25,7 +26,6 @@ _DROPPED_BY_DEFAULTS = ("record_index", "bloom_filters")
 #: File groups of the bucket index begin with the bucket's number in eight digits.
 _BUCKET = re.compile(r"\d{8}-")
 _RECENT = 10
-_UNTRACKED_TYPES = ("timestamp", "local-timestamp", "date")
 
 
 class Finding(Frozen):
@@ -134,23 +134,12 @@ def event_times(facts: TableFacts) -> Found:
         return "ok", f"all {len(commits)} commits to log files record event times", None
     recent = sum(c in bare for c in commits[-_RECENT:])
     message = f"{len(bare)} of {len(commits)} commits to log files record none, {recent} of the last {_RECENT}"
-    reason = _untracked(facts)
+    shape = TableShape(facts.state.table_version, facts.properties.get(MERGE_MODE), facts.state.event_time_type)
+    reason = shape.untracked(facts.policy.event_time)
     if reason is not None:
         return "ok", f"{message}: {reason}; they are read from the log files", None
     hint = "give the writers the options of `etc compile`; commits with deletes never record a certain one"
     return ("warn" if recent else "ok"), message, hint if recent else None
-
-
-def _untracked(facts: TableFacts) -> str | None:
-    """Why Hudi cannot record event times for this table, whatever its writers say (FACTS 4.1); None where it can."""
-    kind, mode = facts.state.event_time_type, facts.properties.get("hoodie.record.merge.mode")
-    if mode not in (None, "EVENT_TIME_ORDERING"):
-        return f"the table merges by {mode}, and Hudi records them only with EVENT_TIME_ORDERING"
-    if kind is not None and kind.startswith(_UNTRACKED_TYPES):
-        return f"Hudi cannot record those of a {kind} column"
-    if facts.policy.event_time.unit == "us" or facts.policy.event_time.format is not None:
-        return "Hudi records only seconds and milliseconds"
-    return None
 
 
 def foreign_compactions(facts: TableFacts) -> Found:

@@ -6,8 +6,12 @@ import shlex
 import fastavro
 import pytest
 
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.shape import read_shape
+from etc_policy.adapters.storage.door import open_storage
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.compile.writer_forms import render_options, render_spark_conf, render_tblproperties
+from etc_policy.compile.writer_options import writer_options
 
 pytestmark = pytest.mark.spark
 
@@ -82,3 +86,48 @@ def test_spark_sql_takes_the_table_s_properties(spark, tmp_path):
     finally:
         spark.sql("drop table if exists props_table")
     assert _event_times(tmp_path / "props") == [(MS, MS + 5), (MS + 9, MS + 9)]
+
+
+SQL_KINDS = {
+    "no ordering field": ("ts bigint", "", f"{MS}"),
+    "an ordering field": ("ts bigint", ", orderingFields='ts'", f"{MS}"),
+    "a timestamp": ("ts timestamp", ", orderingFields='ts'", "timestamp '2024-03-31 02:00:00'"),
+    "a text": ("ts string", ", orderingFields='ts'", "'2024-03-31T02:00:00Z'"),
+}
+
+
+@pytest.mark.parametrize("kind", SQL_KINDS)
+def test_writers_of_an_existing_table_go_on_with_its_options(spark, tmp_path, kind):
+    """By SQL with the table's properties set, by MERGE INTO, and by the DataFrame writer."""
+    column, ordering, value = SQL_KINDS[kind]
+    path, name = tmp_path / "t", "kind_table"
+    spark.sql(
+        f"create table {name} (id int, v string, {column}) using hudi "
+        f"tblproperties (type='mor', primaryKey='id'{ordering}) location '{path}'"
+    )
+    try:
+        spark.sql(f"insert into {name} values (1, 'a', {value}), (2, 'b', {value})")
+        policy = POLICY.model_copy(update={"table": f"default.{name}"})
+        shape = read_shape(str(path), policy.event_time)
+        spark.sql(render_tblproperties(policy, shape).rstrip().rstrip(";"))
+        spark.sql(f"update {name} set v = 'c' where id = 1")
+        spark.sql(
+            f"merge into {name} as t using (select 2 as id, 'd' as v, {value} as ts) as s on t.id = s.id "
+            "when matched then update set * when not matched then insert *"
+        )
+        frame = spark.sql(f"select 3 as id, 'e' as v, {value} as ts")
+        frame.write.format("hudi").options(**_of_table(path), **writer_options(policy, shape)).mode("append").save(
+            str(path)
+        )
+        spark.sql(f"refresh table {name}")
+        assert {row.id: row.v for row in spark.sql(f"select id, v from {name}").collect()} == {1: "c", 2: "d", 3: "e"}
+    finally:
+        spark.sql(f"drop table if exists {name}")
+
+
+def _of_table(path):
+    """What a DataFrame writer of that table says besides."""
+    properties = read_properties(open_storage(str(path)))
+    given = {"hoodie.table.name": properties["hoodie.table.name"], "hoodie.datasource.write.recordkey.field": "id"}
+    ordering = properties.get("hoodie.table.ordering.fields") or properties.get("hoodie.table.precombine.field")
+    return {**given, **({"hoodie.datasource.write.precombine.field": ordering} if ordering else {})}

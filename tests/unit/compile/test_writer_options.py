@@ -5,6 +5,7 @@ import shlex
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.compile.table_shape import TableShape
 from etc_policy.compile.writer_forms import (
     FORMS,
     flink_options,
@@ -124,3 +125,35 @@ def test_the_streamer_compacts_unless_told_not_to():
 @pytest.mark.parametrize("form", FORMS)
 def test_texts_end_in_a_newline(form):
     assert FORMS[form].render(POLICY).endswith("\n")
+
+
+PLAIN = Policy(name="t", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1)
+TRACKING = {"hoodie.write.track.event.time.watermark", "hoodie.payload.event.time.field"}
+MERGE_MODE = "hoodie.record.merge.mode"
+
+
+@pytest.mark.parametrize(
+    ("shape", "unit", "tracks", "merge_mode"),
+    [
+        (None, None, True, True),
+        (TableShape(9, "EVENT_TIME_ORDERING", "long"), None, True, True),
+        (TableShape(9, "EVENT_TIME_ORDERING", "int"), "s", True, True),
+        (TableShape(9, "EVENT_TIME_ORDERING", None), "ms", True, True),
+        (TableShape(9, None, "long"), None, True, False),
+        (TableShape(9, "EVENT_TIME_ORDERING", "long"), "us", False, False),
+        (TableShape(9, "EVENT_TIME_ORDERING", "timestamp-micros"), None, False, False),
+        (TableShape(9, "EVENT_TIME_ORDERING", "string"), None, False, False),
+        (TableShape(9, "COMMIT_TIME_ORDERING", "long"), None, False, False),
+        (TableShape(9, "CUSTOM", "long"), None, False, False),
+        (TableShape(6, None, "long"), None, False, False),
+    ],
+)
+def test_an_existing_table_gets_what_fits_it(shape, unit, tracks, merge_mode):
+    policy = PLAIN.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
+    options = writer_options(policy, shape)
+    assert options["hoodie.compact.inline"] == "false"
+    assert (options.keys() >= TRACKING, MERGE_MODE in options) == (tracks, merge_mode)
+    assert tracks or not TRACKING & options.keys()
+    text = render_properties(policy, shape)
+    assert ("# For a new table" in text) == (shape is None)
+    assert ("# Event times are not recorded: " in text) == (not tracks)

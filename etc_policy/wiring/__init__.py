@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.adapters.outputs import files as files
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
-from etc_policy.declare.targets import Target
 from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
+from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
+    from etc_policy.compile.table_shape import TableShape
     from etc_policy.execute.finisher import Finisher
     from etc_policy.execute.ports import ApplyStateStore
     from etc_policy.execute.repairer import Repairer
@@ -32,89 +30,9 @@ if TYPE_CHECKING:
     from etc_policy.verify.ports import DataVerifier
 
 
-_CATALOG = "spark.sql.catalogImplementation"
-
-
 def clock_ms() -> int:
     """The wall clock in epoch milliseconds."""
     return time.time_ns() // 1_000_000
-
-
-@dataclass
-class SparkSessions:
-    """One Spark session at most, started when first asked for.
-
-    Its settings are those of `target`, over which `spark_options` win.
-    """
-
-    project_dir: Path
-    progress: Callable[[str], None]
-    spark_options: Mapping[str, str] = field(default_factory=dict)
-    spark_log: Path | None = None
-    cache_dir: Path | None = None
-    metadata_only: bool = False
-    target: Target = field(default_factory=Target)
-    catalog_dir: Path | None = None
-    ends_java_on_interrupt: bool = False
-
-    @cached_property
-    def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
-        """The Spark session; starting it takes seconds, so it is announced."""
-        return self._start_spark("starting Spark", self._spark_confs(catalog=False))
-
-    @property
-    def catalog_spark(self) -> Any:  # noqa: ANN401 - as above
-        """The Spark session with the target's catalog; where it names none, a local one in `catalog_dir`.
-
-        A session without it is ended first. Compactions and their verification run without a catalog, so that one that
-        does not answer cannot hold them up.
-        """
-        confs = self._spark_confs(catalog=True)
-        if "spark" in self.__dict__ and self._catalog_of_session() != confs[_CATALOG]:
-            self._stop_spark()
-        if "spark" not in self.__dict__:
-            self.__dict__["spark"] = self._start_spark("starting Spark with the catalog", confs)
-        return self.spark
-
-    def _start_spark(self, step: str, confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - as above
-        from etc_policy.adapters.spark.interrupts import end_java_on_interrupt
-        from etc_policy.adapters.spark.session import start_spark
-
-        self._announce(step)
-        session = start_spark(confs, self.spark_log, self.target.bundle)
-        if self.ends_java_on_interrupt:
-            end_java_on_interrupt()
-        return session
-
-    def _catalog_of_session(self) -> str | None:
-        with suppress(Exception):  # its Java has died
-            return str(self.spark.conf.get(_CATALOG, "in-memory"))
-        return None
-
-    def _stop_spark(self) -> None:
-        """Forget the session; one whose Java has died needs no stopping, and that is no error of what was done before."""
-        spark = self.__dict__.pop("spark", None)
-        if spark is not None:
-            with suppress(Exception):
-                spark.stop()
-
-    def _announce(self, step: str) -> None:
-        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
-
-    def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
-        confs = {**self.target.spark_confs, **self.spark_options}
-        if _CATALOG in self.spark_options:
-            return confs
-        if not catalog:
-            return {**confs, _CATALOG: "in-memory"}
-        from etc_policy.adapters.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
-
-        return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
-
-    @property
-    def local_catalog(self) -> Path:
-        """The folder of the catalog that serves where the target names none."""
-        return self.catalog_dir or self.project_dir / "target" / "catalog"
 
 
 class Readings(SparkSessions):
@@ -167,6 +85,14 @@ class Readings(SparkSessions):
 
         location = self.locate(policy)
         return FileCommitLogReader().read_commit_log(location, policy.event_time, compactions_only=compactions_only)
+
+    def table_shape(self, policy: Policy) -> TableShape | None:
+        """What of a policy's table decides its writers' options; None where there is none yet, or only a catalog knows it."""
+        if is_catalog_name(policy.table):
+            return None
+        from etc_policy.adapters.hudi.shape import read_shape
+
+        return read_shape(policy.table, policy.event_time)
 
     def table_properties(self, policy: Policy) -> Mapping[str, str]:
         """The pairs of a policy's table's `hoodie.properties`."""

@@ -1,0 +1,36 @@
+"""What of an existing table decides which options its writers may be given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from etc_policy.compile.manifest import EventTime
+
+#: The only merge mode under which Hudi records event times.
+EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+MERGE_MODE = "hoodie.record.merge.mode"
+#: The first table version whose write stats have event times.
+_FIRST_VERSION = 8
+#: Hudi records values that print as 10 or 13 digits: seconds and milliseconds (FACTS 4.1).
+_TYPES, _UNITS = ("int", "long"), (None, "s", "ms")
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """A table as it is: its version and merge mode, and the Avro type of its event-time column where a commit shows it."""
+
+    table_version: int
+    merge_mode: str | None
+    column_type: str | None
+
+    def untracked(self, event_time: EventTime) -> str | None:
+        """Why Hudi cannot record event times for this table, whatever its writers are told; None where it can."""
+        if self.table_version < _FIRST_VERSION:
+            return f"Hudi records none in table version {self.table_version}"
+        if self.merge_mode not in (None, EVENT_TIME_ORDERING):
+            return f"the table merges by {self.merge_mode}, and Hudi records them only with {EVENT_TIME_ORDERING}"
+        if self.column_type is not None and self.column_type not in _TYPES:
+            return f"Hudi cannot record those of a {self.column_type} column"
+        if event_time.unit not in _UNITS:
+            return f"Hudi records only seconds and milliseconds, and these are {event_time.unit}"
+        return None

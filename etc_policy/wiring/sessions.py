@@ -1,0 +1,91 @@
+"""The Spark session of a command: started late, with the target's settings, and with a catalog only where one is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from etc_policy.declare.targets import Target
+
+_CATALOG = "spark.sql.catalogImplementation"
+
+
+@dataclass
+class SparkSessions:
+    """One Spark session at most, started when first asked for.
+
+    Its settings are those of `target`, over which `spark_options` win.
+    """
+
+    project_dir: Path
+    progress: Callable[[str], None]
+    spark_options: Mapping[str, str] = field(default_factory=dict)
+    spark_log: Path | None = None
+    cache_dir: Path | None = None
+    metadata_only: bool = False
+    target: Target = field(default_factory=Target)
+    catalog_dir: Path | None = None
+    ends_java_on_interrupt: bool = False
+
+    @cached_property
+    def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
+        """The Spark session; starting it takes seconds, so it is announced."""
+        return self._start_spark("starting Spark", self._spark_confs(catalog=False))
+
+    @property
+    def catalog_spark(self) -> Any:  # noqa: ANN401 - as above
+        """The Spark session with the target's catalog; where it names none, a local one in `catalog_dir`.
+
+        A session without it is ended first. Compactions and their verification run without a catalog, so that one that
+        does not answer cannot hold them up.
+        """
+        confs = self._spark_confs(catalog=True)
+        if "spark" in self.__dict__ and self._catalog_of_session() != confs[_CATALOG]:
+            self._stop_spark()
+        if "spark" not in self.__dict__:
+            self.__dict__["spark"] = self._start_spark("starting Spark with the catalog", confs)
+        return self.spark
+
+    def _start_spark(self, step: str, confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - as above
+        from etc_policy.adapters.spark.interrupts import end_java_on_interrupt
+        from etc_policy.adapters.spark.session import start_spark
+
+        self._announce(step)
+        session = start_spark(confs, self.spark_log, self.target.bundle)
+        if self.ends_java_on_interrupt:
+            end_java_on_interrupt()
+        return session
+
+    def _catalog_of_session(self) -> str | None:
+        with suppress(Exception):  # its Java has died
+            return str(self.spark.conf.get(_CATALOG, "in-memory"))
+        return None
+
+    def _stop_spark(self) -> None:
+        """Forget the session; one whose Java has died needs no stopping, and that is no error of what was done before."""
+        spark = self.__dict__.pop("spark", None)
+        if spark is not None:
+            with suppress(Exception):
+                spark.stop()
+
+    def _announce(self, step: str) -> None:
+        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
+
+    def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
+        confs = {**self.target.spark_confs, **self.spark_options}
+        if _CATALOG in self.spark_options:
+            return confs
+        if not catalog:
+            return {**confs, _CATALOG: "in-memory"}
+        from etc_policy.adapters.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
+
+        return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
+
+    @property
+    def local_catalog(self) -> Path:
+        """The folder of the catalog that serves where the target names none."""
+        return self.catalog_dir or self.project_dir / "target" / "catalog"
