@@ -10,7 +10,7 @@ from pathlib import Path
 
 from etc_policy import __version__
 from etc_policy.api.artifacts import write_text
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, Issue
@@ -56,12 +56,16 @@ def _facts(
 ) -> SiteTable:
     """All about one policy; a table that cannot be read is unknown, and its reason is a warning."""
     try:
-        state, past = environment.read_table(policy, archived=True)
-        log = environment.read_commit_log(policy)
+        with one_table(policy):
+            return _read_facts(environment, policy, now_ms, runs)
     except EtcError as error:
-        set_place(error, policy)
         warn(Issue(error.code, error.message, error.where, error.hint, "warning"))
         return SiteTable(policy, unreadable(policy, error.message))
+
+
+def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
+    state, past = environment.read_table(policy, archived=True)
+    log = environment.read_commit_log(policy)
     return SiteTable(
         policy=policy,
         freshness=table_freshness(policy, state, now_ms, clock_ms(), past),

@@ -7,19 +7,21 @@ are not read.
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata, pairs_of
 from etc_policy.adapters.hudi.history import Commit
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.values import load_json, time_of
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
+
+_TIMES = frozenset(("instantTime", "completionTime"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,7 @@ class Archive:
 
     def _plan_extra(self, row: Mapping[str, Any]) -> dict[str, str]:
         """The pairs that the plan of an archived compaction carries."""
-        return self._plan(row).get("extraMetadata") or {}
+        return pairs_of(self._plan(row))
 
     def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return decode_metadata(row["plan"] or b"", self._place())
@@ -110,7 +112,11 @@ class Archive:
                 if name in self._files():
                     raise self._corrupt(name, error) from error
                 raise
-            yield from rows
+            for row in rows:
+                for column in row.keys() & _TIMES:
+                    if row[column] is not None:
+                        time_of(row[column])
+                yield row
 
     def _files(self) -> list[str]:
         version = self._version()
@@ -119,8 +125,7 @@ class Archive:
         manifest = f"manifest_{version}"
         try:
             return [
-                str(entry["fileName"])
-                for entry in json.loads(self._storage.read(f"{self._folder}/{manifest}"))["files"]
+                str(entry["fileName"]) for entry in load_json(self._storage.read(f"{self._folder}/{manifest}"))["files"]
             ]
         except FileNotFoundError as error:
             if self._version() == version:
@@ -151,7 +156,7 @@ class Archive:
                 table = pyarrow.parquet.read_table(opened, columns=list(columns), filters=filters)
         except FileNotFoundError:
             raise
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, MemoryError) as error:
             raise self._corrupt(name, error) from error
         rows: list[dict[str, Any]] = table.to_pylist()
         return rows
@@ -162,7 +167,7 @@ class Archive:
 
     def _corrupt(self, name: str, error: Exception) -> TableError:
         message = f"cannot read archived timeline file `{self._place(name)}`"
-        return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error))
+        return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error)[:500])
 
 
 def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:

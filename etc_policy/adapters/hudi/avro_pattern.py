@@ -16,6 +16,9 @@ MAX_STRING_BYTES = 255
 #: Nor are longer arrays.
 MAX_ITEMS = 4
 
+#: A longer pattern takes longer to make than the records take to be read one by one.
+MAX_PATTERN_BYTES = 1 << 18
+
 _LENGTHS_OF_ONE_BYTE = 64
 _LONG_BYTES = 10
 _LONG = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
@@ -41,6 +44,8 @@ class RecordPattern:
         self._kinds = wanted
         self._wanted = dict.fromkeys(wanted, 1)
         fields = b"".join(self._wanted_field(field) for field in schema["fields"])
+        if len(fields) > MAX_PATTERN_BYTES:
+            raise IrregularError
         self._match = re.compile(rb"(?:(\x00)){0}" + fields, re.DOTALL).match
         self._order = tuple(self._wanted.values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from etc_policy.adapters.storage.local_tree import LocalTreeLister
-from etc_policy.adapters.storage.port import FileInfo
+from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -61,10 +62,15 @@ class LocalStorage:
             return None
         return _info(found) if stat.S_ISREG(found.st_mode) else None
 
-    def read(self, path: str) -> bytes:
-        """A regular file's content."""
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
+        """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
         with self.open(path) as opened:
-            return opened.read()
+            if os.fstat(opened.fileno()).st_size > max_bytes:
+                raise _too_large(self._path(path), max_bytes)
+            content = opened.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            raise _too_large(self._path(path), max_bytes)
+        return content
 
     def open(self, path: str) -> BinaryIO:
         """A regular file, opened without waiting for anybody."""
@@ -145,6 +151,10 @@ class LocalStorage:
 
     def _path(self, path: str) -> str:
         return os.path.join(self._base, *_parts(path)) if path else str(self._base)  # noqa: PTH118 - quicker than a Path
+
+
+def _too_large(place: str, max_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"the file is larger than the {max_bytes:,} bytes that are read", place)
 
 
 def _parts(path: str) -> list[str]:
