@@ -12,6 +12,7 @@ from etc_policy.api.run_results import RESULTS_FILE, RUNS_FOLDER
 from etc_policy.api.verifying import verify_tables
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.declare.regular_files import read_regular
 from etc_policy.errors import EtcError, Issue, Where
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan
@@ -68,7 +69,7 @@ def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
     unreadable: list[Issue] = []
     for path in sorted((target_dir / RUNS_FOLDER).glob("*.json")):
         try:
-            texts.append((str(path), path.read_text(encoding="utf-8")))
+            texts.append((str(path), read_regular(path).decode()))
         except (OSError, UnicodeDecodeError):
             message = "this run file cannot be read; it is left out"
             unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))

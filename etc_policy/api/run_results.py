@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import is_catalog_name, location_identity
 from etc_policy.compile.manifest import Policy
+from etc_policy.declare.regular_files import read_regular
 from etc_policy.errors import EngineError, EtcError, Issue, Where
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
 from etc_policy.publish.run_files import read_run_files
@@ -70,7 +71,7 @@ def _is_of(policy: Policy, result: TableResult) -> bool:
 def _of_run_file(path: Path) -> tuple[TableResult, ...]:
     """The results in a run file; empty if it cannot be read, which `etc history` reports."""
     try:
-        text = path.read_text("utf-8")
+        text = read_regular(path).decode()
     except (OSError, UnicodeDecodeError):
         return ()
     return tuple(
@@ -80,7 +81,7 @@ def _of_run_file(path: Path) -> tuple[TableResult, ...]:
 
 def _of_last_run(path: Path) -> tuple[TableResult, ...]:
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(read_regular(path))
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ from etc_policy import __version__
 from etc_policy.api.artifacts import write_text
 from etc_policy.api.one_table import one_table
 from etc_policy.compile.manifest import Policy
+from etc_policy.declare.regular_files import read_regular
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, Issue
 from etc_policy.publish.freshness import table_freshness, unreadable
@@ -47,8 +48,27 @@ def site_files(
     warn: Callable[[Issue], None],
 ) -> dict[str, str]:
     """The files of the site of project `name` over the policies, with pages for at most `max_runs` runs of each."""
+
+    def render(facts: tuple[SiteTable, ...]) -> dict[str, str]:
+        return render_site(site_view(name, facts, now_ms, kept.issues, max_runs), read_template)
+
     facts = tuple(_facts(environment, policy, now_ms, kept.files, warn) for policy in policies)
-    return render_site(site_view(name, facts, now_ms, kept.issues, max_runs), read_template)
+    try:
+        return render(facts)
+    except Exception:  # which table's it is shows when each is rendered alone
+        return render(tuple(_shown(table, render, warn) for table in facts))
+
+
+def _shown(
+    table: SiteTable, render: Callable[[tuple[SiteTable, ...]], object], warn: Callable[[Issue], None]
+) -> SiteTable:
+    """The table if its pages can be made, else one of which nothing is known."""
+    try:
+        with one_table(table.policy):
+            render((table,))
+            return table
+    except EtcError as error:
+        return _unknown(table.policy, error, warn)
 
 
 def _facts(
@@ -59,8 +79,12 @@ def _facts(
         with one_table(policy):
             return _read_facts(environment, policy, now_ms, runs)
     except EtcError as error:
-        warn(Issue(error.code, error.message, error.where, error.hint, "warning"))
-        return SiteTable(policy, unreadable(policy, error.message))
+        return _unknown(policy, error, warn)
+
+
+def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> SiteTable:
+    warn(Issue(error.code, error.message, error.where, error.hint, "warning"))
+    return SiteTable(policy, unreadable(policy, error.message))
 
 
 def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
@@ -94,7 +118,7 @@ def write_site(folder: Path, files: Mapping[str, str], option: str) -> None:
 def _listed(folder: Path) -> set[str]:
     """The files of the site that is in a folder; empty without one, or where its list is not etc's own."""
     try:
-        names = json.loads((folder / _LIST).read_text(encoding="utf-8"))["files"]
+        names = json.loads(read_regular(folder / _LIST))["files"]
         return {name for name in names if isinstance(name, str) and _OWN_PAGE.fullmatch(name)}
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return set()

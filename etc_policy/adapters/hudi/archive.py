@@ -21,6 +21,7 @@ from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
 
+_MAX_VERSION_BYTES = 1_000
 _TIMES = frozenset(("instantTime", "completionTime"))
 
 
@@ -137,7 +138,7 @@ class Archive:
     def _version(self) -> str | None:
         """The version of the manifest in use; None where nothing has been archived."""
         try:
-            content = self._storage.read(f"{self._folder}/_version_")
+            content = self._storage.read(f"{self._folder}/_version_", _MAX_VERSION_BYTES)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return content.decode("utf-8", errors="replace").strip()

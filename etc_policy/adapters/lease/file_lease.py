@@ -19,6 +19,7 @@ from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, r
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
+from etc_policy.declare.regular_files import read_regular
 from etc_policy.errors import EngineError, RetryableError
 
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
@@ -246,7 +247,7 @@ def _made(path: Path) -> str:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text("utf-8", errors="replace").splitlines()
+        return read_regular(path).decode(errors="replace").splitlines()
     except FileNotFoundError:
         return []
 

@@ -16,6 +16,7 @@ from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import local_path
 from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
 from etc_policy.compile.manifest import Policy
+from etc_policy.declare.regular_files import open_regular
 from etc_policy.declare.secrets import with_values
 from etc_policy.errors import TableError
 from etc_policy.plan.formats import format_duration
@@ -121,7 +122,7 @@ def read_holder(path: Path) -> Holder | None:
     """Who holds the lock whose file is `path`; None where nobody does. One that may not be read says nothing."""
     try:
         try:
-            with path.open("rb") as handle:
+            with open_regular(path) as handle:
                 found = os.fstat(handle.fileno())
                 text = handle.read(_MAX_BYTES).decode(errors="replace")
         except PermissionError:
@@ -145,7 +146,7 @@ def held_lock(policy: Policy, base_path: str) -> HeldLock | None:
 def _owner(text: str) -> Owner | None:
     try:
         return Owner(**json.loads(text)["etc"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

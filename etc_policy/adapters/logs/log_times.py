@@ -16,6 +16,7 @@ from etc_policy.adapters.logs.parquet import can_read_parquet
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import Policy, digest
+from etc_policy.declare.regular_files import read_regular
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 
@@ -158,7 +159,7 @@ class _Cache:
 
 def _load(path: Path | None) -> dict[str, dict[str, Any]]:
     try:
-        content = json.loads(path.read_text("utf-8")) if path else {}
+        content = json.loads(read_regular(path)) if path else {}
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(content, Mapping):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import stat
@@ -14,11 +13,10 @@ from typing import BinaryIO
 
 from etc_policy.adapters.storage.local_tree import LocalTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
+from etc_policy.declare.regular_files import open_regular, read_regular
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-#: A pipe would block whoever opens it until somebody writes to it.
-_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LocalStorage:
@@ -64,22 +62,11 @@ class LocalStorage:
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
-        with self.open(path) as opened:
-            if os.fstat(opened.fileno()).st_size > max_bytes:
-                raise _too_large(self._path(path), max_bytes)
-            content = opened.read(max_bytes + 1)
-        if len(content) > max_bytes:
-            raise _too_large(self._path(path), max_bytes)
-        return content
+        return read_regular(self._path(path), max_bytes)
 
     def open(self, path: str) -> BinaryIO:
         """A regular file, opened without waiting for anybody."""
-        place = self._path(path)
-        handle = os.open(place, _READ)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise OSError(f"`{place}` is not a regular file")
-        return os.fdopen(handle, "rb")
+        return open_regular(self._path(path))
 
     def create(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name if nobody has it."""
@@ -151,10 +138,6 @@ class LocalStorage:
 
     def _path(self, path: str) -> str:
         return os.path.join(self._base, *_parts(path)) if path else str(self._base)  # noqa: PTH118 - quicker than a Path
-
-
-def _too_large(place: str, max_bytes: int) -> OSError:
-    return OSError(errno.EFBIG, f"the file is larger than the {max_bytes:,} bytes that are read", place)
 
 
 def _parts(path: str) -> list[str]:
