@@ -78,11 +78,16 @@ def run_case(seed: int, command: str, kind: str | None = None) -> tuple[str, End
         (root / "outside" / "canary").write_text("canary")
         said = hostile_table(root / "tables" / "bad", seed, kind)
         good_table(root / "tables" / "good")
-        ended = _run(root, command, _honest_bytes() + MEMORY_BYTES)
+        ended = run_prepared(root, command)
         broken = broken_promise(ended, _honest(command))
         if broken is None and [*(root / "outside").iterdir()] != [root / "outside" / "canary"]:
             broken = "something was written outside"
         return said, ended, broken
+
+
+def run_prepared(root: Path, command: str) -> Ended:
+    """The command, within limits, over the tables `bad` and `good` below `root / "tables"`."""
+    return _run(root, command, _honest_bytes() + MEMORY_BYTES)
 
 
 def broken_promise(ended: Ended, honest: Ended) -> str | None:

@@ -14,7 +14,7 @@ from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
 from etc_policy.adapters.hudi.layout import DataFileName, parse_data_file
 from etc_policy.adapters.hudi.log_facts import LogFacts
 from etc_policy.adapters.hudi.timeline import Timeline
-from etc_policy.adapters.hudi.values import text_of
+from etc_policy.adapters.hudi.values import text_of, time_of
 from etc_policy.plan.table_state import FileSlice, LogFile
 
 #: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
@@ -161,7 +161,7 @@ def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], 
                 completed = completion(name.instant) or _begun(name, timeline)
                 if completed is not None:
                     text_of(f"{partition}/{file_name}")
-                    yield DataFile((partition, name.file_id), name, size, completed)
+                    yield DataFile((partition, name.file_id), name, size, time_of(completed))
 
 
 def _begun(name: DataFileName, timeline: Timeline) -> str | None:
