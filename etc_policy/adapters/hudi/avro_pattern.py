@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 #: Longer strings are not matched: each length is an alternative of the pattern. One less than a multiple of 64.
@@ -111,6 +112,7 @@ def _plain(kind: Any) -> bytes:  # noqa: ANN401 - an Avro schema is any JSON val
     raise IrregularError
 
 
+@cache
 def _string() -> bytes:
     """A string by its length; those of two bytes are sorted by the second, so that few alternatives are tried."""
     short = [_bytes_of(length) for length in range(_LENGTHS_OF_ONE_BYTE)]

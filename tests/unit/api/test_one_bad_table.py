@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tests.hostile.avro import array, container, record, recursive
-from tests.hostile.running import COMMANDS, SECONDS, _honest, broken_promise, run_case, run_prepared
+from tests.hostile.running import COMMANDS, _honest, broken_promise, run_case, run_prepared
 from tests.hostile.tables import Case, good_table
 from tests.unit.adapters import log_file
 from tests.unit.adapters.log_file import zigzag
@@ -101,7 +101,6 @@ def test_a_log_file_that_cannot_be_read_has_unknown_times(tmp_path, name):
     LOGS[name](_case(tmp_path, lambda _: None).log_file)
     ended = run_prepared(tmp_path, "plan --output json")
     assert (ended.signal, ended.code in (0, 3)) == (None, True), ended.err
-    assert ended.seconds < SECONDS
     assert json.loads(ended.out)["tables"][0]["policy"] == "bad"
 
 
