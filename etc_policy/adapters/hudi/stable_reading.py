@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -50,7 +51,8 @@ def table_errors(location: str) -> Iterator[None]:
         raise
     except OSError as error:
         message = f"cannot read the table at `{location}`"
-        raise TableError(Code.CANNOT_READ_TABLE, message, cause=str(error)) from error
+        code = Code.TOO_LARGE if error.errno == errno.EFBIG else Code.CANNOT_READ_TABLE
+        raise TableError(code, message, cause=str(error)) from error
     except UNKNOWN_FORM as error:
         clear_frames(error.__traceback__)  # they hold all that was read so far
         raise unknown_form(f"the metadata of the table at `{location}` is", error) from error
