@@ -20,6 +20,7 @@ from etc_policy.plan.table_state import TableState
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
+    from etc_policy.execute.finisher import Finisher
     from etc_policy.execute.ports import ApplyStateStore
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
@@ -126,15 +127,16 @@ class Readings(SparkSessions):
 
         return table_location(self.catalog_spark, policy.table)
 
-    def read_state(self, policy: Policy, *, read_stats: bool = False) -> TableState:
+    def read_state(self, policy: Policy, *, read_stats: bool = False, read_logs: bool = True) -> TableState:
         """The state of a policy's table.
 
-        Event times that its commits do not have come from the log files themselves unless `metadata_only` is set, and,
-        with `read_stats`, those that are unknown then from column statistics.
+        Event times that its commits do not have come from the log files themselves if `read_logs`, unless `metadata_only`
+        is set, and, with `read_stats`, those that are unknown then from column statistics.
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        state = self._with_log_times(policy, FileTableReader().read(self.locate(policy), policy.event_time))
+        state = FileTableReader().read(self.locate(policy), policy.event_time)
+        state = self._with_log_times(policy, state) if read_logs else state
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
@@ -223,6 +225,16 @@ class Environment(Readings):
         from etc_policy.execute.repairer import Repairer
 
         return Repairer(HudiRepairFiles(), lambda: HudiCompactor(self.spark), FileLease, self.progress)
+
+    def finisher(self) -> Finisher:
+        """The finisher of `etc finish` over stock Hudi."""
+        from etc_policy.adapters.spark.services import HudiServices
+        from etc_policy.execute.finisher import Finisher
+
+        runner = self.runner()
+        return Finisher(
+            runner.reader, runner.files, lambda: HudiServices(self.spark, self.progress), runner.lease, self.progress
+        )
 
     @property
     def memory(self) -> ApplyStateStore:

@@ -1,16 +1,34 @@
-"""Two workers: one runs the integration tests, so that there is one Spark at a time, the other all else meanwhile."""
+"""Two workers: each has one half of the integration tests, and with it at most one Spark; then they share all else."""
 
 from xdist.scheduler import LoadScopeScheduling
 
+#: As long together as the other half; all that start `etc` as processes of their own are among them.
+SECOND_HALF = (
+    "test_apply_process.py",
+    "test_commit_zone.py",
+    "test_gx_verifier.py",
+    "test_interleavings.py",
+    "test_kills.py",
+    "test_left_locks.py",
+    "test_prometheus.py",
+    "test_repair.py",
+    "test_soak_oracle.py",
+    "test_sync.py",
+    "test_zones.py",
+)
 
-class OneWorkerForIntegration(LoadScopeScheduling):
-    """Sends whole files to a worker, and all files of `tests/integration` to the same one."""
+
+class OneSparkForEachWorker(LoadScopeScheduling):
+    """Sends whole files to a worker, and each half of the files of `tests/integration` to one."""
 
     def _split_scope(self, nodeid):
         file = nodeid.split("::", 1)[0]
-        return "integration" if "integration/" in file else file
+        if "integration/" not in file:
+            return file
+        return "second half" if file.endswith(SECOND_HALF) else "first half"
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """The scheduler, whatever `--dist` says."""
-    return OneWorkerForIntegration(config, log)
+    """The scheduler, whatever `--dist` says; the integration tests come first, as they last longest."""
+    config.option.loadscopereorder = False
+    return OneSparkForEachWorker(config, log)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from etc_policy.api.derived_plans import PlanCheck, no_check, plan_check
 from etc_policy.api.one_table import set_place
 from etc_policy.api.overtaken import writes_beside_errors, written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now, require_same_table
@@ -47,6 +49,7 @@ class Applier:
     now_ms: int
     git_sha: str | None = None
     plan: Plan | None = None
+    check: PlanCheck = no_check
     results: list[TableResult] = field(default_factory=list)
     errors: list[EtcError] = field(default_factory=list)
     policies: list[Policy] = field(default_factory=list)
@@ -70,6 +73,7 @@ class Applier:
         self.git_sha = self.environment.git_sha()
         chosen = self.policies = list(policies)
         require_suites(self.environment, chosen)
+        self.check = plan_check(self.environment, chosen, saved)
         ready = [policy for policy in self.locate(chosen) if self.finish_pending(policy)]
         todo = {policy.name for policy in ready}
         # as declared: a plan knows `db.table`, not its path
@@ -140,7 +144,9 @@ class Applier:
         started = clock_ms()
         try:
             require_same_table(table, policy)
-            outcome = self.environment.runner().apply(policy, table, plan_id, self.git_sha)
+            table = table.model_copy(update={"base_path": policy.table})  # the plan's may go through a link and back
+            check = partial(self.check, policy, table)
+            outcome = self.environment.runner().apply(policy, table, plan_id, self.git_sha, check)
             if outcome.status == "nothing_due" and self._result(policy) is not None:
                 end_refusals(policy, self.environment.memory)
                 return True  # a run that was finished just now, and verified, left nothing to do

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from etc_policy.api.given_files import read_given
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.compile.resolve import check_project, compile_project
@@ -88,7 +89,7 @@ def read_earlier_manifest(path: Path) -> Manifest:
     """
     file = path / "manifest.json" if path.is_dir() else path
     try:
-        manifest = Manifest.model_validate_json(file.read_bytes())
+        manifest = Manifest.model_validate_json(read_given(file))
         if manifest.schema_version != MANIFEST_SCHEMA_VERSION:
             raise ValueError(manifest.schema_version)
     except OSError as error:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from etc_policy.api.derived_plans import created_ms, require_form
+from etc_policy.api.given_files import read_given
 from etc_policy.api.one_table import one_table, place
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
@@ -119,7 +120,7 @@ def load_plan(path: Path) -> Plan:
 
     """
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(read_given(path).decode("utf-8"))
         plan = Plan.model_validate(content)
         if plan.schema_version != PLAN_SCHEMA_VERSION or (plan.computed_id != plan.plan_id and _is_whole(content)):
             raise ValueError(plan.schema_version)
@@ -157,8 +158,7 @@ def require_made_before_now(plan: Plan) -> None:
         EtcError: it comes from the future: C and T would be too late by as much.
 
     """
-    made = datetime.fromisoformat(plan.created_at)
-    ahead = ahead_of_clock(int(made.timestamp() * 1000), clock_ms())
+    ahead = ahead_of_clock(created_ms(plan), clock_ms())
     if ahead is not None:
         raise EtcError(Code.PLAN_FROM_THE_FUTURE, ahead, hint="set the clocks of both machines right, then plan again")
 
@@ -199,7 +199,7 @@ def choose_policies(
     """The plan, read where it is a file, and the selected policies of its tables; without one all that are selected.
 
     Raises:
-        UsageError: the plan cannot be read, or was edited.
+        UsageError: the plan cannot be read, was edited, or has values that no plan has.
         StalePlanError: a policy of the plan was changed since, or is gone.
 
     """
@@ -208,6 +208,7 @@ def choose_policies(
     path = None if isinstance(plan, Plan) else Path(plan)
     saved = plan if isinstance(plan, Plan) else load_plan(Path(plan))
     require_unedited(saved, path)
+    require_form(saved, path)
     wanted = {policy.name for policy in selected}
     return saved, tuple(one for one in match_policies(saved, known, path).values() if one.name in wanted)
 

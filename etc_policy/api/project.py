@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from etc_policy.publish.debug import DebugReport
     from etc_policy.publish.history import PolicyHistory
     from etc_policy.publish.metrics import TableObservation
-    from etc_policy.publish.results import FreshnessReport, RunResults, SyncReport, VerificationReport
+    from etc_policy.publish.results import FinishedService, FreshnessReport, RunResults, SyncReport, VerificationReport
 
 
 class Project(Workspace):
@@ -280,21 +280,20 @@ class Project(Workspace):
             issues, policies = error.issues, ()
         return diagnose(self.environment, issues, policies, os.environ, spark=spark)
 
+    def finish(self, select: Terms = (), exclude: Terms = ()) -> tuple[FinishedService, ...]:
+        """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""
+        from etc_policy.api.finishing import finish_tables
+
+        policies = self.policies(select, exclude)
+        finished, errors = finish_tables(self.environment, policies)
+        raise_all(errors, (), finished)
+        return finished
+
     def undo(self, select: Terms = (), exclude: Terms = ()) -> dict[str, str]:
-        """Withdraw pending plans of etc; returns the withdrawn instant by policy.
-
-        Raises:
-            SeveralErrors: it failed for some table.
-
-        """
+        """Withdraw pending plans of etc; returns the instant by policy, or raises SeveralErrors with it as the report."""
         from etc_policy.api.undoing import undo_tables
 
         policies = self.policies(select, exclude)
         withdrawn, errors = undo_tables(self.environment, policies)
         raise_all(errors, (), dict(withdrawn))
         return dict(withdrawn)
-
-
-def options_of_writers(name: str, project_dir: File = ".", *, target: str | None = None) -> dict[str, str]:
-    """The options that the writers of policy `name` need: `frame.write.format("hudi").options(**writer_options(name))`."""
-    return Project(project_dir, target=target).writer_options(name)

@@ -44,16 +44,34 @@ def note_verdict(
 
 def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
-    record = state.last_compaction
-    unproven = memory.unproven(state.base_path) if record is not None else None
-    if record is None or unproven is None or unproven.compaction.split(" ")[0] != record.instant:
-        return table  # a repair may have set its completion right: that proves nothing
+    record, unproven = state.last_compaction, _unproven(state, memory)
+    if record is None or unproven is None:
+        return table
     doubt = (
-        f"the last compaction ({record.instant}) is not proven: {unproven.why}. Do not rely on RO being complete up to "
-        f"{format_time(record.threshold_ms)} before a verification passes"
+        f"{_doubt(record, unproven)}. Do not rely on RO being complete up to {format_time(record.threshold_ms)} before a "
+        "verification passes"
     )
     hint = f"`etc verify --select {table.policy}` verifies it again"
     return table.model_copy(update={"warnings": (doubt, *table.warnings), "hints": (*table.hints, hint)})
+
+
+def doubt_about(state: TableState, memory: ApplyStateStore) -> str | None:
+    """Why nobody should rely on the last compaction: its verification failed, or could not be done."""
+    record, unproven = state.last_compaction, _unproven(state, memory)
+    if record is None or unproven is None or unproven.why == _NOT_ENDED:
+        return None  # while a verification runs, metadata shows what it did before
+    return _doubt(record, unproven)
+
+
+def _unproven(state: TableState, memory: ApplyStateStore) -> Unproven | None:
+    """Of the last compaction; a repair that set its completion right since proves nothing."""
+    record = state.last_compaction
+    found = memory.unproven(state.base_path) if record is not None else None
+    return found if record is not None and found and found.compaction.split(" ")[0] == record.instant else None
+
+
+def _doubt(record: CompactionRecord, unproven: Unproven) -> str:
+    return f"the last compaction ({record.instant}) is not proven: {unproven.why}"
 
 
 def _why(verification: Verification) -> str:

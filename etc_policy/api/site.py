@@ -10,19 +10,20 @@ from pathlib import Path
 
 from etc_policy import __version__
 from etc_policy.api.artifacts import write_text
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.one_table import one_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.regular_files import read_regular
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, Issue
-from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile, RunFiles
 from etc_policy.publish.site import render_site
 from etc_policy.publish.site_builder import site_view
 from etc_policy.publish.site_views import SiteTable
 from etc_policy.verify.late_data import late_data, with_times_of
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import Environment
 
 #: The list of the site's files, so that the next one can take away what it no longer has.
 _LIST = "site.json"
@@ -92,7 +93,7 @@ def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tup
     log = environment.read_commit_log(policy)
     return SiteTable(
         policy=policy,
-        freshness=table_freshness(policy, state, now_ms, clock_ms(), past),
+        freshness=freshness_of(environment, policy, state, now_ms, past),
         history=policy_history(policy, log, runs),
         plans=planned_tables(policy, log.base_path, runs),
         state=state,

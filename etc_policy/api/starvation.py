@@ -8,6 +8,7 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.errors import StalePlanError
 from etc_policy.execute.ports import ApplyStateStore, Refusals
 from etc_policy.plan.formats import format_time
+from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
 from etc_policy.plan.stages import TablePlan
 
 #: As many refusals in a row are no accident any more.
@@ -19,6 +20,7 @@ _SERVICE = (
     "service, or let the service run less often than etc"
 )
 _STARVING = ("pending_service", "writer_in_flight")
+_FINISHED = tuple(BLOCKING_ACTIONS[action] for action in FINISHED_SERVICES)
 #: What names the one instant that is pending, in a plan's reason.
 _PENDING = re.compile(r"a (?P<service>[a-z ]+) at (?P<instant>\d{14,17}) is pending \((?P<state>requested|inflight)\)")
 
@@ -52,9 +54,10 @@ def _stuck(refusals: Refusals, reason: str | None) -> str | None:
     if found is None or found["instant"] != refusals.pending:
         return None
     what = f"the {found['service']} at {found['instant']} has been pending all the time"
+    once = "`etc finish` runs it once" if found["service"] in _FINISHED else "run it once by hand, or cancel it"
     if found["state"] == "requested":
-        return f"{what} and was never started: the job that requests it must also run it; run it once by hand, or cancel it"
-    return f"{what}: whoever began it may be dead; if so, run it again by hand"
+        return f"{what} and was never started: the job that requests it must also run it; {once}"
+    return f"{what}: whoever began it may be dead; if so, {once}"
 
 
 def count_refusal(policy: Policy, memory: ApplyStateStore, now_ms: int, reason: str | None = None) -> Refusals:

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import RetryableError
 from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.results import TableFreshness
 from etc_policy.wiring import Environment, clock_ms
 
@@ -75,7 +75,7 @@ class Waiter:
         try:
             with one_table(policy):
                 state, now_ms = self.environment.read_state(policy), self.now()
-                found = table_freshness(policy, state, now_ms, now_ms)
+                found = freshness_of(self.environment, policy, state, now_ms, clock_at_ms=now_ms)
         except RetryableError as error:
             self.environment.progress(f"{policy.name}: {error.message}")
             return False

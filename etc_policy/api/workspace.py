@@ -13,6 +13,7 @@ from etc_policy.api.arguments import Terms, terms_of
 from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
+from etc_policy.compile.reserved_options import spark_conf_fault
 from etc_policy.compile.selection import Selection, select_policies
 from etc_policy.declare.settings import read_target
 from etc_policy.declare.targets import Target
@@ -63,7 +64,7 @@ class Workspace:
         self.target = target or os.environ.get("ETC_TARGET") or None
         self.target_dir = Path(target_dir) if target_dir is not None else self.project_dir / "target"
         self._state = state or os.environ.get("ETC_STATE") or None
-        self._spark_confs, self._spark_log = dict(spark_confs or {}), spark_log
+        self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once
         self._ends_java_on_interrupt = ends_java_on_interrupt
         self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
@@ -151,3 +152,17 @@ class Workspace:
         if not found:
             self._note("no policy is selected" if manifest.policies else "the project has no policies")
         return found
+
+
+def _free_confs(confs: Mapping[str, str]) -> dict[str, str]:
+    """The settings of Spark, if none of them is an option of Hudi that a policy may not set.
+
+    Raises:
+        UsageError: one is.
+
+    """
+    for key in confs:
+        fault = spark_conf_fault(key)
+        if fault is not None:
+            raise UsageError(fault[0], f"the option `{key[:80]}` {fault[1]}", hint=fault[2])
+    return dict(confs)

@@ -17,8 +17,8 @@ from etc_policy.cli.options import Flags, common_options, conf_option, examples
 from etc_policy.cli.printing import ask, say, show, text_width
 from etc_policy.codes.registry import Code
 from etc_policy.errors import ExitCode, UsageError
-from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.formats import fold
+from etc_policy.plan.explainer import explain_plan, list_plan
+from etc_policy.plan.formats import MANY_TABLES, fold
 from etc_policy.plan.stages import Plan
 from etc_policy.plan.summary import summarize_changes
 from etc_policy.publish.checks import checks_of_results
@@ -76,7 +76,8 @@ def _require_an_answer(output: str) -> None:
 def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
     """Show the plan and ask; nothing is asked where nothing would change."""
     if output != "json" and plan.tables:
-        say(explain_plan(plan, width=text_width()) + "\n", err=True)
+        show_plan = explain_plan if len(plan.tables) < MANY_TABLES else list_plan
+        say(show_plan(plan, width=text_width()) + "\n", err=True)
     if yes or not plan.has_changes:
         return True
     if ask(f"{fold(summarize_changes(plan), text_width())}\nGo on?"):

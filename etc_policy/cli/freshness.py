@@ -7,11 +7,12 @@ import click
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
-from etc_policy.cli.options import Flags, common_options, conf_option, examples, metadata_only_option
+from etc_policy.cli.options import Flags, common_options, conf_option, examples, long_option, metadata_only_option
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
+from etc_policy.plan.formats import MANY_TABLES
 from etc_policy.publish.checks import checks_of_freshness
-from etc_policy.publish.report import render_freshness
+from etc_policy.publish.report import list_freshness, render_freshness
 
 
 @click.command(
@@ -27,6 +28,7 @@ from etc_policy.publish.report import render_freshness
 @at_option
 @conf_option
 @metadata_only_option
+@long_option
 @click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")
 @click.option(
     "--fail-on",
@@ -36,7 +38,7 @@ from etc_policy.publish.report import render_freshness
     help="Exit with 1 from this status on; `unknown` always does.",
 )
 @common_options
-def command(flags: Flags, archived: bool, fail_on: str) -> ExitCode:
+def command(flags: Flags, long: bool, archived: bool, fail_on: str) -> ExitCode:
     """Show how far each table is complete, without Spark.
 
     Each table passes, warns or fails by the lag of its completeness behind now. The report also shows the late data since
@@ -47,7 +49,8 @@ def command(flags: Flags, archived: bool, fail_on: str) -> ExitCode:
     with open_project(flags) as project:
         report, error = settle(lambda: project.freshness(*flags.terms, at=flags.at_ms, archived=archived, check=True))
         where = places(project.policies(*flags.terms))
-    show(flags, report, lambda: render_freshness(report, text_width()))
+    long = long or len(report.tables) < MANY_TABLES
+    show(flags, report, lambda: (render_freshness if long else list_freshness)(report, text_width()))
     report_checks(checks_of_freshness(report, where, fail_on_warn=fail_on == "warn"))
     failing = ("error", "unknown", "warn") if fail_on == "warn" else ("error", "unknown")
     return finish(error, tuple(ExitCode.FAILED for table in report.tables if table.status in failing))

@@ -36,16 +36,14 @@ COMMANDS = {
     "freshness": ("etc_policy.cli.freshness:command", "Show how far each table is complete, without Spark"),
     "wait": ("etc_policy.cli.wait:command", "Wait until RO is complete up to a time"),
     "metrics": ("etc_policy.cli.metrics:command", "Metrics for Prometheus, with rules and a dashboard"),
-    "history": (
-        "etc_policy.cli.history:command",
-        "Show the compactions of a table and their checks",
-    ),
+    "history": ("etc_policy.cli.history:command", "Show the compactions of a table and their checks"),
     "debug": ("etc_policy.cli.debug:command", "Check the machine, the project and the tables"),
     "completion": ("etc_policy.cli.completion:command", "Completion for bash, zsh and fish"),
     "schema": ("etc_policy.cli.schema:command", "JSON Schemas of policy files and of what etc writes"),
     "docs": ("etc_policy.cli.docs:command", "A site over all tables, from their own commits"),
     "sync": ("etc_policy.cli.sync:command", "Record in the catalog how far each RO table is complete"),
     "undo": ("etc_policy.cli.undo:command", "Withdraw a published plan that has not completed"),
+    "finish": ("etc_policy.cli.finish:command", "Run what others have scheduled and not carried out"),
     "repair": ("etc_policy.cli.repair:command", "Correct a table's wrong completion times"),
     "demo": ("etc_policy.cli.demo:command", "Build a real table from flight data and run the whole way"),
 }

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from etc_policy.plan.formats import MANY_TABLES
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -110,6 +112,11 @@ metadata_only_option = click.option(
     "--metadata-only",
     is_flag=True,
     help="Read no log files: event times that are not in the commits stay unknown.",
+)
+
+
+long_option = click.option(
+    "--long", is_flag=True, help=f"Show each table's whole report, also of {MANY_TABLES} tables and more."
 )
 
 

@@ -10,10 +10,12 @@ from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
-from etc_policy.cli.options import Flags, common_options, conf_option, examples, metadata_only_option
+from etc_policy.cli.options import Flags, common_options, conf_option, examples, long_option, metadata_only_option
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
-from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.explainer import explain_plan, list_plan
+from etc_policy.plan.formats import MANY_TABLES
+from etc_policy.plan.stages import Plan
 from etc_policy.publish.checks import checks_of_plan
 
 
@@ -35,10 +37,13 @@ from etc_policy.publish.checks import checks_of_plan
 )
 @metadata_only_option
 @click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
+@long_option
 @click.option("--explain", is_flag=True, help="Say in words why: each slice, each guard, what holds RO back.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
 @common_options
-def command(flags: Flags, out: Path | None, read_stats: bool, explain: bool, detailed_exitcode: bool) -> ExitCode:
+def command(
+    flags: Flags, out: Path | None, read_stats: bool, long: bool, explain: bool, detailed_exitcode: bool
+) -> ExitCode:
     """Show what would be compacted, and save it.
 
     Reads the tables' metadata, and the log files whose event times are not in it; without Spark. The plan is saved
@@ -50,9 +55,14 @@ def command(flags: Flags, out: Path | None, read_stats: bool, explain: bool, det
             lambda: project.plan(*flags.terms, at=flags.at_ms, read_stats=read_stats, out=out, check=True)
         )
         where = places(project.policies(*flags.terms))
-    show(flags, plan, lambda: explain_plan(plan, explain=explain, width=text_width()))
+    long = long or explain or len(plan.tables) < MANY_TABLES
+    show(flags, plan, lambda: explain_plan(plan, explain=explain, width=text_width()) if long else _listed(plan))
     if out is not None:
         show_note(f"Saved: etc apply {out}")
     report_checks(checks_of_plan(plan, where))
     finish(error)
     return ExitCode.CHANGES if detailed_exitcode and plan.has_changes else ExitCode.DONE
+
+
+def _listed(plan: Plan) -> str:
+    return f"{list_plan(plan, text_width())}\n`etc plan --long` shows the tables one by one, `--explain` says why."

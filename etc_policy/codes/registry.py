@@ -156,6 +156,8 @@ class Code(StrEnum):
     CANNOT_REPAIR = "ETC421", "The table cannot be repaired now, or not safely"
     LOCK_NOT_GIVEN_BACK = "ETC422", "The table's lock file was not released in time"
     LOCK_LOST = "ETC423", "The table's lock was lost to another process"
+    MALFORMED_PLAN = "ETC440", "A plan has a value that etc does not write"
+    PLAN_NOT_DERIVED = "ETC441", "A saved plan does not follow from its table"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"

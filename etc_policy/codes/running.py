@@ -135,6 +135,12 @@ RUNNING: Mapping[Code, str] = {
     "may still be alive: see the hint. Exit code 4.",
     Code.LOCK_LOST: "The lock file was removed, by its expiry or by hand, and another process has made it since. Nothing was\n"
     "committed. Run `etc apply` again, and give the lock an expiry longer than any commit. Exit code 4.",
+    Code.MALFORMED_PLAN: "A plan's id is right, but an instant, a time or a zone in it has not the form that etc "
+    "writes, so somebody made it by hand. Nothing was touched. Save a new plan, and keep plans where only the job that "
+    "makes them can write.",
+    Code.PLAN_NOT_DERIVED: "A saved plan is made again from the table as it was seen, and only carried out if both are "
+    "equal. Where the table did not change, the plan file was changed after it was made. Where it did (archiving, a "
+    "rollback), plan again.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
     Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",

@@ -72,3 +72,9 @@ def lock_option_fault(key: str) -> tuple[str, str] | None:
     if key.startswith(_LOCK_PREFIX):
         return None
     return "is not a lock option", f"lock options begin with `{_LOCK_PREFIX}`; others go to `hudi_options`"
+
+
+def spark_conf_fault(key: str) -> tuple[Code, str, str] | None:
+    """Code, reason and hint where a setting of Spark is a Hudi option that is not allowed: sessions pass them on."""
+    option = key.removeprefix("spark.")
+    return option_fault(option) if option.startswith("hoodie.") else None

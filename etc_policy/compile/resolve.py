@@ -20,7 +20,9 @@ MAX_ISSUES = 1_000
 
 def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Issue, ...]:
     """Every issue of the project, errors and warnings, in the order of their places."""
-    project = CheckedProject(table_root(files), files.policies, frozenset(known_suites), files.target.lock)
+    project = CheckedProject(
+        table_root(files), files.policies, frozenset(known_suites), files.target, files.target_places
+    )
     found = [*files.issues, *(issue for rule in RULES for issue in islice(rule(project), MAX_ISSUES))]
     lines = _Lines(files.texts)
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -11,21 +11,29 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.file_locks import EXPIRY, PROVIDER, expiry_minutes, is_file_lock
 from etc_policy.compile.formats import format_fault
 from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
-from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS, lock_option_fault, option_fault
-from etc_policy.declare.project import DeclaredPolicy
+from etc_policy.compile.reserved_options import (
+    ARCHIVE_LIMITS,
+    WHOLE_NUMBER_OPTIONS,
+    lock_option_fault,
+    option_fault,
+    spark_conf_fault,
+)
+from etc_policy.declare.project import DeclaredPolicy, Places
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.declare.targets import Target
 from etc_policy.errors import Issue
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedProject:
-    """What a rule looks at: every policy that is right by itself, the suites that exist, and the target's lock."""
+    """What a rule looks at: every policy that is right by itself, the suites that exist, and the target with its places."""
 
     table_root: str
     policies: tuple[DeclaredPolicy, ...]
     suites: frozenset[str]
-    target_lock: Mapping[str, str] = field(default_factory=dict)
+    target: Target = field(default_factory=Target)
+    target_places: Places | None = None
 
 
 Rule: TypeAlias = Callable[[CheckedProject], Iterator[Issue]]
@@ -170,10 +178,27 @@ def lock_options_are_locks(project: CheckedProject) -> Iterator[Issue]:
                 yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
 
 
+def target_options_are_free(project: CheckedProject) -> Iterator[Issue]:
+    """A target's lock holds lock options only, and its settings of Spark none that a policy may not set either."""
+    places = project.target_places
+    if places is None:
+        return
+    for key in project.target.lock:
+        fault = lock_option_fault(key)
+        if fault is not None:
+            where = places.where(("lock", key), at_key=True)
+            yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
+    for key in project.target.spark_confs:
+        found = spark_conf_fault(key)
+        if found is not None:
+            where = places.where(("spark", "confs", key), at_key=True)
+            yield Issue(found[0], f"the option `{key[:80]}` {found[1]}", where, found[2])
+
+
 def lock_files_expire(project: CheckedProject) -> Iterator[Issue]:
     """Warns where a writer that dies would leave a lock file behind for ever."""
     for policy in project.policies:
-        lock = policy.declaration.writer.lock or project.target_lock
+        lock = policy.declaration.writer.lock or project.target.lock
         if is_file_lock(lock) and not expiry_minutes(lock):
             own = ("writer", "lock", PROVIDER) if policy.declaration.writer.lock else ("name",)
             message = "the lock file of the table's writers never expires: one that dies while it holds the lock stops all others"
@@ -223,6 +248,7 @@ RULES: tuple[Rule, ...] = (
     hudi_options_are_free,
     planned_options_are_numbers,
     lock_options_are_locks,
+    target_options_are_free,
     lock_files_expire,
     secrets_have_a_reference,
     suites_exist,

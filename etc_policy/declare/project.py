@@ -79,8 +79,8 @@ class DeclaredPolicy:
 class ProjectFiles:
     """A project as read: `project_dir` is absolute, `issues` are those of files and single values.
 
-    `name` is that of etc_project.yml; `target` is where this run takes place; `texts` are the files by the path that
-    errors name.
+    `name` is that of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are the files by
+    the path that errors name.
     """
 
     project_dir: str
@@ -89,3 +89,4 @@ class ProjectFiles:
     name: str | None = None
     target: Target = field(default_factory=Target)
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    target_places: Places | None = None

@@ -62,7 +62,8 @@ def read_project(
     files = (*sources.policy_files, *sources.template_files, *sources.macro_files)
     texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
     unique = tuple(dict.fromkeys(issues))
-    return ProjectFiles(sources.project_dir, policies, unique, settings.project.name, settings.target, texts)
+    name, target_now, places = settings.project.name, settings.target, settings.target_places
+    return ProjectFiles(sources.project_dir, policies, unique, name, target_now, texts, places)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
 from etc_policy.declare.loading import Loaded, load_file, own_variables, plain_variables
-from etc_policy.declare.project import FileMarks
+from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.project_schema import ProjectFile
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.sources import SourceFile, read_project_file
@@ -37,6 +37,7 @@ class Settings:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     file: FileMarks | None = None
     issues: tuple[Issue, ...] = ()
+    target_places: Places | None = None
 
 
 def read_target(project_dir: str, environment: Mapping[str, str], target: str | None = None) -> Target:
@@ -95,7 +96,8 @@ def read_settings(
         issues.append(Issue(Code.CHANGED_SECRET, message, where, REFERENCE_HINT))
     used = target_of(chosen, project, lock) if chosen and not issues else Target()
     context = replace(context, target=_visible(used))
-    return _with_defaults(Settings(context, project, used, {}, loaded.file, tuple(issues)), source, loaded)
+    places = Places(loaded.file, path) if chosen else None
+    return _with_defaults(Settings(context, project, used, {}, loaded.file, tuple(issues), places), source, loaded)
 
 
 def _with_defaults(settings: Settings, source: SourceFile, loaded: Loaded) -> Settings:

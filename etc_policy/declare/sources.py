@@ -1,4 +1,4 @@
-"""Finds and reads a project's files; nothing else in the package reads policy files."""
+"""Finds and reads a project's files; nothing else in the package opens one."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def read_sources(project_dir: str, policies: str = "policies", templates: str = 
     if not found and not issues:
         hint = "policy files end in `.yml` or `.yaml`"
         raise PolicyError([Issue(Code.NO_POLICIES, "there is no policy file in the folder", Where(str(folder)), hint)])
-    texts = [source for file in found if (source := _read(file, root, issues)) is not None]
-    beside = sorted((root / templates).iterdir()) if (root / templates).is_dir() else []
+    texts = [source for file in found if (source := read_file(file, root, issues)) is not None]
+    beside = [Path(entry.path) for entry in _entries(root / templates, issues)] if (root / templates).is_dir() else []
     shared = {
         suffixes: tuple(
             source
             for file in beside
-            if file.suffix.lower() in suffixes and (source := _read(file, root, issues)) is not None
+            if file.suffix.lower() in suffixes and (source := read_file(file, root, issues)) is not None
         )
         for suffixes in (_SUFFIXES, _MACRO_SUFFIXES)
     }
@@ -94,16 +94,11 @@ def read_project_file(project_dir: str, issues: list[Issue]) -> SourceFile | Non
     """The project's `etc_project.yml`, None if it is missing; what is wrong with the file goes to `issues`."""
     root = Path(project_dir)
     path = root / PROJECT_FILE
-    return _read(path, root, issues) if os.path.lexists(path) else None
+    return read_file(path, root, issues) if os.path.lexists(path) else None
 
 
 def _find(folder: Path, issues: list[Issue], depth: int) -> Iterator[Path]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        issues.append(Issue(Code.UNREADABLE, f"cannot list the folder: {error.strerror}", Where(str(folder))))
-        return
-    for entry in entries:
+    for entry in _entries(folder, issues):
         path = Path(entry.path)
         is_folder = path.is_dir()
         if is_folder and (entry.is_symlink() or depth >= MAX_FOLDER_DEPTH):
@@ -115,7 +110,16 @@ def _find(folder: Path, issues: list[Issue], depth: int) -> Iterator[Path]:
             yield path
 
 
-def _read(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
+def _entries(folder: Path, issues: list[Issue]) -> list[os.DirEntry[str]]:
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        issues.append(Issue(Code.UNREADABLE, f"cannot list the folder: {error.strerror}", Where(str(folder))))
+        return []
+
+
+def read_file(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
+    """A regular file below `root`, of a bounded size and in UTF-8; what is wrong with it goes to `issues`."""
     where = Where(str(file))
     try:
         if not file.resolve(strict=True).is_relative_to(root.resolve()):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from etc_policy.codes.registry import Code
+from etc_policy.declare.sources import read_file
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import Issue, PolicyError, Where
 
@@ -22,8 +24,8 @@ def read_suite(name: str, project_dir: Path, where: Where | None = None) -> tupl
     known = suite_names(project_dir)
     for folder in _folders(project_dir) if name in known else ():
         file = folder / f"{name}.yml"
-        if file.is_file():
-            return str(file), _text(file)
+        if os.path.lexists(file):
+            return str(file), _text(file, folder.parent)
     hint = did_you_mean(name, known) or f"known suites: {', '.join(known) or 'none'}"
     raise PolicyError([Issue(Code.UNKNOWN_SUITE, f"no suite `{name}`; looked for `suites/{name}.yml`", where, hint)])
 
@@ -43,8 +45,9 @@ def _folders(project_dir: Path) -> list[Path]:
     return [project_dir / "suites", *shipped[:1]]
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError([Issue(Code.UNREADABLE, f"cannot read suite: {error}", Where(str(file)))]) from error
+def _text(file: Path, root: Path) -> str:
+    issues: list[Issue] = []
+    source = read_file(file, root, issues)
+    if source is None:
+        raise PolicyError(issues)
+    return source.text

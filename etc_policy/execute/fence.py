@@ -9,8 +9,8 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, OvertakenError
 from etc_policy.execute.ports import Job, Lease, TableFiles
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
-from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.table_state import GroupKey, TableState, TableStateReader
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: How long a compaction waits for a writer that may be in the way, before it is published and once it is done.
 WRITER_WAIT_SECONDS = 10.0

@@ -63,6 +63,17 @@ class Compactor(Protocol):
         ...
 
 
+class Services(Protocol):
+    """Carries out table services that others have scheduled. It raises EngineError with the engine's own words."""
+
+    def finish(self, job: Job, action: str, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+        """Run and commit the `compaction`, `logcompaction` or `clustering` that is pending at the job's instant.
+
+        `begun` and `fence` are as in `Compactor.run`, for a compaction.
+        """
+        ...
+
+
 class RepairFiles(Protocol):
     """What `etc repair` reads from a table's timelines, and changes on them."""
 

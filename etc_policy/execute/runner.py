@@ -16,10 +16,11 @@ from etc_policy.plan.clock import find_clock_refusal, times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.delete_rule import find_overtaken
-from etc_policy.plan.refusals import CUT_VERSIONS, Refusal
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import TableState, TableStateReader
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 Progress = Callable[[str], None]
 
@@ -56,7 +57,7 @@ class Runner:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
                 self._engine(job, lease).withdraw(job)
                 return None
-            _raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
+            raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
             try:
                 return self._run(job, self._fence(job, lease, state), "resumed")
             except OvertakenError as error:
@@ -119,8 +120,15 @@ class Runner:
             lease.wait_for_dead_run(state.own_pending)
             yield lease, state, self.files.pending_job(policy, state)
 
-    def apply(self, policy: Policy, table: TablePlan, plan_id: str, git_sha: str | None) -> Outcome:
-        """Publish exactly the planned compaction and execute it.
+    def apply(
+        self,
+        policy: Policy,
+        table: TablePlan,
+        plan_id: str,
+        git_sha: str | None,
+        require_derived: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Publish exactly the planned compaction and execute it; `require_derived` raises for a plan that is not the table's.
 
         Raises:
             StalePlanError: the table changed since planning; nothing was committed.
@@ -129,6 +137,7 @@ class Runner:
 
         """
         if table.action != "compact" or table.instant is None:
+            require_derived()
             return _not_run(table)
         with self.lease(table.base_path) as lease:
             state = self.reader.read(table.base_path, policy.event_time)
@@ -145,17 +154,18 @@ class Runner:
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
             )
             fence = self._fence(job, lease, state)
-            self._publish(policy, table, state, fence)
+            self._refuse(policy, table, state, published=False)
+            require_derived()
+            self._publish(policy, table, fence)
             outcome = self._run(job, fence, "compacted")
         return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
 
     def _fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
         return Fence(self.reader, self.files, job, lease, state)
 
-    def _publish(self, policy: Policy, table: TablePlan, state: TableState, fence: Fence) -> None:
-        """Publish the plan unless the table changed: looked at before Spark starts, and again under the lock."""
+    def _publish(self, policy: Policy, table: TablePlan, fence: Fence) -> None:
+        """Publish the plan unless the table changed since it was looked at before Spark starts."""
         job = fence.job
-        self._refuse(policy, table, state, published=False)
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         compactor = self.compactor()
         fence.before_publishing()
@@ -167,7 +177,7 @@ class Runner:
 
     def _refuse(self, policy: Policy, table: TablePlan, state: TableState, *, published: bool) -> None:
         """Raise where the clock or the table forbids to carry out the plan."""
-        _raise_refusal(policy, find_clock_refusal(policy, table, state, self.clock_ms()))
+        raise_refusal(policy, find_clock_refusal(policy, table, state, self.clock_ms()))
         _refuse_stale(policy, table, state, published=published)
 
     def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
@@ -240,7 +250,8 @@ def _not_run(table: TablePlan) -> Outcome:
     )
 
 
-def _raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
+def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
+    """Raise where there is a refusal: an EngineError that the policy's table cannot be compacted now."""
     if refusal is not None:
         message = f"`{policy.name}` cannot be compacted now: {refusal.reason}"
         raise EngineError(Code.CANNOT_COMPACT_NOW, message, hint=refusal.hint)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.clock import times_refusal
+from etc_policy.plan.closed_slices import closed_before
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
-from etc_policy.plan.formats import count_of
 from etc_policy.plan.instants import add_ms, instant_from_ms
+from etc_policy.plan.plan_warnings import left_out_warnings, space_warning, unknown_warning
 from etc_policy.plan.refusals import (
-    CUT_VERSIONS,
     Refusal,
     find_refusal,
-    not_ended,
     overlapping_writer,
     written_to_all,
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
-from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.plan.watermark import Watermark, watermark
 
 #: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
@@ -44,6 +44,7 @@ class _Context:
     now_ms: int
     clock_ms: int
     written_to: WrittenTo
+    behind: frozenset[GroupKey] = frozenset()
 
     @property
     def zone(self) -> ZoneInfo:
@@ -56,6 +57,14 @@ class _Context:
     def option(self, key: str, default: int) -> int:
         """A whole-number Hudi option that the policy declares, else Hudi's default."""
         return int(self.policy.hudi_options.get(key, default))
+
+    def must_merge(self, log_file: LogFile) -> bool:
+        """Whether a chosen slice may not keep the log file behind."""
+        return self.policy.granularity == "file_slice" or _is_due(log_file, self.threshold_ms)
+
+    def leaves_out(self, file_slice: FileSlice) -> bool:
+        """Whether the slice is not compacted though it is due."""
+        return file_slice in self.written_to or _group(file_slice) in self.behind
 
     def watermark(self, log_files: list[LogFile]) -> Watermark:
         return watermark(log_files, self.policy.data_latency_ms, self.zone)
@@ -73,7 +82,8 @@ def build_table_plan(
 
     `clock_ms` is the wall clock: it bounds the instant C, which `now_ms` never moves. A log file whose smallest event
     time is not known is compacted. The result's `action` is `refused` when the table may not be planned now. Slices
-    that are `written_to` are left out, and T is lowered to what is known to be complete without them.
+    that are `written_to`, or not closed before a writer in flight began, are left out, and T is lowered to what is known to
+    be complete without them.
     """
     context = _Context(policy, state, now_ms, clock_ms, written_to)
     refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms)
@@ -88,11 +98,15 @@ def build_table_plan(
     if not chosen:
         return _idle(context, "refused", written_to_all(state))
     place = _instant(context, chosen)
-    instant = place.instant
-    overlapping = sorted(writer for writer in state.living_writers if writer < instant)
-    if overlapping and state.table_version in CUT_VERSIONS:
-        return _idle(context, "refused", overlapping_writer(overlapping[0], instant), place)
-    young = _too_young(context, instant)
+    writer = min(state.living_writers, default=place.instant)
+    if writer < place.instant and state.table_version in CUT_VERSIONS:
+        closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
+        behind = frozenset(map(_group, chosen)).difference(map(_group, closed))
+        unknown = any(_group(s) in behind and f.min_event_time_ms is None for s, f in state.log_files)
+        if not closed or unknown:  # without its event time nobody knows how far RO is complete without it
+            return _idle(context, "refused", overlapping_writer(writer, place.instant), place)
+        context, chosen, place = replace(context, behind=behind), closed, _instant(context, closed)
+    young = _too_young(context, place.instant)
     return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
 
 
@@ -119,33 +133,36 @@ def _is_due(log_file: LogFile, threshold_ms: int) -> bool:
 
 def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> _Place:
     """C: past the last due log file (`log_file`) or past every log file (`file_slice`) of the chosen slices."""
-    state, whole = context.state, context.policy.granularity == "file_slice"
-    if state.table_version not in CUT_VERSIONS:
+    if context.state.table_version not in CUT_VERSIONS:
         now = instant_from_ms(context.clock_ms, context.zone)
         return _Place(now, now)
     last = max(
-        log_file.completed
-        for file_slice in chosen
-        for log_file in file_slice.log_files
-        if whole or _is_due(log_file, context.threshold_ms)
-    )
-    cut = Cut(
-        slices=chosen,
-        instants=state.instants,
-        metadata_instants=state.metadata_instants,
-        keep_commits=archive_limits(context.policy.hudi_options),
+        log_file.completed for file_slice in chosen for log_file in file_slice.log_files if context.must_merge(log_file)
     )
     start = add_ms(last, 1)
-    return _Place(start, *find_cut(cut, start))
+    return _Place(start, *find_cut(_cut(context, chosen), start))
+
+
+def _cut(context: _Context, chosen: tuple[FileSlice, ...]) -> Cut:
+    return Cut(
+        slices=chosen,
+        instants=context.state.instants,
+        metadata_instants=context.state.metadata_instants,
+        keep_commits=archive_limits(context.policy.hudi_options),
+    )
+
+
+def _group(file_slice: FileSlice) -> GroupKey:
+    return file_slice.partition, file_slice.file_id
 
 
 def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) -> TablePlan:
     instant = place.instant
-    chosen_ids = {(file_slice.partition, file_slice.file_id) for file_slice in chosen}
+    chosen_ids = set(map(_group, chosen))
     left = [
         log_file
         for file_slice, log_file in context.state.log_files
-        if (file_slice.partition, file_slice.file_id) not in chosen_ids or log_file.completed >= instant
+        if _group(file_slice) not in chosen_ids or log_file.completed >= instant
     ]
     after = context.watermark(left)
     operations = tuple(_operation(file_slice, instant, context.threshold_ms) for file_slice in chosen)
@@ -160,8 +177,8 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) ->
             "held_back_by": after.held_back_by,
             "warnings": (
                 *base.warnings,
-                *_space_warning(context.state, instant),
-                *_written_to_warning(base, context.state),
+                *space_warning(context.state, instant),
+                *left_out_warnings(base, context.state),
             ),
         }
     )
@@ -169,7 +186,7 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) ->
 
 def _complete_without(context: _Context) -> int:
     """T, or what RO is complete up to without the due slices that are left out."""
-    files = (log_file for s in context.state.slices if s in context.written_to for log_file in s.log_files)
+    files = (log_file for s in context.state.slices if context.leaves_out(s) for log_file in s.log_files)
     mark = context.watermark(list(files)).value_ms
     return context.threshold_ms if mark is None else min(mark, context.threshold_ms)
 
@@ -234,10 +251,14 @@ def _idle(context: _Context, action: Action, refusal: Refusal | None, place: _Pl
         instant_start=place.start if place else None,
         moves=moves,
         left_out=group_skipped_slices(
-            state.slices, lambda s: _due(s, context.threshold_ms), context.written_to, refused=action == "refused"
+            state.slices,
+            lambda s: _due(s, context.threshold_ms),
+            context.written_to,
+            context.behind,
+            refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=_unknown_warning(unknown, len(files)),
+        warnings=unknown_warning(unknown, len(files)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 
@@ -249,33 +270,5 @@ def _seen(state: TableState) -> SeenState:
         last_completed=state.last_completed,
         instants_completed=completed,
         timezone=state.timezone,
+        oldest_writer=min(state.living_writers, default=None),
     )
-
-
-def _unknown_warning(unknown: int, total: int) -> tuple[str, ...]:
-    if not unknown:
-        return ()
-    return (
-        f"{unknown} of {total} log files have no known event time and are compacted whatever they hold: "
-        "let the writer record event times (`etc compile` prints its options), or plan with --read-stats",
-    )
-
-
-def _written_to_warning(table: TablePlan, state: TableState) -> tuple[str, ...]:
-    count, still = table.left_out_though_due, not_ended(state)
-    if not count:
-        return ()
-    why = (
-        f"as writers may add to them: {still}" if still else "as writers kept adding to them while they were compacted"
-    )
-    return (
-        f"{count_of(count, 'file slice')} with deletes left out, {why}. RO is complete only up to T above; run `etc apply` "
-        "in the writer's job, between two batches",
-    )
-
-
-def _space_warning(state: TableState, instant: str) -> tuple[str, ...]:
-    """Guard 6: below the last clean's retained commit C costs only space."""
-    if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:
-        return ()
-    return ("the old slices stay on disk until a later write touches their partitions (C is below the last clean)",)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.double_keys import SEES_LOG_FILES
-from etc_policy.plan.refusals import CUT_VERSIONS
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import FileSlice, GroupKey, TableState, WriteInFlight
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
-from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold, format_bytes, format_time, keep_commands, labelled
-from etc_policy.plan.refusals import CUT_VERSIONS
+from etc_policy.plan.formats import (
+    TEXT_WIDTH,
+    count_of,
+    fold,
+    format_bytes,
+    format_time,
+    keep_commands,
+    labelled,
+    rows_of,
+)
 from etc_policy.plan.stages import UNREAD_VERSION, Plan, TablePlan
+from etc_policy.plan.table_versions import CUT_VERSIONS
+
+_ACTIONS = {"compact": "compact", "nothing_due": "nothing due", "refused": "refused"}
 
 
 def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) -> str:
@@ -15,6 +26,24 @@ def explain_plan(plan: Plan, *, explain: bool = False, width: int = TEXT_WIDTH) 
     blocks = [_block(table, explain=explain, width=width) for table in plan.tables]
     preface = [fold(PREFACE, width)] if explain else []
     return "\n\n".join([*preface, *blocks, fold(_summary(plan), width)])
+
+
+def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
+    """The plan with one line for each table."""
+    rows = [(table.policy, _ACTIONS[table.action], _line(table)) for table in plan.tables]
+    return f"{rows_of(rows, width)}\n\n{fold(_summary(plan), width)}"
+
+
+def _line(table: TablePlan) -> str:
+    if table.action == "refused":
+        return table.reason or ""
+    until = f"RO complete until {_until(table, table.watermark_after_ms)}"
+    if table.action == "nothing_due":
+        return until
+    merged = sum(len(operation.log_files_compacted) for operation in table.operations)
+    read = format_bytes(sum(operation.bytes_read for operation in table.operations))
+    slices = count_of(len(table.operations), "file slice")
+    return f"{count_of(merged, 'log file')} in {slices}, reads {read}; {until} after"
 
 
 def _block(table: TablePlan, *, explain: bool, width: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
-from etc_policy.plan.refusals import CUT_VERSIONS
-from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, TablePlan
+from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: (label, text); an empty label goes on with the one before it.
 Row = tuple[str, str]
@@ -159,19 +159,26 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
                 f"{slices} with events at or before T ({files}): {'it holds' if count == 1 else 'they hold'} deletes, and "
                 "writers kept adding to them while they were compacted (delete rule). So T is earlier for this plan.",
             )
+        case "due_but_behind_a_writer":
+            yield (
+                "left alone",
+                f"{slices} with events at or before T ({files}), written to after the oldest write in flight began: C has to "
+                "be before that write. So T is earlier for this plan.",
+            )
         case "due_but_refused":
             yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
     for one in left_out.nearest:
         yield "", f"- {_place(one.partition, one.file_id)}"
-        yield "", f"  {count_of(one.log_files, 'log file')}, {_first_event(table, one)}."
+        yield "", f"  {count_of(one.log_files, 'log file')}, {_first_event(table, one, left_out.reason)}."
     if left_out.nearest and (rest := count - len(left_out.nearest)):
         yield "", f"- and {count_of(rest, 'more file slice')} with later events."
 
 
-def _first_event(table: TablePlan, one: SkippedSlice) -> str:
+def _first_event(table: TablePlan, one: SkippedSlice, reason: SkipReason) -> str:
     if one.earliest_event_ms is None:
         return "no event time is known"
-    due = f"; due from {_due_at(table, one.earliest_event_ms)} on" if one.earliest_event_ms > table.threshold_ms else ""
+    is_due = reason != "newer_than_threshold"
+    due = "" if is_due else f"; due from {_due_at(table, one.earliest_event_ms)} on"
     return f"the first event at {format_time(one.earliest_event_ms)}{due}"
 
 
@@ -179,7 +186,7 @@ def _what_holds_back(table: TablePlan) -> Iterator[Row]:
     """What RO's completeness stops at once the plan has run, and what would move it."""
     stop = table.watermark_after_ms
     if stop is not None and table.left_out_though_due:
-        text = f"by {count_of(table.left_out_though_due, 'file slice')} with deletes that writers keep adding to"
+        text = f"by {count_of(table.left_out_though_due, 'file slice')} that writers keep adding to"
         yield "held back", f"{text}: without them RO is complete up to {format_time(table.threshold_ms)} only."
         yield (
             "moves on",

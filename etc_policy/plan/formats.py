@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,6 +19,8 @@ _TOGETHER = "\N{NO-BREAK SPACE}"
 _COMMAND = re.compile("`[^`]*`")
 #: What lines that are folded begin under: a bullet, an indent, the verdict of a check.
 _HANGING = re.compile(r"(- |  |(pass|warn|fail|error) +)")
+#: From so many tables on each has one line, unless more is asked for.
+MANY_TABLES = 10
 #: Lines are folded here where nobody says how wide the terminal is.
 TEXT_WIDTH = 116
 
@@ -85,6 +88,19 @@ def keep_together(text: str) -> str:
 def keep_commands(text: str) -> str:
     """The text with what is between backquotes kept together: a command is copied in one piece."""
     return _COMMAND.sub(lambda found: keep_together(found[0]), text)
+
+
+def rows_of(rows: Sequence[tuple[str, str, str]], width: int = TEXT_WIDTH) -> str:
+    """A line for each (name, word, text) in columns, long texts folded under their beginning at `width` columns."""
+    names, words = (max((len(row[place]) for row in rows), default=0) for place in (0, 1))
+    under = names + words + 4
+    lines = []
+    for name, word, text in rows:
+        room = max(width - under, _INDENT)
+        first, *rest = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
+        lines.append(f"{name:<{names}}  {word:<{words}}  {first}".rstrip())
+        lines += [" " * under + line for line in rest]
+    return "\n".join(lines)
 
 
 def labelled(label: str, text: str, width: int = TEXT_WIDTH) -> str:

@@ -8,7 +8,9 @@ from datetime import timedelta
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.instants import parse_instant
+from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
 BLOCKING_ACTIONS = {
@@ -20,10 +22,10 @@ BLOCKING_ACTIONS = {
     "rollback": "rollback",
     "indexing": "metadata index build",
 }
-CUT_VERSIONS = (8, 9)
+#: What `etc finish` carries out.
+FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
 #: How far a writer's clock may be ahead of etc's before it looks like another time zone.
 CLOCK_TOLERANCE = timedelta(minutes=1)
-WHOLE_SLICE_VERSIONS = (6,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def pending_service(policy: Policy, state: TableState) -> Refusal | None:
     reason = f"a {BLOCKING_ACTIONS[pending.action]} at {pending.requested} is pending ({pending.state})"
     if pending.requested == state.own_pending:
         return Refusal("pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it")
-    return Refusal("pending_service", reason, _finish_hint(pending.action, pending.requested, state.base_path))
+    return Refusal("pending_service", reason, _finish_hint(pending.action, policy))
 
 
 def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
@@ -143,11 +145,22 @@ def files_missing(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("files_missing", reason, "restore them, or roll the table back to a commit before them")
 
 
-def _finish_hint(action: str, instant: str, base_path: str) -> str:
-    if action == "compaction":
-        return f"finish it first: `CALL run_compaction(op => 'run', path => '{base_path}', timestamp => {instant})` in Spark SQL"
-    if action == "clustering":
-        return f"finish it first: `CALL run_clustering(path => '{base_path}', op => 'execute')` in Spark SQL"
+def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
+    """A data file that is not as long as its commit recorded: readers fail on it, or miss rows."""
+    damaged = [one for one in not_as_recorded(state) if one.recorded_bytes is not None]
+    if not damaged:
+        return None
+    first = damaged[0]
+    reason = (
+        f"{len(damaged)} data file(s) are not as long as their commits recorded, for example {first.name}: "
+        f"{first.size_bytes} bytes, recorded were {first.recorded_bytes}"
+    )
+    return Refusal("files_damaged", reason, "restore them, or roll the table back to a commit before them")
+
+
+def _finish_hint(action: str, policy: Policy) -> str:
+    if action in FINISHED_SERVICES:
+        return f"if no job of yours is running it, `etc finish --select {policy.name}` does"
     return "plan again when it has completed; a writer that died leaves it to its next run"
 
 
@@ -156,6 +169,7 @@ RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     pending_service,
     writer_in_flight,
     files_missing,
+    files_damaged,
 )
 
 

@@ -13,6 +13,7 @@ NAMED_SLICES = 10
 
 _REASONS: tuple[SkipReason, ...] = (
     "due_but_written_to",
+    "due_but_behind_a_writer",
     "due_but_refused",
     "newer_than_threshold",
     "no_log_files",
@@ -35,6 +36,7 @@ def group_skipped_slices(
     slices: Iterable[FileSlice],
     is_due: Callable[[FileSlice], bool],
     written_to: WrittenTo = WrittenTo(),
+    behind: frozenset[GroupKey] = frozenset(),
     *,
     refused: bool,
 ) -> tuple[SkippedSlices, ...]:
@@ -47,6 +49,8 @@ def group_skipped_slices(
             found["newer_than_threshold"].append(file_slice)
         elif file_slice in written_to:
             found["due_but_written_to"].append(file_slice)
+        elif (file_slice.partition, file_slice.file_id) in behind:
+            found["due_but_behind_a_writer"].append(file_slice)
         elif refused:
             found["due_but_refused"].append(file_slice)
     return tuple(_left_out(reason, of_reason) for reason, of_reason in found.items() if of_reason)

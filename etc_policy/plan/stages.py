@@ -15,8 +15,14 @@ UNREAD_VERSION = 0
 
 Action = Literal["compact", "nothing_due", "refused"]
 #: `due_but_refused`: would be compacted if the table could be. `due_but_written_to`: has deletes to compact, and writers kept
-#: adding to it while earlier tries were at work. The others have nothing at or below T in log files.
-SkipReason = Literal["due_but_refused", "due_but_written_to", "newer_than_threshold", "no_log_files"]
+#: adding to it while earlier tries were at work. `due_but_behind_a_writer`: no instant before the oldest write in flight can
+#: merge all of it that is due. The others have nothing at or below T in log files.
+SkipReason = Literal[
+    "due_but_refused", "due_but_written_to", "due_but_behind_a_writer", "newer_than_threshold", "no_log_files"
+]
+
+
+_LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer")
 
 
 class Operation(Frozen):
@@ -75,13 +81,15 @@ class SkippedSlices(Frozen):
 class SeenState(Frozen):
     """What the plan was made from; `etc apply` refuses when the table no longer agrees with it.
 
-    `timezone` is the IANA zone in which the table's instants were read.
+    `timezone` is the IANA zone in which the table's instants were read. `oldest_writer` is the write in flight that began
+    first: what it may add to is left out, so the plan cannot be made again without it.
     """
 
     properties_fingerprint: str
     last_completed: str | None
     instants_completed: tuple[str, ...]
     timezone: str | None = None
+    oldest_writer: str | None = None
 
 
 class TablePlan(Frozen):
@@ -126,7 +134,7 @@ class TablePlan(Frozen):
     @property
     def left_out_though_due(self) -> int:
         """How many file slices a compaction leaves out though they are due."""
-        return sum(one.file_slices for one in self.left_out if one.reason == "due_but_written_to")
+        return sum(one.file_slices for one in self.left_out if one.reason in _LEFT_OUT)
 
 
 class Plan(Frozen):

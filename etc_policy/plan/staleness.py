@@ -17,9 +17,10 @@ from etc_policy.plan.cut import (
     compacted,
     no_tombstone_alone,
 )
-from etc_policy.plan.refusals import BLOCKING_ACTIONS, CUT_VERSIONS
+from etc_policy.plan.refusals import BLOCKING_ACTIONS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: What must still allow the plan's C; guard 2 has a finer form below, by what the plan had seen.
 _GUARDS: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_archive, at_a_free_time)

@@ -114,7 +114,7 @@ def _merged(entry: Compaction) -> str:
 
 def _attempt(entry: Attempt) -> Iterator[Line]:
     words = {
-        None: "verified",
+        None: "verification only",
         "nothing_due": "nothing due",
         "compacted": "compacted, in a commit that the table no longer has",
     }

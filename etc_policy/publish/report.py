@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from etc_policy.plan.formats import (
     keep_commands,
     keep_together,
     labelled,
+    rows_of,
 )
 from etc_policy.publish.check_titles import expectation_title, result_title, subject_of, title_of_key
 from etc_policy.publish.results import (
@@ -29,6 +31,7 @@ from etc_policy.publish.results import (
     VerificationReport,
 )
 from etc_policy.publish.sync import COMPLETE_UNTIL, THRESHOLD
+from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
@@ -184,6 +187,26 @@ def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
     return _blocks((_freshness(table) for table in report.tables), width)
 
 
+#: The worst first.
+_BY_STATUS: tuple[FreshnessStatus, ...] = ("error", "unknown", "warn", "pass")
+
+
+def list_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
+    """One line per table, the worst first, and how many there are of each verdict."""
+    tables = sorted(report.tables, key=lambda table: (_BY_STATUS.index(table.status), -(table.lag_seconds or 0)))
+    rows = [(table.status.upper(), table.policy, _freshness_line(table)) for table in tables]
+    counts = Counter(table.status for table in tables)
+    said = ", ".join(f"{counts[status]} {status}" for status in _BY_STATUS if counts[status])
+    return f"{rows_of(rows, width)}\n\n{count_of(len(tables), 'table')}: {said}."
+
+
+def _freshness_line(table: TableFreshness) -> str:
+    if table.reason or table.complete_until_ms is None or table.lag_seconds is None:
+        return table.reason or ""
+    lag = format_duration(int(table.lag_seconds * 1000))
+    return f"RO complete until {format_time(table.complete_until_ms)}, {lag} ago"
+
+
 def _freshness(table: TableFreshness) -> Iterator[Line]:
     yield f"{table.status.upper():<8}{table.policy}  {table.base_path}"
     if table.reason:
@@ -203,7 +226,7 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time"
     if table.left_out_file_slices:
         slices = count_of(table.left_out_file_slices, "file slice")
-        yield "left out", f"{slices} by the last run, as writers kept adding to them while their deletes were compacted"
+        yield "left out", f"{slices} by the last run, as writers were adding to them"
     if table.held_back_by and table.watermark_ms is not None:
         yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)
     if table.late_data is not None and table.late_data.writes:

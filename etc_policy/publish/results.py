@@ -100,6 +100,14 @@ class TableVerification(Frozen):
     verification: Verification
 
 
+class FinishedService(Frozen):
+    """A compaction, log compaction or clustering of others that `etc finish` carried out; `instant` is its request."""
+
+    policy: str
+    action: str
+    instant: str
+
+
 class VerificationReport(Frozen):
     """The verdicts of one `etc verify`."""
 
@@ -112,7 +120,7 @@ class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone (FACTS 6).
 
     `limits` are the policy's. `left_out_file_slices` were due in the last compaction by etc, which left them out, as writers
-    kept adding to them while their deletes were compacted; None where it left out none.
+    were adding to them; None where it left out none.
     `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`
     the judgement over the policy's; both are None where the table's past was not read.
     """

@@ -32,7 +32,7 @@ _DONE = {
     "refused": ("Refused", "warn"),
     "stale": ("Plan was stale", "warn"),
     "failed": ("Failed", "bad"),
-    None: ("Verified", "quiet"),
+    None: ("Verification only", "quiet"),
 }
 
 

@@ -12,9 +12,10 @@ from etc_policy.compile.manifest import Freshness, Policy
 from etc_policy.plan.double_keys import SEES_LOG_FILES, compactions_of, find_exposed
 from etc_policy.plan.formats import format_duration
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.refusals import CUT_VERSIONS
+from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, FileSlice, LogFile, TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.plan.watermark import complete_until_ms, event_time_bound_ms, watermark_of
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
 from etc_policy.verify.ports import CheckStatus, ExpectationResult
@@ -111,7 +112,7 @@ def check_files(evidence: Evidence) -> ExpectationResult:
     """
     active = {instant.requested for instant in evidence.state.instants}
     wrong, archived, is_cut = [], 0, _is_cut(evidence.state)
-    for name, size, recorded, instant in _not_as_recorded(evidence):
+    for name, size, recorded, instant in not_as_recorded(evidence.state):
         if recorded is not None:
             wrong.append(f"{name}: {size} bytes, its commit recorded {recorded}")
         elif instant in active:
@@ -268,22 +269,6 @@ def _at_or_below(evidence: Evidence) -> Iterator[tuple[LogFile, bool]]:
                 must = seen and not evidence.claim.leaves_out
                 if known_ms is not None or must or event_time_bound_ms(log_file, latency_ms, zone) <= threshold_ms:
                     yield log_file, seen
-
-
-def _not_as_recorded(evidence: Evidence) -> Iterator[tuple[str, int, int | None, str]]:
-    """(name, bytes on disk, bytes recorded, instant in the name) of files that are not as a commit's write stat says.
-
-    A size of 0 means that none was recorded.
-    """
-    is_cut = _is_cut(evidence.state)
-    for file_slice in evidence.state.slices:
-        size, recorded = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
-        if file_slice.base_file is not None and (recorded is None or recorded not in (0, size)):
-            yield file_slice.base_file, size, recorded, file_slice.base_instant
-        for log_file in file_slice.log_files if is_cut else ():
-            recorded = log_file.recorded_bytes
-            if recorded is None or log_file.size_bytes < recorded:
-                yield log_file.name, log_file.size_bytes, recorded, log_file.requested
 
 
 def _is_cut(state: TableState) -> bool:

@@ -3,7 +3,8 @@
 One or two stock writers with optimistic concurrency and a declared file-system lock write small batches, clean and archive as
 often as Hudi lets them, and are killed at random moments; `etc apply` runs again and again, is killed too, and gets company. The
 writers' journals are the oracle: at checkpoints and at the end RT (with the metadata table and without), RO up to each published
-threshold, what `etc freshness` says and `etc history` are held against them. Exit 1 and the table's folder on any difference.
+threshold, what `etc freshness` says and `etc history` are held against them; `etc verify --level data` has to pass. Exit 1 and
+the table's folder on any difference.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tests.integration.soak_timeline import Timeline
 
 SPARK = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
 #: The writers pause together for the last seconds of each period: a source is empty at times, and runs may go on then.
-PERIOD_SECONDS, PAUSE_SECONDS = 60.0, 12.0
+PERIOD_SECONDS, PAUSE_SECONDS = 40.0, 8.0
 #: How often a run is tried while nobody writes, and the pause between: a dead writer looks alive for a while.
 QUIET_TRIES, QUIET_PAUSE_SECONDS = 8, 8.0
 #: Done, or worth another try: nothing else may happen to a run that nobody kills.
@@ -52,6 +53,7 @@ class Soak:
     second: Apply | None = None
     second_at: float = NEVER
     next_after: int = 4
+    apply_was_killed: bool = False
     rested_since: float = field(default_factory=time.monotonic)
     usual_seconds: float = 20.0
     polled: float = 0.0
@@ -72,14 +74,17 @@ class Soak:
         ends = time.monotonic() + self.setting.minutes * 60
         next_checkpoint = time.monotonic() + self.setting.checkpoint_seconds
         while time.monotonic() < ends:
-            paused = (time.monotonic() - self.began) % PERIOD_SECONDS > PERIOD_SECONDS - PAUSE_SECONDS
-            self._tick_writers(paused=paused)
+            self._tick_writers(paused=self._is_pause)
             self._tick_applies(starting=True)
             if time.monotonic() > next_checkpoint and self.apply is None:
                 self.checkpoint(spark)
                 next_checkpoint = time.monotonic() + self.setting.checkpoint_seconds
             time.sleep(TICK_SECONDS)
         self.checkpoint(spark)
+
+    @property
+    def _is_pause(self) -> bool:
+        return (time.monotonic() - self.began) % PERIOD_SECONDS > PERIOD_SECONDS - PAUSE_SECONDS
 
     def _make_table(self) -> None:
         """The first batch of the first writer makes the table; the others start after it."""
@@ -116,13 +121,18 @@ class Soak:
             self.second = None
         if self.apply and self.apply.tick():
             self._end(self.apply, "apply")
+            self.apply_was_killed = self.apply.killed_at is not None
             self.apply, self.second, self.second_at = self.second, None, NEVER
             self.next_after = len(self.timeline.batches) + self.dice.randint(0, 4)
             self.rested_since = now
 
     def _wants_apply(self, now: float) -> bool:
-        """After some commits, else after a while: a run that finds nothing to do proves little."""
-        return len(self.timeline.batches) >= self.next_after or now > self.rested_since + LONGEST_REST_SECONDS
+        """After some commits and in a pause, else after a while: a run that is refused or finds nothing to do proves little.
+
+        What a killed run has left, its lock among it, is taken up at once.
+        """
+        ready = self.apply_was_killed or (self._is_pause and len(self.timeline.batches) >= self.next_after)
+        return ready or now > self.rested_since + LONGEST_REST_SECONDS
 
     def _start(self, moment: tuple[str, float] | None = None, victim: str = "both") -> Apply:
         self.counts["applies"] += 1
@@ -152,6 +162,9 @@ class Soak:
         self.counts["checkpoints"] += 1
         self._look(spark, {}, "as it is")
         threshold_ms = self._quiet_apply()["threshold_ms"]
+        verdict = self._ask("verify", "--level", "data", "--target-dir", str(self.setting.folder / "look"))
+        found = [one["verification"] for one in verdict["tables"]]
+        self._require((str(one) for one in found if one["status"] in ("fail", "error")), "etc verify")
         freshness = self._ask("freshness", "--target-dir", str(self.setting.folder / "look"))["tables"][0]
         complete_until_ms = freshness["complete_until_ms"]
         promises = {"T of a run while nobody writes": threshold_ms, "complete by `etc freshness`": complete_until_ms}
@@ -189,9 +202,9 @@ class Soak:
             raise BrokenPromiseError("\n  ".join([f"checkpoint {self.counts['checkpoints']}, {when}:", *found]))
 
     def _ask(self, *arguments: str) -> dict:
-        """What a command of etc that needs no Spark says."""
+        """What a command of etc says that must end well."""
         command = [*etc(*arguments), "--project-dir", str(self.setting.folder), "--output", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
             raise BrokenPromiseError(f"etc {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
         return json.loads(done.stdout)

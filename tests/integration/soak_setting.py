@@ -23,7 +23,7 @@ policies:
     data_latency: {latency}s
     strategy: {{type: event_time, granularity: {granularity}}}
     freshness: {{target: 1h, warn_after: 1h, error_after: 2h}}
-    verify: {{suite: ro_complete, level: data}}
+    verify: {{suite: ro_complete, level: metadata}}
     writer:
       index: {index}
       compaction: none

@@ -23,7 +23,7 @@ CASES = [
 def found(spark, tmp_path_factory):
     folder = tmp_path_factory.mktemp("zones")
     write_tables(spark, folder / "written", CASES)
-    return run_cases(spark, folder / "written", folder / "runs", CASES)
+    return dict(run_cases(spark, folder / "written", folder / "runs", CASES))
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -12,7 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby, product
@@ -86,19 +87,16 @@ def _write(spark, base: Path, case: Case) -> None:
         frame.write.format("hudi").options(**options).mode(mode).save(str(base))
 
 
-def run_cases(spark, written: Path, folder: Path, cases: Iterable[Case]) -> dict[Case, list[str]]:
+def run_cases(spark, written: Path, folder: Path, cases: Iterable[Case]) -> Iterator[tuple[Case, list[str]]]:
     """What is wrong in each case, nothing where all is right; one run of `etc` for each of its environments."""
-    found = {}
     for (zone, session), together in groupby(sorted(cases), key=lambda case: (case.etc, case.session)):
         several, project = list(together), folder / f"{zone}_{session}".replace("/", "_")
         _make_project(project, written, several)
         applied = etc(project, zone, "apply", "--yes", "--conf", f"spark.sql.session.timeZone={session}")
         planned = etc(project, zone, "plan")
         for case in several:
-            found[case] = list(
-                _wrong(spark, project / "lake" / case.name, case, applied[case.name], planned[case.name])
-            )
-    return found
+            yield case, list(_wrong(spark, project / "lake" / case.name, case, applied[case.name], planned[case.name]))
+        shutil.rmtree(project)
 
 
 def _make_project(project: Path, written: Path, cases: list[Case]) -> None:
@@ -176,11 +174,13 @@ def main() -> None:
     cases = all_cases(chosen.etc or ZONES, chosen.session or ZONES)
     spark = start_spark({"spark.sql.shuffle.partitions": "1"}, chosen.folder / "spark.log")
     write_tables(spark, chosen.folder / "written", cases)
-    found = run_cases(spark, chosen.folder / "written", chosen.folder / "runs", cases)
-    for case, wrong in found.items():
-        print("WRONG" if wrong else ("right" if case.is_readable else "refused"), case, *wrong, flush=True)
+    counts: Counter[str] = Counter()
+    for case, wrong in run_cases(spark, chosen.folder / "written", chosen.folder / "runs", cases):
+        counts[outcome := "WRONG" if wrong else "right" if case.is_readable else "refused"] += 1
+        print(outcome, case, *wrong, flush=True)
     spark.stop()
-    sys.exit(any(found.values()))
+    print(f"{counts.total()} cases: {', '.join(f'{count} {outcome}' for outcome, count in sorted(counts.items()))}")
+    sys.exit(counts["WRONG"] > 0)
 
 
 if __name__ == "__main__":

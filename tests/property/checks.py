@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_state import TableState
-from tests.property.expected_cut import broken_rules, cut_bounds, due_slices, has_pending_service, is_due, split
+from etc_policy.plan.table_state import FileSlice, TableState
+from tests.property.expected_cut import (
+    broken_rules,
+    cut_bounds,
+    due_slices,
+    first_valid_cut,
+    has_pending_service,
+    is_due,
+    split,
+)
 from tests.property.history import EVENT_ZERO_MS, LATENCY_MS, START_MS, History
 from tests.property.model import Row, Table, instant_text, instant_time, publish_plan
 
 Rows = dict[str, dict[int, Row]]
 LATER_STEPS = 6
+#: Every event is due.
+EVER = 10**15
 
 
 def check(data: bytes, *, readers_only: bool = False) -> str:
@@ -35,7 +47,55 @@ def check(data: bytes, *, readers_only: bool = False) -> str:
         if not readers_only:
             check_watermark_after(history, plan)
         check_later_writes(data, history, plan)
+    if not readers_only:
+        check_beside_living_writers(data)
     return plan.action
+
+
+def check_beside_living_writers(data: bytes) -> None:
+    """Told of the writes in flight, a plan stays before them: it merges what it can, and promises no more than that."""
+    history = History(data)
+    writers = [write.commit.requested for write in history.writers.open]
+    if not writers:
+        return
+    living, policy = frozenset(map(instant_text, writers)), history.policy()
+    state = replace(history.state(), living_writers=living)
+    now, clock = history.threshold + LATENCY_MS, history.clock - history.offset_ms
+    plan = build_table_plan(policy, state, now_ms=now, clock_ms=clock)
+    due = due_slices(state, history.threshold)
+    possible = [one for one in due if _can_be_cut(history, state, one, min(writers))]
+    if plan.action != "compact":
+        unknown = any(log.min_event_time_ms is None for one in due for log in one.log_files)
+        excused = has_pending_service(state) or policy.hudi_options or plan.reason_code == "too_young" or unknown
+        assert plan.action == "nothing_due" or not possible or excused, (
+            f"{plan.reason}, though {possible[0].file_id} could be compacted"
+        )
+        return
+    assert plan.instant is not None
+    assert instant_time(plan.instant) < min(writers), "C is not before a writer in flight"
+    chosen = {(operation.partition, operation.file_id) for operation in plan.operations}
+    assert chosen <= {(one.partition, one.file_id) for one in possible} or policy.hudi_options, (
+        "a slice that has no cut"
+    )
+    check_operations(state, plan)
+    left = [
+        log
+        for one in due_slices(state, history.threshold)
+        if (one.partition, one.file_id) not in chosen
+        for log in one.log_files
+    ]
+    known = [log.min_event_time_ms for log in left if log.min_event_time_ms is not None]
+    assert len(known) == len(left), "a log file of unknown event time is left out"
+    assert plan.threshold_ms == min([history.threshold, *(event - 1 for event in known)]), "T is not what is left out"
+    history.threshold = plan.threshold_ms
+    check_readers(history, plan)
+
+
+def _can_be_cut(history: History, state: TableState, one: FileSlice, writer: int) -> bool:
+    threshold = EVER if history.granularity == "file_slice" else history.threshold
+    alone = replace(state, slices=(one,))
+    first = first_valid_cut(history.policy(), alone, threshold, history.clock, delete_rule=True)
+    return first is not None and first < writer
 
 
 def check_action(history: History, state: TableState, plan: TablePlan) -> None:

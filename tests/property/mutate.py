@@ -122,6 +122,8 @@ MUTATIONS: dict[str, Broken] = {
     "watermark of unknown event times": replaced(
         watermark, "event_time_bound_ms", lambda log, *_: log.min_event_time_ms or 2**60
     ),
+    "C before a writer in flight": replaced(builder, "closed_before", lambda slices, *_: slices),
+    "T without what is left out": replaced(builder, "_complete_without", lambda context: context.threshold_ms),
     "merge order is that of requests": replaced(builder, "_merge_order", lambda files: tuple(f.name for f in files)),
 }
 

@@ -27,14 +27,26 @@ _WAITING = ("Zookeeper", "StorageBased", "DynamoDB")
 _RETRY_MS = 1_000
 
 
-def client_options(job: Job) -> dict[str, str]:
+def client_options(job: Job, *, takes_lock: bool = False) -> dict[str, str]:
     """The client's options: the metadata table and the table version as they are, heartbeats on, no other service.
 
     `hudi_options` of the policy add to these; what is set here wins, because the rest would change the table. References
-    to environment variables become their values only here. The table's lock is held by the caller, see `table_lock`.
+    to environment variables become their values only here. The table's lock is held by the caller, see `table_lock`, or
+    the client `takes_lock` itself for each of its changes.
     """
+    if takes_lock and job.policy.writer.lock:
+        return {**client_options(job), **lock_config(job)}
+    return with_values({**job.policy.hudi_options, **_mirror(job), **_IN_PROCESS}, os.environ)
+
+
+def lock_config(job: Job) -> dict[str, str]:
+    """What the client's options become where Hudi's own provider of the table's lock is asked."""
+    return {**lock_options(job.policy.writer), **_mirror(job)}
+
+
+def _mirror(job: Job) -> dict[str, str]:
     has = set(job.metadata_partitions)
-    mirror = {
+    return {
         "hoodie.metadata.enable": _flag(bool(has)),
         "hoodie.metadata.auto.delete.partitions": "false",
         **{option: _flag(partition in has) for partition, option in _INDEX_OPTIONS.items()},
@@ -49,7 +61,6 @@ def client_options(job: Job) -> dict[str, str]:
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
     }
-    return with_values({**job.policy.hudi_options, **mirror, **_IN_PROCESS}, os.environ)
 
 
 def lock_options(writer: Writer) -> dict[str, str]:

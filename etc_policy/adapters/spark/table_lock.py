@@ -9,7 +9,7 @@ from typing import Any
 
 from etc_policy.adapters.lease.file_lock import FileLock
 from etc_policy.adapters.lease.lock_holder import lock_place
-from etc_policy.adapters.spark.client_options import lock_options
+from etc_policy.adapters.spark.client_options import lock_config
 from etc_policy.adapters.spark.hudi_client import method_names
 from etc_policy.compile.file_locks import PROVIDER
 from etc_policy.execute.ports import Job
@@ -60,7 +60,7 @@ def _config(jvm: Any, job: Job, client: Any) -> Any:  # noqa: ANN401 - Java obje
     """The client's settings with the declared lock, where the client itself has one inside its process."""
     properties = jvm.java.util.Properties()
     properties.putAll(client.getConfig().getProps())
-    for key, value in lock_options(job.policy.writer).items():
+    for key, value in lock_config(job).items():
         properties.put(key, value)
     return jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder().withProperties(properties).build()
 

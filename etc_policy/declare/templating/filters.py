@@ -62,7 +62,9 @@ def _guarded(name: str, function: Callable[..., Value]) -> Callable[..., Value]:
             and hasattr(result, "__html__")
         ):
             result = str.__str__(result)
-        if secret and (name not in _CHOOSING or (whole and result is not value and name not in ("default", "d"))):
+        whole = whole and result is not value and name not in ("default", "d")
+        counted = name in ("batch", "slice") and any(map(is_secret, (*args, *named.values())))
+        if secret and (name not in _CHOOSING or whole or counted):
             result = marked(result)
         return context.room.measured(result)
 

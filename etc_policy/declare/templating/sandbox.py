@@ -123,7 +123,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             except IndexError:
                 return self.undefined(obj=obj, name=argument)
             ends = (argument.start, argument.stop, argument.step) if isinstance(argument, slice) else (argument,)
-            secret = isinstance(obj, str) and (is_secret(obj) or any(map(is_secret, ends)))
+            secret = is_secret(obj) or any(map(is_secret, ends))
             return marked(part) if secret else part
         raise forbidden(f"{shown(argument)} is not allowed: only mappings have keys, and only lists have items")
 
@@ -164,7 +164,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise forbidden(f"`{operator}` does not work with {kinds}", "join texts with `~`") from None
         except Exception as error:
             raise problem_of(error, secret=secret) from None
-        return context.room.measured(marked(result) if secret and not isinstance(result, list) else result)
+        counted = operator == "*" or not isinstance(result, list)
+        return context.room.measured(marked(result) if secret and counted else result)
 
     def call_unop(self, context: Any, operator: str, arg: Value) -> Value:  # noqa: ANN401
         """A sign before a number."""

@@ -1,7 +1,11 @@
 import json
+import os
+import stat
+import threading
 
 import pytest
 
+from etc_policy.api import given_files
 from etc_policy.api.outcomes import raise_all, worst
 from etc_policy.api.planning import (
     load_plan,
@@ -41,7 +45,7 @@ class Tables:
     def __init__(self, **states):
         self.states = states
 
-    def read_state(self, policy, *, read_stats=False):
+    def read_state(self, policy, *, read_stats=False, read_logs=True):
         found = self.states[policy.name]
         if isinstance(found, Exception):
             raise found
@@ -151,6 +155,31 @@ class TestLoadPlan:
         with pytest.raises(UsageError, match="No such file") as error:
             load_plan(tmp_path / "none.json")
         assert (error.value.code, error.value.exit_code) == ("ETC601", 64)
+
+    def test_what_has_no_end_is_not_read(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(given_files, "MAX_BYTES", 1_000)
+        with (tmp_path / "plan.json").open("wb") as file:
+            file.truncate(1_001)
+        with pytest.raises(UsageError, match="File too large") as error:
+            load_plan(tmp_path / "plan.json")
+        assert error.value.code == "ETC601"
+
+    def test_a_device_is_not_read(self, tmp_path):
+        """Made here, with the numbers of the one that gives zeros for ever."""
+        device = tmp_path / "plan.json"
+        try:
+            os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(1, 5))
+        except PermissionError:
+            pytest.skip("only root makes devices")
+        with pytest.raises(UsageError, match="this is a device"):
+            load_plan(device)
+
+    def test_a_pipe_is(self, tmp_path):
+        os.mkfifo(tmp_path / "plan.json")
+        writer = threading.Thread(target=lambda: (tmp_path / "plan.json").write_text(SAVED.model_dump_json()))
+        writer.start()
+        assert load_plan(tmp_path / "plan.json") == SAVED
+        writer.join()
 
     @pytest.mark.parametrize(
         "content",

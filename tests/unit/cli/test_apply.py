@@ -11,12 +11,14 @@ from jsonschema import Draft202012Validator
 from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
+from etc_policy.api.observing import freshness_of
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
 from etc_policy.errors import EngineError, TableError
 from etc_policy.execute.ports import Refusals, Unproven
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.stages import Plan, make_plan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import Instant, LogFile
 from etc_policy.publish.schemas import json_schema
@@ -57,7 +59,7 @@ class Outside:
 
     def __init__(self, project_dir, **tables):
         self.project_dir, self.tables, self.lost = project_dir, tables, set()
-        self.memory, self.checks = MemoryOfTables(), []
+        self.memory, self.checks, self.leased = MemoryOfTables(), [], []
 
     def progress(self, step):
         pass
@@ -70,7 +72,7 @@ class Outside:
     def table(self, policy):
         return self.tables[policy.name]
 
-    def read_state(self, policy, *, read_stats=False):
+    def read_state(self, policy, *, read_stats=False, read_logs=True):
         return self.table(policy).runner().reader.read(policy.table, policy.event_time)
 
     def data_verifier(self):
@@ -102,8 +104,9 @@ class Outside:
     def finish_pending(self, policy, base_path):
         return self._runner(policy).finish_pending(policy, base_path)
 
-    def apply(self, policy, table, plan_id, git_sha):
-        return self._runner(policy).apply(policy, table, plan_id, git_sha)
+    def apply(self, policy, table, plan_id, git_sha, require_derived=lambda: None):
+        self.leased.append(table.base_path)
+        return self._runner(policy).apply(policy, table, plan_id, git_sha, require_derived)
 
     def _runner(self, policy):
         table = self.table(policy)
@@ -270,8 +273,109 @@ class TestSavedPlan:
         assert "ETC405" not in err
 
 
+def drop_what_was_seen_last(table):
+    """C, what was seen and what is done, lowered together."""
+    seen = table["seen"]["instants_completed"]
+    table["seen"].update(instants_completed=seen[:-1], last_completed=instant("10:10:05"))
+    table["operations"][0]["log_files_remaining"] = []
+
+
+class TestAPlanThatSomebodyChanged:
+    """Its id is computed anew, so that it is right; what it says is not done."""
+
+    @pytest.fixture
+    def apply_changed(self, etc, outside):
+        def run_it(change):
+            etc("plan", "--at", NOON, "--out", "p.json", "--output", "json", "--select", "orders_ro")
+            content = json.loads((outside.project_dir / "p.json").read_text())
+            change(content["tables"][0])
+            plan = Plan.model_validate({**content, "plan_id": ""})
+            signed = plan.model_copy(update={"plan_id": plan.computed_id})
+            (outside.project_dir / "p.json").write_text(signed.model_dump_json())
+            return run(etc, "p.json")
+
+        return run_it
+
+    def test_unchanged_it_is_carried_out(self, apply_changed):
+        assert apply_changed(lambda table: None)[:2] == (0, {"orders_ro": ("compacted", "pass")})
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            (lambda table: table.update(threshold_ms=253_370_764_800_000), "its `threshold_ms` is 253370764800000"),
+            (lambda table: table.update(operations=table["operations"] * 2), "a file group twice"),
+            (lambda table: table["operations"][0].update(partition="../.."), "in `../..`"),
+            (lambda table: table["operations"][0].update(log_files_remaining=[]), "does not follow"),
+            (drop_what_was_seen_last, "had completed before it was made, and it had not seen it"),
+        ],
+        ids=["threshold", "operations", "partition", "remaining", "seen"],
+    )
+    def test_it_does_not_follow_from_the_table(self, apply_changed, outside, change, words):
+        code, verdicts, err = apply_changed(change)
+        assert (code, verdicts) == (4, {"orders_ro": ("stale", None)})
+        assert words in err
+        assert touched(outside) == set()
+
+    def test_another_way_of_writing_the_table_s_path_is_not_followed(self, apply_changed, outside):
+        """`/link/..` is another folder to the system than to who reads the text."""
+        code, _, _ = apply_changed(lambda table: table.update(base_path="/link/../t"))
+        results = json.loads((outside.project_dir / "target" / "run_results.json").read_text())
+        assert (code, [one["base_path"] for one in results["tables"]]) == (0, ["/t"])
+        assert outside.leased == ["/t"]
+
+    @pytest.mark.parametrize("value", [".../../pwn", "../../../x", "", "2026", C + ".commit"])
+    def test_an_instant_that_is_none_names_no_file(self, apply_changed, outside, value):
+        outside.tables["orders_ro"].calls.clear()
+        code, verdicts, err = apply_changed(lambda table: table.update(instant=value))
+        assert (code, verdicts) == (64, {})
+        assert "error[ETC440]: a value of the plan cannot be one that etc wrote: orders_ro: instant" in err
+        assert outside.tables["orders_ro"].calls == ["read"]  # by `etc plan`
+
+    @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01T12:00:00+99:00", "9999-12-31T23:59:59-23:59"])
+    def test_nor_is_a_time_that_is_none(self, etc, outside, text):
+        plan = make_plan(text, planning.plan_tables(outside, [], epoch_ms("12:00:00"), read_stats=False).tables)
+        (outside.project_dir / "p.json").write_text(plan.model_dump_json())
+        code, _, err = run(etc, "p.json")
+        assert (code, "error[ETC440]: a value of the plan cannot be one that etc wrote: created_at" in err) == (
+            64,
+            True,
+        )
+
+    def test_the_catalog_is_asked_once(self, apply_changed, outside):
+        """It may not answer any more while the table is compacted."""
+        path = outside.project_dir / "policies" / "a.yml"
+        path.write_text(path.read_text().replace("table: /t", "table: db.t"))
+        read, asked = outside.read_state, []
+
+        def read_state(policy, **options):
+            asked.append(policy.table)
+            return read(policy, **options)
+
+        outside.read_state, outside.locate = read_state, lambda policy: policy.table.replace("db.t", "/t")
+        assert apply_changed(lambda table: None)[:2] == (0, {"orders_ro": ("compacted", "pass")})
+        assert asked[:2] == ["db.t", "/t"]  # by `etc plan`, then as it was located
+
+    def test_nothing_due_is_not_believed_either(self, apply_changed, outside):
+        def idle(table):
+            table.update(action="nothing_due", operations=[], instant=None, reason="x", reason_code="nothing_due")
+
+        code, verdicts, err = apply_changed(idle)
+        assert (code, verdicts) == (4, {"orders_ro": ("stale", None)})
+        assert "error[ETC441]" in err
+        assert touched(outside) == set()
+
+    def test_one_that_was_carried_out_is_still_known(self, apply_changed, etc):
+        apply_changed(lambda table: None)
+        assert run(etc, "p.json")[:2] == (0, {"orders_ro": ("already_applied", "pass")})
+
+
 def plan_of_orders(outside):
     return planning.plan_tables(outside, [POLICY], epoch_ms("12:00:00"), read_stats=False)
+
+
+def freshness_of_orders(outside):
+    noon = epoch_ms("12:00:00")
+    return freshness_of(outside, POLICY, outside.read_state(POLICY), noon, clock_at_ms=noon)
 
 
 def results_of(etc, *arguments):
@@ -362,9 +466,13 @@ class TestKilledRuns:
         assert f"the last compaction ({C}) is not proven: its verification failed (" in planned.warnings[0]
         assert "Do not rely on RO being complete up to 2026-01-01 11:00:00 UTC before a verification passes" in words
         assert "hint `etc verify --select orders_ro` verifies it again" in words
+        fresh = freshness_of_orders(data)
+        assert (fresh.status, fresh.complete_until_ms) == ("unknown", None)
+        assert f"the last compaction ({C}) is not proven: its verification failed (" in fresh.reason
         data.broken = False
         assert results_of(etc, "--select", "orders_ro")[0] == 0
         assert plan_of_orders(data).tables[0].warnings == ()
+        assert freshness_of_orders(data).complete_until_ms is not None
 
     def test_a_run_that_is_killed_while_it_verifies_leaves_a_compaction_that_is_not_proven(
         self, etc, data, monkeypatch
@@ -377,6 +485,7 @@ class TestKilledRuns:
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
         assert data.memory.unproven("/t").compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
+        assert freshness_of_orders(data).status != "unknown"
 
     def test_nor_is_it_proven_by_a_repair_of_its_completion_time(self, etc, data):
         data.broken = True
@@ -522,7 +631,7 @@ class TestStarvation:
             starved = [hint for hint in result["hints"] if f"refused {count} times in a row, since " in hint]
             assert len(starved) == (1 if count >= 3 else 0)
         assert "right after that service" in result["hints"][0]
-        assert "finish it first" in result["hints"][1]
+        assert "`etc finish --select orders_ro`" in result["hints"][1]
         _, _, err = run(etc, "--yes", "--select", "orders_ro")
         assert "hint: refused 5 times in a row" in err
 
@@ -538,10 +647,8 @@ class TestStarvation:
         first, second = found["orders_ro"]["hints"]
         assert f"the compaction at {instant('11:59:00')} has been pending all the time" in first
         assert words in first
-        path = second.split("path => '")[1].split("'")[0]
-        assert path.startswith("/")
-        out, err = etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")[1:]
-        assert f"`CALL run_compaction(op => 'run', path => '{path}', timestamp => {instant('11:59:00')})`" in out + err
+        assert "`etc finish` runs it" in first
+        assert "`etc finish --select orders_ro`" in second
 
     def test_a_run_that_is_not_refused_ends_the_row(self, etc, clustered):
         for _ in range(3):

@@ -116,6 +116,15 @@ class TestPlan:
         assert (second["action"], second["instant"], second["operations"]) == ("nothing_due", None, [])
         assert (project / "target" / "plan.json").read_text() == out
 
+    def test_of_many_tables_each_has_a_line_unless_more_is_asked_for(self, etc, orders, payments, monkeypatch):
+        monkeypatch.setattr("etc_policy.cli.plan.MANY_TABLES", 2)
+        brief, long, explained = (at_noon(etc, "plan", *more)[1] for more in ((), ("--long",), ("--explain",)))
+        assert [line.split()[0] for line in brief.splitlines()[:2]] == ["orders_ro", "payments_ro"]
+        assert "instant C" not in brief
+        assert "`etc plan --long` shows the tables one by one" in brief
+        assert "instant C" in long
+        assert "why T" in explained
+
     def test_saved_to_a_file_besides(self, etc, project, orders):
         code, out, err = at_noon(etc, "plan", "--select", "orders_ro", "--out", "my.json", "--output", "json")
         assert (code, err) == (0, "Saved: etc apply my.json\n")
@@ -161,7 +170,7 @@ class TestPlan:
         assert code == 4
         assert "refused       a compaction at 20260101113000000 is pending (requested)" in out
         assert "error[ETC405]" in err
-        assert "CALL run_compaction" in err
+        assert "`etc finish --select orders_ro`" in err
 
     def test_a_corrupt_commit(self, etc, orders):
         orders.commit(at("11:30:00"), at("11:30:05"), log("f1", 1)).write_bytes(b"Obj\x01")

@@ -47,3 +47,14 @@ def test_settings_for_spark_reach_the_session(etc, project, monkeypatch, command
     monkeypatch.setattr(Environment, "locate", lambda self, policy: str(project / "none"))
     etc(command, "--conf", "spark.master=yarn")
     assert [environment.spark_options for environment in opened] == [{"spark.master": "yarn"}]
+
+
+@pytest.mark.parametrize("key", ["spark.hoodie.metadata.enable", "spark.hoodie.write.lock.provider"])
+def test_a_setting_of_spark_is_no_way_round_what_a_policy_may_not_set(etc, project, key):
+    code, out, err = etc("plan", "--conf", f"{key}=false")
+    assert (code, out) == (64, "")
+    assert f"error[ETC137]: the option `{key}`" in err
+
+
+def test_other_options_of_hudi_are_passed_on(etc, project):
+    assert "ETC137" not in etc("plan", "--conf", "spark.hoodie.memory.merge.max.size=1")[2]

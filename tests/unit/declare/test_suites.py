@@ -1,6 +1,9 @@
+import os
+
 import pytest
 
 from etc_policy.declare import suites
+from etc_policy.declare.sources import MAX_FILE_BYTES
 from etc_policy.declare.suites import read_suite, suite_names
 from etc_policy.errors import PolicyError, Where
 from etc_policy.verify.suites import parse_suite
@@ -45,8 +48,51 @@ def test_an_unknown_suite_is_an_error_at_the_place_that_asks(tmp_path, name, hin
     assert str(issue.where) == "policies/a.yml:3:5"
 
 
-def test_a_suite_that_is_not_text_is_an_error(tmp_path):
-    (tmp_path / "suites").mkdir()
-    (tmp_path / "suites" / "bad.yml").write_bytes(b"\xff\xfe")
-    with pytest.raises(PolicyError, match="cannot read suite"):
-        read_suite("bad", tmp_path)
+@pytest.fixture
+def own(tmp_path):
+    """A project with a folder of suites, beside a file and a folder that are not its."""
+    (tmp_path / "project" / "suites").mkdir(parents=True)
+    (tmp_path / "secret.yml").write_text("name: x")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.yml").write_text("name: x")
+    return tmp_path / "project"
+
+
+def _code(project, name):
+    with pytest.raises(PolicyError) as raised:
+        read_suite(name, project)
+    (issue,) = raised.value.issues
+    assert issue.where.path == str(project / "suites" / f"{name}.yml")
+    return issue.code
+
+
+def test_a_suite_that_is_not_text_is_an_error(own):
+    (own / "suites" / "bad.yml").write_bytes(b"\xff\xfe")
+    assert _code(own, "bad") == "ETC105"
+
+
+def test_links_within_the_project_are_read_and_others_refused(own):
+    (own / "shared.yml").write_text("name: mine")
+    (own / "suites" / "a.yml").symlink_to("../shared.yml")
+    (own / "suites" / "b.yml").symlink_to("../../secret.yml")
+    (own / "suites" / "c.yml").symlink_to("nowhere.yml")
+    assert read_suite("a", own)[1] == "name: mine"
+    assert [_code(own, name) for name in "bc"] == ["ETC103", "ETC102"]
+
+
+def test_a_linked_folder_of_suites_that_leaves_the_project_is_not_read(own):
+    (own / "suites").rmdir()
+    (own / "suites").symlink_to("../other")
+    assert _code(own, "a") == "ETC103"
+
+
+def test_what_is_no_file_is_not_read(own):
+    os.mkfifo(own / "suites" / "a.yml")
+    (own / "suites" / "b.yml").mkdir()
+    assert [_code(own, name) for name in "ab"] == ["ETC102", "ETC102"]
+
+
+def test_a_suite_is_as_big_as_other_files_at_most(own):
+    with (own / "suites" / "a.yml").open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+    assert _code(own, "a") == "ETC104"

@@ -296,6 +296,12 @@ SECRETIVE = [
     "-(env_var('N') | int)",
     "[env_var('N') | int, 1] | sum",
     "'abcdefgh'[env_var('N') | int]",
+    "(range(10) | list)[env_var('N') | int]",
+    "(range(10) | list)[:env_var('N') | int] | length",
+    "[1] * (env_var('N') | int)",
+    "((env_var('N') | int) * [1]) | length",
+    "range(20) | batch(env_var('N') | int) | first | length",
+    "range(20) | slice(env_var('N') | int) | list | length",
 ]
 
 

@@ -46,15 +46,26 @@ def epoch_ms(clock: str) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
+#: What a plan is made of: policy, state, what counts as now, and the wall clock.
+Inputs = tuple[Policy, TableState, int, int]
+
+
 def plan_of_case(folder: Path) -> Plan:
     """The plan over the tables of a case; its id is the case's name."""
-    case = yaml.safe_load((folder / "state.yml").read_text("utf-8"))
-    tables = case.get("tables") or [case]
-    plans = tuple(_table_plan(f"table_{number}", table) for number, table in enumerate(tables, 1))
+    plans = tuple(
+        build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms)
+        for policy, state, now_ms, clock_ms in inputs_of_case(folder)
+    )
     return make_plan("2026-01-01T12:00:00Z", plans).model_copy(update={"plan_id": folder.name})
 
 
-def _table_plan(name: str, table: dict[str, Any]) -> TablePlan:
+def inputs_of_case(folder: Path) -> list[Inputs]:
+    """What the plans of a case are made of."""
+    case = yaml.safe_load((folder / "state.yml").read_text("utf-8"))
+    return [_inputs(f"table_{number}", table) for number, table in enumerate(case.get("tables") or [case], 1)]
+
+
+def _inputs(name: str, table: dict[str, Any]) -> Inputs:
     policy = Policy(
         name=name,
         table=f"/{name}",
@@ -65,8 +76,7 @@ def _table_plan(name: str, table: dict[str, Any]) -> TablePlan:
         hudi_options={key: str(value) for key, value in table.get("options", {}).items()},
     )
     now = table.get("now", NOON)
-    clock_ms = epoch_ms(table.get("clock", now))
-    return build_table_plan(policy, state_of(f"/{name}", table), now_ms=epoch_ms(now), clock_ms=clock_ms)
+    return policy, state_of(f"/{name}", table), epoch_ms(now), epoch_ms(table.get("clock", now))
 
 
 def state_of(base_path: str, table: dict[str, Any]) -> TableState:

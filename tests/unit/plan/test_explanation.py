@@ -6,7 +6,7 @@ from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan import explanation
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.cut import GUARDS
-from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.skipped_slices import NAMED_SLICES
 from etc_policy.plan.stages import UNREAD_VERSION, Move, make_plan
 from tests.unit.plan.plan_cases import epoch_ms, state_of
@@ -115,3 +115,19 @@ def test_a_watermark_that_is_assumed_says_how():
     text = explain_plan(plan_of(slices={"p/f1": unknown}, instants=["11:40:00, clustering, requested"]), explain=True)
     assert "its event times are not known" in " ".join(text.split())
     assert "2026-01-01 10:31:00 UTC" in text
+
+
+def test_many_tables_have_a_line_each():
+    plans = [
+        plan_of(slices={"p/f1": due(1)}),
+        plan_of(slices={"p/f1": {"base": "08:00:00"}}),
+        plan_of(slices={"p/f1": due(1)}, instants=["11:40:00, clustering, requested"]),
+    ]
+    tables = [plan.tables[0].model_copy(update={"policy": f"t{n}"}) for n, plan in enumerate(plans)]
+    assert list_plan(make_plan("", tuple(tables)), 90).splitlines()[:-1] == [
+        "t0  compact      1 log file in 1 file slice, reads 986.3 KiB; RO complete until 2026-01-01",
+        "                 11:00:00 UTC after",
+        "t1  nothing due  RO complete until 2026-01-01 11:00:00 UTC",
+        "t2  refused      a clustering at 20260101114000000 is pending (requested)",
+        "",
+    ]

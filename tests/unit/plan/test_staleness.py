@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.derivation import find_underived
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import Instant, LogFile
@@ -51,6 +52,7 @@ def test_an_unchanged_table_fits():
 )
 def test_what_does_not_touch_the_plan(state):
     assert stale(state) == ""
+    assert find_underived(POLICY, PLAN, state, NOW) == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from etc_policy.compile.manifest import EventTime, Freshness, Policy
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.publish.freshness import table_freshness, unreadable
-from etc_policy.publish.report import render_freshness
+from etc_policy.publish.report import list_freshness, render_freshness
 from etc_policy.publish.results import FreshnessReport
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
@@ -135,3 +135,15 @@ def test_a_data_file_that_is_gone_may_have_held_anything():
     found = table_freshness(POLICY, replace(state_of("/t", TABLE), missing_files=("p/L1",)), NOW, NOW)
     assert (found.status, found.complete_until_ms) == ("unknown", None)
     assert found.reason == "1 data file(s) that commits wrote are not there, for example p/L1"
+
+
+def test_of_many_tables_the_worst_come_first_in_a_line_each():
+    fresh, late = (
+        table_freshness(POLICY, state_of("/t", TABLE), epoch_ms(clock), NOW) for clock in ("11:54:59", "12:25:00")
+    )
+    tables = tuple(one.model_copy(update={"policy": name}) for one, name in ((fresh, "a"), (late, "b"), (late, "c")))
+    unknown = tables[0].model_copy(update={"policy": "d", "status": "unknown", "reason": "no commit yet"})
+    found = list_freshness(FreshnessReport(observed_at="now", tables=(*tables, unknown)), 200).splitlines()
+    assert [line.split()[:2] for line in found[:4]] == [["ERROR", "b"], ["ERROR", "c"], ["UNKNOWN", "d"], ["PASS", "a"]]
+    assert found[2].endswith("no commit yet")
+    assert found[-1] == "4 tables: 2 error, 1 unknown, 1 pass."

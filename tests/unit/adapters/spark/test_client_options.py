@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.spark.client_options import client_options, lock_options
+from etc_policy.adapters.spark.client_options import client_options, lock_config, lock_options
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.execute.ports import Job
 
@@ -44,6 +44,18 @@ def test_options_of_the_policy_are_passed_but_cannot_change_the_table():
     assert found["hoodie.parquet.max.file.size"] == "1"
     assert (found["hoodie.metadata.enable"], found["hoodie.clean.automatic"]) == ("false", "false")
     assert found["hoodie.metadata.auto.delete.partitions"] == "false"
+
+
+def test_what_mirrors_the_table_is_merged_last():
+    """Also where the lock's settings come in, whatever they hold."""
+    lock = {"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "true", "hoodie.write.lock.x": "y"}
+    policy = Policy(
+        name="a", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1, writer=Writer(lock=lock)
+    )
+    found = lock_config(Job(policy, "/t", 9, ("files",), "20260101000000000"))
+    assert (found["hoodie.metadata.enable"], found["hoodie.clean.automatic"]) == ("true", "false")
+    assert found["hoodie.write.lock.x"] == "y"
+    assert "hoodie.write.lock.provider" not in found
 
 
 def test_heartbeats_are_on_and_ours_alone_decide():

@@ -1,0 +1,28 @@
+"""Finishes the table services that are pending on many tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from etc_policy.api.one_table import set_place
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import EtcError
+from etc_policy.publish.results import FinishedService
+from etc_policy.wiring import Environment, resolve_table
+
+
+def finish_tables(
+    environment: Environment, policies: Iterable[Policy]
+) -> tuple[tuple[FinishedService, ...], tuple[EtcError, ...]]:
+    """The services that were carried out, and the errors of the tables where that failed."""
+    finished: list[FinishedService] = []
+    errors: list[EtcError] = []
+    for policy in policies:
+        try:
+            located = resolve_table(environment, policy)
+            done = environment.finisher().finish(located, located.table)
+            finished += [FinishedService(policy=policy.name, action=i.action, instant=i.requested) for i in done]
+        except EtcError as error:
+            set_place(error, policy)
+            errors.append(error)
+    return tuple(finished), tuple(errors)

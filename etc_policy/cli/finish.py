@@ -1,0 +1,44 @@
+"""`etc finish`: carries out table services that others have scheduled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import click
+
+from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.options import Flags, common_options, conf_option, examples
+from etc_policy.cli.printing import say
+from etc_policy.errors import ExitCode
+from etc_policy.publish.results import FinishedService
+
+
+@click.command(
+    "finish",
+    short_help="Run what others have scheduled and not carried out",
+    epilog=examples("etc finish --select orders_ro", "etc finish --output json"),
+)
+@conf_option
+@common_options
+def command(flags: Flags) -> ExitCode:
+    """Run what others have scheduled and not carried out.
+
+    A compaction, log compaction or clustering that a stock job has scheduled and nobody runs keeps `etc plan` from planning.
+    This runs it by the stock client, set up like the table: its indexes, its metadata table, its version and the zone of
+    its instants stay as they are. One that a living job runs is left to it (exit code 4). Plans of etc are finished by
+    `etc apply`.
+    """
+    with open_project(flags) as project:
+        finished, error = settle(lambda: project.finish(*flags.terms))
+    _print(finished, flags.output)
+    return finish(error)
+
+
+def _print(finished: Iterable[FinishedService], output: str) -> None:
+    if output == "json":
+        found = [service.model_dump() for service in finished]
+        click.echo(json.dumps({"schema_version": 1, "finished": found}, indent=2))
+        return
+    lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in finished]
+    say("\n".join(lines) or "Nothing of others is pending.")

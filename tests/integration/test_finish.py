@@ -1,0 +1,97 @@
+"""`etc finish` runs what stock jobs have scheduled: the hint that a refused plan prints, on tables that it is printed for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from etc_policy import Project
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.storage.door import open_storage
+from etc_policy.cli.main import main
+from etc_policy.wiring import SparkSessions
+from tests.integration.bench import ORACLE, Bench
+from tests.integration.history import HISTORY, QUICK, Views, Write, write_history
+
+pytestmark = pytest.mark.spark
+INDEXED = {
+    **QUICK,
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+}
+LATER = Write(((1, "after", 950), (8, "new", 951)))
+
+
+@pytest.fixture
+def bench(spark, tmp_path):
+    base = tmp_path / "lake" / "t"
+    write_history(spark, base, options=INDEXED)
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "t.yml").write_text(
+        f"version: 1\npolicies: [{{name: t, table: {base}, event_time_column: {{column: ts, unit: ms}}, data_latency: 10s}}]\n"
+    )
+    return Bench(spark, base)
+
+
+def schedule(bench, service):
+    """What a stock job schedules by SQL, with the settings of the table's writers, and then does not run."""
+    options = ",".join(f"{key}={value}" for key, value in {**INDEXED, **SCHEDULING}.items())
+    where = f"op => 'schedule', path => '{bench.base}', options => '{options}'"
+    bench.spark.sql(f"CALL run_{service}({where})").collect()
+    (pending,) = [one for one in bench.state().pending if one.action == service]
+    return pending
+
+
+SCHEDULING = {
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.clustering.plan.strategy.small.file.limit": "1000000000",
+}
+
+
+def indexes(bench):
+    return read_properties(open_storage(str(bench.base)))["hoodie.table.metadata.partitions"].split(",")
+
+
+def hinted(bench, capsys, arguments):
+    """Run the command that the refused plan's hint names, as a user pastes it, in the project of the table."""
+    command = shlex.split(arguments)
+    assert command[0] == "etc"
+    project = bench.base.parents[1]
+    code = main([*command[1:], "--project-dir", str(project), "--output", "json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("service", ["compaction", "clustering"])
+def test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes(bench, capsys, monkeypatch, service):
+    monkeypatch.setattr(SparkSessions, "_start_spark", lambda *_: bench.spark)
+    monkeypatch.setattr(SparkSessions, "_stop_spark", lambda _: None)
+    before = indexes(bench)
+    assert {"record_index", "bloom_filters", "files"} <= set(before)
+    pending = schedule(bench, service)
+    plan = bench.plan().tables[0]
+    assert (plan.action, plan.reason_code) == ("refused", "pending_service")
+    (hint,) = plan.hints
+    code, said = hinted(bench, capsys, hint.split("`")[1])
+    finished = {"policy": "t", "action": service, "instant": pending.requested}
+    assert (code, said["finished"]) == (0, [finished])
+
+    assert indexes(bench) == before
+    views = Views(bench.spark, bench.base)
+    assert views.rt() == views.rt_without_mdt() == views.rust() == ORACLE.rt()
+    if service == "compaction":
+        assert views.ro() == views.rust(read_optimized=True) == ORACLE.rt()
+    write_history(bench.spark, bench.base, (LATER,), options=INDEXED, first=len(HISTORY))
+    assert views.rt()[1] == "after"
+    assert views.rt()[8] == "new"
+    assert bench.plan(second=1000).tables[0].action == "compact"
+    assert Project(bench.base.parents[1]).finish() == ()
+
+
+def test_a_plan_of_etc_is_left_to_apply(bench):
+    plan = bench.plan()
+    bench.publish(plan)
+    assert Project(bench.base.parents[1]).finish() == ()
+    assert bench.state().own_pending == plan.tables[0].instant
