@@ -19,6 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from etc_policy.plain_text import one_line, unseen_as_blanks
+
 #: Characters of a line that are shown.
 _EXCERPT = 100
 _WORD = re.compile(r"[\w.+-]+")
@@ -59,7 +61,8 @@ class Where:
         word = _WORD.match(text, marked)
         carets = "^" * max(1, len(word[0]) if word else 1)
         edge = " " * len(number)
-        return [f"{edge} |", f"{number} | {text.rstrip()}", f"{edge} | {' ' * marked}{carets}"]
+        shown = unseen_as_blanks(text.rstrip())
+        return [f"{edge} |", f"{number} | {shown}", f"{edge} | {' ' * marked}{carets}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,12 @@ class Issue:
     level: str = "error"
 
     def __str__(self) -> str:
-        lines = [f"{self.level}[{self.code}]: {self.message}"]
+        lines = [f"{self.level}[{self.code}]: {one_line(self.message)}"]
         if self.where is not None:
-            lines.append(f"  --> {self.where}")
+            lines.append(f"  --> {one_line(str(self.where))}")
             lines += self.where.shown()
         if self.hint is not None:
-            lines += ["", f"hint: {self.hint}"]
+            lines += ["", f"hint: {one_line(self.hint)}"]
         return "\n".join(lines)
 
 

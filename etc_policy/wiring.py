@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.adapters.outputs import files as files
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.declare.targets import Target

@@ -1,31 +1,111 @@
-"""Files of the target folder, each written in one step."""
+"""The files that etc writes: those of the target folder, and those that the user names."""
 
 from __future__ import annotations
 
-import os
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from etc_policy import __version__
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
+from etc_policy.wiring import files
+
+_MAX_BYTES = 256 * 1024**2
 
 
-def write_text(path: Path, text: str, option: str = "--target-dir") -> None:
-    """Writes the file in one step: a reader sees the old text or the new one; an equal file is left as it is.
+def write_text(folder: Path, name: str, text: str, option: str = "--target-dir") -> None:
+    """Write etc's own file `name` below a folder that `option` names; no link below the folder is followed.
 
-    `option` is the one that names another place.
+    It is written in one step: a reader sees the old text or the new one. An equal file is left as it is.
 
     Raises:
         EngineError: the file or its folder cannot be written.
 
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    data = text.encode("utf-8")
+    with _writing(folder / name, option):
+        files.write_below(folder, name, _encoded(text))
+
+
+def read_text(folder: Path, name: str) -> str:
+    """The text of etc's own file `name` below a folder: a regular file, not a link, of a bounded size.
+
+    Raises:
+        OSError: it cannot be read; FileNotFoundError where it is missing.
+        UnicodeDecodeError: it is not UTF-8.
+
+    """
+    return files.read_below(folder, name, _MAX_BYTES).decode("utf-8")
+
+
+def write_named(path: Path, text: str, option: str) -> None:
+    """Write the file that the user named by `option`, in one step where it is a regular file or a link to one.
+
+    Raises:
+        EngineError: the file or its folder cannot be written.
+
+    """
+    with _writing(path, option):
+        files.write_named(path, _encoded(text))
+
+
+def append_named(path: Path, text: str, option: str) -> None:
+    """Add to the end of the file that the user named by `option`.
+
+    Raises:
+        EngineError: the file or its folder cannot be written.
+
+    """
+    with _writing(path, option):
+        files.append_named(path, _encoded(text))
+
+
+def write_listed(
+    folder: Path,
+    listing: str,
+    texts: Mapping[str, str],
+    is_own: Callable[[str], object],
+    *,
+    kept: Collection[str] = (),
+    option: str = "--target-dir",
+) -> None:
+    """Write the files and the list of them, and remove those of the earlier list that are in neither `texts` nor `kept`.
+
+    Only what `is_own` is removed: somebody else may have written the list.
+
+    Raises:
+        EngineError: a file cannot be written or removed.
+
+    """
+    before = {name for name in _listed(folder, listing) if is_own(name)}
+    for name, text in texts.items():
+        write_text(folder, name, text, option)
+    for name in before - texts.keys() - set(kept):
+        with _writing(folder / name, option):
+            files.remove_below(folder, name)
+    listed = sorted(texts.keys() | (before & set(kept)))
+    content = {"schema_version": 1, "etc_version": __version__, "files": listed}
+    write_text(folder, listing, json.dumps(content, indent=1) + "\n", option)
+
+
+def _listed(folder: Path, listing: str) -> set[str]:
+    """The files in a list; empty without one, or where it is not etc's own."""
     try:
-        if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(data)
-        draft.replace(path)
-    except OSError as error:
+        return {name for name in json.loads(read_text(folder, listing))["files"] if isinstance(name, str)}
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return set()
+
+
+def _encoded(text: str) -> bytes:
+    """The text as UTF-8; what is not a character (the rest of a file name that is not UTF-8) as JSON escapes it."""
+    return text.encode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def _writing(path: Path, option: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:  # a ValueError for a path that no file can have
         hint = f"name another place by `{option}`"
         raise EngineError(Code.CANNOT_WRITE, f"cannot write `{path}`", hint=hint, cause=str(error)) from error

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from etc_policy.api.artifacts import write_text
+from etc_policy.api.artifacts import write_listed, write_text
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.provenance import render_provenance
-from etc_policy.compile.writer_forms import FORMS
+from etc_policy.compile.writer_forms import FORMS, Form
 from etc_policy.declare.project import ProjectFiles
+
+#: The list of what the last `etc compile` wrote for policies, so that the next one removes no other file.
+_LIST = "compiled.json"
+_OWN = re.compile(r"(writers|compiled)/[a-z][a-z0-9_-]*\.[a-z.-]+")
 
 
 def write_compiled(files: ProjectFiles, manifest: Manifest, policies: tuple[Policy, ...], target_dir: Path) -> None:
     """Write the manifest, and for `policies` the rest; files of policies that the project no longer has are removed."""
-    write_text(target_dir / "manifest.json", manifest_text(manifest))
-    for policy in policies:
-        for kind in FORMS.values():
-            write_text(target_dir / "writers" / f"{policy.name}{kind.suffix}", kind.render(policy))
-    names = {policy.name for policy in manifest.policies}
-    _remove_stale(target_dir / "writers", names, tuple(kind.suffix for kind in FORMS.values()))
-    _remove_stale(target_dir / "compiled", names, (".yml",))
+    written: dict[str, str] = {}
     for policy, text in zip(policies, explanations(files, policies), strict=True):
-        write_text(target_dir / "compiled" / f"{policy.name}.yml", text)
+        written |= {name: kind.render(policy) for name, kind in _writer_files(policy).items()}
+        written[_explanation_file(policy)] = text
+    kept = {name for policy in manifest.policies for name in (*_writer_files(policy), _explanation_file(policy))}
+    write_text(target_dir, "manifest.json", manifest_text(manifest))
+    write_listed(target_dir, _LIST, written, _OWN.fullmatch, kept=kept)
 
 
 def manifest_text(manifest: Manifest) -> str:
     """The manifest as it is written and printed."""
-    return manifest.model_dump_json(indent=2) + "\n"
+    return manifest.as_json(indent=2) + "\n"
 
 
 def explanations(files: ProjectFiles, policies: tuple[Policy, ...]) -> list[str]:
@@ -35,9 +38,9 @@ def explanations(files: ProjectFiles, policies: tuple[Policy, ...]) -> list[str]
     return [render_provenance(declared[policy.name], policy, files.target) for policy in policies]
 
 
-def _remove_stale(folder: Path, names: set[str], suffixes: tuple[str, ...]) -> None:
-    """Remove the files of policies that the project no longer has; others in the folder stay."""
-    for path in folder.iterdir() if folder.is_dir() else ():
-        name, dot, rest = path.name.partition(".")
-        if dot + rest in suffixes and name not in names:
-            path.unlink()
+def _writer_files(policy: Policy) -> dict[str, Form]:
+    return {f"writers/{policy.name}{form.suffix}": form for form in FORMS.values()}
+
+
+def _explanation_file(policy: Policy) -> str:
+    return f"compiled/{policy.name}.yml"

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_ms, span_ms
-from etc_policy.api.artifacts import write_text
+from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.outcomes import raise_all
 from etc_policy.api.workspace import Workspace
 from etc_policy.compile.manifest import Manifest, VerifyLevel
@@ -108,10 +108,10 @@ class Project(Workspace):
 
         policies = self.policies(select, exclude)
         plan = plan_tables(self.environment, policies, moment_ms(at), read_stats=read_stats)
-        text = plan.model_dump_json(indent=2) + "\n"
-        write_text(self.target_dir / "plan.json", text)
+        text = plan.as_json(indent=2) + "\n"
+        write_text(self.target_dir, "plan.json", text)
         if out is not None:
-            write_text(Path(out), text, "--out")
+            write_named(Path(out), text, "--out")
         if check:
             raise_all(refusal_errors(plan, policies), (), plan)
         return plan
@@ -181,7 +181,7 @@ class Project(Workspace):
         policies, now_ms = self.policies(select, exclude), moment_ms(at)
         tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived)
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
-        write_text(self.target_dir / "freshness.json", report.model_dump_json(indent=2) + "\n")
+        write_text(self.target_dir, "freshness.json", report.as_json(indent=2) + "\n")
         if check and errors:  # what is not known is a verdict here, not a failure of the engine
             raise SeveralErrors(errors, ExitCode.FAILED, report)
         return report

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from etc_policy.api.applying import Applier
-from etc_policy.api.artifacts import write_text
+from etc_policy.api.artifacts import read_text, write_text
 from etc_policy.api.run_results import RESULTS_FILE, RUNS_FOLDER
 from etc_policy.api.verifying import verify_tables
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
-from etc_policy.declare.regular_files import read_regular
 from etc_policy.errors import EtcError, Issue, Where
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan
@@ -24,7 +23,7 @@ from etc_policy.wiring import Environment, clock_ms
 def record_apply(target_dir: Path, applier: Applier) -> RunResults:
     """Write what an apply did, and keep it with the plan that it carried out; returns it."""
     results, now = applier.run_results(), iso_time(clock_ms())
-    write_text(target_dir / RESULTS_FILE, results.model_dump_json(indent=2) + "\n")
+    write_text(target_dir, RESULTS_FILE, results.as_json(indent=2) + "\n")
     _record(
         target_dir,
         RunFile(kind="apply", recorded_at=now, git_sha=applier.git_sha, plan=applier.plan, results=results),
@@ -69,7 +68,7 @@ def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
     unreadable: list[Issue] = []
     for path in sorted((target_dir / RUNS_FOLDER).glob("*.json")):
         try:
-            texts.append((str(path), read_regular(path).decode()))
+            texts.append((str(path), read_text(target_dir, f"{RUNS_FOLDER}/{path.name}")))
         except (OSError, UnicodeDecodeError):
             message = "this run file cannot be read; it is left out"
             unreadable.append(Issue(Code.UNREADABLE_RUN, message, Where(str(path)), level="warning"))
@@ -81,4 +80,5 @@ def load_runs(target_dir: Path, warn: Callable[[Issue], None]) -> RunFiles:
 
 
 def _record(target_dir: Path, run: RunFile) -> None:
-    write_text(target_dir / RUNS_FOLDER / run_file_name(run, os.getpid()), run.model_dump_json() + "\n")
+    name = f"{RUNS_FOLDER}/{run_file_name(run, os.getpid())}"
+    write_text(target_dir, name, run.as_json() + "\n")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
+from etc_policy.api.artifacts import read_text
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import is_catalog_name, location_identity
 from etc_policy.compile.manifest import Policy
-from etc_policy.declare.regular_files import read_regular
 from etc_policy.errors import EngineError, EtcError, Issue, Where
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
 from etc_policy.publish.run_files import read_run_files
@@ -39,7 +39,7 @@ def last_results(target_dir: Path, policies: Iterable[Policy]) -> dict[str, Tabl
     for path in sorted((target_dir / RUNS_FOLDER).glob("*-apply-*.json"), reverse=True)[:MAX_RUNS]:
         if not wanted:
             break
-        _take(_of_run_file(path), wanted, found)
+        _take(_of_run_file(target_dir, path), wanted, found)
     return found
 
 
@@ -68,10 +68,10 @@ def _is_of(policy: Policy, result: TableResult) -> bool:
     return is_catalog_name(policy.table) or location_identity(policy.table) == location_identity(result.base_path)
 
 
-def _of_run_file(path: Path) -> tuple[TableResult, ...]:
+def _of_run_file(target_dir: Path, path: Path) -> tuple[TableResult, ...]:
     """The results in a run file; empty if it cannot be read, which `etc history` reports."""
     try:
-        text = read_regular(path).decode()
+        text = read_text(target_dir, f"{RUNS_FOLDER}/{path.name}")
     except (OSError, UnicodeDecodeError):
         return ()
     return tuple(
@@ -81,10 +81,10 @@ def _of_run_file(path: Path) -> tuple[TableResult, ...]:
 
 def _of_last_run(path: Path) -> tuple[TableResult, ...]:
     try:
-        content = json.loads(read_regular(path))
+        content = from_json(read_text(path.parent, path.name))
     except FileNotFoundError:
         return ()
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise EngineError(
             Code.BAD_RUN_RESULTS, "cannot read the results", where=Where(str(path)), cause=str(error)
         ) from error

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from etc_policy import __version__
-from etc_policy.api.artifacts import write_text
+from etc_policy.api.artifacts import write_listed
 from etc_policy.api.observing import freshness_of
 from etc_policy.api.one_table import one_table
 from etc_policy.compile.manifest import Policy
-from etc_policy.declare.regular_files import read_regular
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, Issue
 from etc_policy.publish.freshness import unreadable
@@ -107,19 +104,4 @@ def write_site(folder: Path, files: Mapping[str, str], option: str) -> None:
 
     `option` is the one that names the folder.
     """
-    before = _listed(folder)
-    for path, text in files.items():
-        write_text(folder / path, text, option)
-    for path in before - files.keys():
-        (folder / path).unlink(missing_ok=True)
-    listed = {"schema_version": 1, "etc_version": __version__, "files": sorted(files)}
-    write_text(folder / _LIST, json.dumps(listed, indent=1) + "\n", option)
-
-
-def _listed(folder: Path) -> set[str]:
-    """The files of the site that is in a folder; empty without one, or where its list is not etc's own."""
-    try:
-        names = json.loads(read_regular(folder / _LIST))["files"]
-        return {name for name in names if isinstance(name, str) and _OWN_PAGE.fullmatch(name)}
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return set()
+    write_listed(folder, _LIST, files, _OWN_PAGE.fullmatch, option=option)

@@ -17,12 +17,26 @@ from etc_policy.compile.reserved_options import spark_conf_fault
 from etc_policy.compile.selection import Selection, select_policies
 from etc_policy.declare.settings import read_target
 from etc_policy.declare.targets import Target
-from etc_policy.errors import Issue, UsageError
+from etc_policy.errors import EngineError, Issue, UsageError
 from etc_policy.wiring import Environment
 
 
 def _ignore(_: object) -> None:
     """Nobody listens."""
+
+
+def default_target_dir(project_dir: Path) -> Path:
+    """`target/` in the project.
+
+    Raises:
+        EngineError: it is a link that leads out of the project, so whoever wrote the project chose where to write.
+
+    """
+    folder = project_dir / "target"
+    if folder.is_symlink() and not folder.resolve().is_relative_to(project_dir.resolve()):
+        hint = f"name the folder by `--target-dir`, such as `--target-dir {folder}`"
+        raise EngineError(Code.TARGET_DIR_OUTSIDE, f"`{folder}` is a link that leads out of the project", hint=hint)
+    return folder
 
 
 class Workspace:
@@ -62,7 +76,7 @@ class Workspace:
     ) -> None:
         self.project_dir = Path(project_dir)
         self.target = target or os.environ.get("ETC_TARGET") or None
-        self.target_dir = Path(target_dir) if target_dir is not None else self.project_dir / "target"
+        self.target_dir = Path(target_dir) if target_dir is not None else default_target_dir(self.project_dir)
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once

@@ -14,6 +14,7 @@ from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples
+from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import ask, say, show, text_width
 from etc_policy.codes.registry import Code
 from etc_policy.errors import ExitCode, UsageError
@@ -36,7 +37,7 @@ from etc_policy.publish.report import render_results
         "etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g",
     ),
 )
-@click.argument("plan_file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("plan_file", required=False, type=FILE)
 @at_option
 @conf_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")

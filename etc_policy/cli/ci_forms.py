@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, EtcError
+from etc_policy.cli.places import FILE
+from etc_policy.cli.terminal import print_data
+from etc_policy.errors import EtcError
 
 if TYPE_CHECKING:
     from etc_policy.compile.manifest import Policy
@@ -27,7 +28,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: object) -> 
 
 
 def _forms() -> list[click.Option]:
-    file = click.Path(dir_okay=False, path_type=Path)
+    file = FILE
     kept: dict[str, Any] = {"expose_value": False, "callback": _keep}
     return [
         click.Option(["--junit-xml"], type=file, metavar="FILE", help="Write the checks as JUnit XML.", **kept),
@@ -100,6 +101,7 @@ def _is_reported(issue: Check, check: Check) -> bool:
 
 
 def _write(context: click.Context, checks: list[Check]) -> None:
+    from etc_policy.api.artifacts import append_named
     from etc_policy.publish.ci_forms import github_annotations, markdown_summary
     from etc_policy.wiring import write_junit
 
@@ -109,10 +111,10 @@ def _write(context: click.Context, checks: list[Check]) -> None:
         write_junit(title, checks, asked["junit_xml"])
     if asked["github"]:
         project = Path(context.params.get("project_dir") or ".")
-        click.echo(github_annotations(checks, partial(_path_in_repository, project)), err=True, nl=False)
+        print_data(github_annotations(checks, partial(_path_in_repository, project)), err=True)
     github_file = os.environ.get("GITHUB_STEP_SUMMARY") if asked["github"] else None
     for path in filter(None, (asked["summary"], github_file)):
-        _append(Path(path), markdown_summary(title, checks))
+        append_named(Path(path), markdown_summary(title, checks), "--summary")
 
 
 def _path_in_repository(project_dir: Path, path: str) -> str:
@@ -120,12 +122,3 @@ def _path_in_repository(project_dir: Path, path: str) -> str:
     root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
     absolute = (Path(path) if Path(path).exists() else project_dir / path).resolve()
     return str(absolute.relative_to(root)) if absolute.is_relative_to(root) else path
-
-
-def _append(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise EngineError(Code.CANNOT_WRITE, f"cannot write `{path}`", cause=str(error)) from error

@@ -12,6 +12,7 @@ from etc_policy.api.compiling import manifest_text
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples
 from etc_policy.cli.printing import counted, say
+from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.writer_forms import FORMS, FormName
 
@@ -46,12 +47,12 @@ def command(flags: Flags, form: FormName | None, explain: bool) -> None:
         manifest = project.compile(*flags.terms)
         policies = project.policies(*flags.terms)
         if explain:
-            click.echo("\n".join(project.explain(*flags.terms)), nl=False)
+            print_text("\n".join(project.explain(*flags.terms)), newline=False)
             return
     if form is not None:
-        click.echo("\n".join(FORMS[form].render(policy) for policy in policies), nl=False)
+        print_data("\n".join(FORMS[form].render(policy) for policy in policies))
     elif flags.output == "json":
-        click.echo(manifest_text(manifest), nl=False)
+        print_json(manifest_text(manifest).rstrip("\n"))
     else:
         say("\n".join(_summary(flags.target_dir, len(manifest.policies), policies)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from etc_policy.cli.options import debug_option, examples
+from etc_policy.cli.terminal import print_data
 
 _VARIABLE = "_ETC_COMPLETE"
 
@@ -33,4 +34,4 @@ def command(shell: str) -> None:
     completion = get_completion_class(shell)
     if completion is None:  # click knows all three
         raise click.UsageError(f"no completion for {shell}")
-    click.echo(completion(cli, {}, "etc", _VARIABLE).source())
+    print_data(completion(cli, {}, "etc", _VARIABLE).source() + "\n")

@@ -65,7 +65,9 @@ def _policy(project: Project) -> Policy:
     """The demo's policy, written if it does not exist."""
     path = project.project_dir / "policies" / POLICY_FILE
     if not path.exists():
-        write_text(path, read_template(f"demo/{POLICY_FILE}"), "--project-dir")
+        write_text(
+            project.project_dir, f"policies/{POLICY_FILE}", read_template(f"demo/{POLICY_FILE}"), "--project-dir"
+        )
     (policy,) = project.policies(POLICY)
     if Path(policy.table) != project.project_dir.absolute() / "demo" / "flights":
         message = f"the demo writes only to demo/flights, but policy `{POLICY}` is about `{policy.table}`"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import click
@@ -22,11 +20,11 @@ from etc_policy.cli.options import (
     output_option,
     shared_options,
 )
+from etc_policy.cli.places import FOLDER
 from etc_policy.cli.printing import counted, say
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
-
-_ADDRESS = "127.0.0.1"
 
 
 @click.group(
@@ -50,7 +48,7 @@ def command() -> None:
         "etc docs generate --at 2013-01-02T01:00:00Z   # for the demo's table",
     ),
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write it here.  [default: target/site]")
+@click.option("--out", type=FOLDER, help="Write it here.  [default: target/site]")
 @click.option(
     "--runs",
     type=click.IntRange(min=1),
@@ -69,7 +67,7 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     with open_project(flags) as project:
         site = project.site(*flags.terms, at=flags.at_ms, out=out, runs=runs)
     if flags.output == "json":
-        click.echo(json.dumps({"schema_version": 1, "folder": str(site.folder), "files": site.files}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "folder": str(site.folder), "files": site.files}, indent=2))
     else:
         show_note(f"wrote {counted(len(site.files), 'file')} about {counted(len(site.policies), 'policy')}")
         say(str(site.folder / "index.html"))
@@ -80,7 +78,7 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     short_help="Show the site to browsers on this machine",
     epilog=examples("etc docs serve", "etc docs serve --port 8080 --out public"),
 )
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="The site.  [default: target/site]")
+@click.option("--out", type=FOLDER, help="The site.  [default: target/site]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8081, show_default=True, help="0 takes any free port.")
 @shared_options(*PROJECT_OPTIONS)
 def serve(flags: Flags, out: Path | None, port: int) -> None:
@@ -92,12 +90,13 @@ def serve(flags: Flags, out: Path | None, port: int) -> None:
     folder = out or flags.target_dir / "site"
     if not (folder / "index.html").is_file():
         raise UsageError(Code.NO_SITE, f"there is no site in `{folder}`", hint="run `etc docs generate` first")
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    from etc_policy.cli.site_server import ADDRESS, site_server
+
     try:
-        server = ThreadingHTTPServer((_ADDRESS, port), handler)
+        server = site_server(folder, port)
     except OSError as error:
         hint = "name another one by `--port`"
         raise UsageError(Code.PORT_IN_USE, f"cannot listen on port {port}: {error.strerror}", hint=hint) from error
     with server:
-        click.echo(f"http://{_ADDRESS}:{server.server_address[1]}/")
+        print_text(f"http://{ADDRESS}:{server.server_address[1]}/")
         server.serve_forever()

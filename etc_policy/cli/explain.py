@@ -6,6 +6,7 @@ import click
 
 from etc_policy.cli.options import debug_option, examples
 from etc_policy.cli.printing import say, text_width
+from etc_policy.cli.terminal import print_text
 from etc_policy.codes.explain import explain
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
@@ -27,7 +28,7 @@ def command(code: str | None) -> None:
     """
     if code is None:
         for known in Code:
-            click.echo(f"{known}  {known.summary}")
+            print_text(f"{known}  {known.summary}")
         return
     text = explain(code)
     if text is None:

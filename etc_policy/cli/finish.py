@@ -10,6 +10,7 @@ import click
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples
 from etc_policy.cli.printing import say
+from etc_policy.cli.terminal import print_json
 from etc_policy.errors import ExitCode
 from etc_policy.publish.results import FinishedService
 
@@ -38,7 +39,7 @@ def command(flags: Flags) -> ExitCode:
 def _print(finished: Iterable[FinishedService], output: str) -> None:
     if output == "json":
         found = [service.model_dump() for service in finished]
-        click.echo(json.dumps({"schema_version": 1, "finished": found}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "finished": found}, indent=2))
         return
     lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in finished]
     say("\n".join(lines) or "Nothing of others is pending.")

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import click
 
+from etc_policy.api.artifacts import write_text
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.options import debug_option, examples, output_option
+from etc_policy.cli.places import PLACE
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
 from etc_policy.declare.templates import read_template
@@ -23,7 +26,7 @@ _FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md"
     short_help="Start a project with one commented policy",
     epilog=examples("etc init warehouse", "etc init ."),
 )
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="DIR", type=PLACE)
 @output_option
 @debug_option
 def command(directory: Path, output: str) -> None:
@@ -38,14 +41,16 @@ def command(directory: Path, output: str) -> None:
         raise UsageError(Code.ALREADY_THERE, f"`{directory / present[0]}` is already there", hint=hint)
     try:
         written = [_write(directory / name, source) for name, source in _FILES.items()]
-        written.append(_write_schema(directory / ".etc" / POLICY_SCHEMA))
     except OSError as error:
         raise EngineError(Code.CANNOT_WRITE, f"cannot write to `{directory}`", cause=str(error)) from error
+    schema = f".etc/{POLICY_SCHEMA}"  # the modeline in policy files names it; one of an older version is replaced
+    write_text(directory, schema, read_schemas()[POLICY_SCHEMA], "DIR")
+    written.append(directory / schema)
     if output == "json":
-        click.echo(json.dumps({"schema_version": 1, "files": [str(path) for path in written]}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "files": [str(path) for path in written]}, indent=2))
         return
     for path in written:
-        click.echo(path)
+        print_text(str(path))
     show_note(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {directory}")
 
 
@@ -54,11 +59,4 @@ def _write(path: Path, source: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(read_template(f"project/{source}"))
-    return path
-
-
-def _write_schema(path: Path) -> Path:
-    """The schema that the modeline in policy files names; one of an older version is replaced."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(read_schemas()[path.name], encoding="utf-8")
     return path

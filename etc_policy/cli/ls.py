@@ -10,7 +10,9 @@ import click
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import say
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.compile.manifest import Manifest, Policy
+from etc_policy.plain_text import one_line
 from etc_policy.plan.formats import format_duration
 
 _output_option = click.option(
@@ -43,13 +45,13 @@ def command(flags: Flags) -> None:
     with open_project(flags) as project:
         manifest, policies = project.manifest(), project.policies(*flags.terms)
     if flags.output == "json":
-        click.echo(json.dumps({"schema_version": 1, "policies": [_fields(policy) for policy in policies]}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "policies": [_fields(policy) for policy in policies]}, indent=2))
     elif flags.output == "names":
         for policy in policies:
-            click.echo(policy.name)
+            print_text(policy.name)
     else:
         for line in _table(manifest, policies):
-            say(line)
+            say(one_line(line))
 
 
 def _fields(policy: Policy) -> dict[str, object]:

@@ -17,6 +17,7 @@ import click
 from etc_policy import __version__
 from etc_policy.cli.messages import SETTINGS, configure, show_issues, show_note
 from etc_policy.cli.options import debug_option
+from etc_policy.cli.terminal import is_lost_output, prepare_streams, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
 
@@ -124,20 +125,20 @@ def cli(context: click.Context) -> int | None:
     """
     if context.invoked_subcommand is not None:
         return None
-    click.echo(context.get_help(), err=True)
+    print_text(context.get_help(), err=True)
     return ExitCode.USAGE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `etc` and returns its exit code; errors are printed to stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    prepare_streams()
     configure(given, os.environ)
     try:
         code = _run(given)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.ENGINE
+    except OSError as error:
+        code = _print_lost_output(error) if is_lost_output(error) else _print_unexpected(error)
     except KeyboardInterrupt:
         show_note("interrupted")
         code = INTERRUPTED
@@ -153,7 +154,7 @@ def _run(arguments: list[str]) -> int:
         result = cli.main(arguments, prog_name="etc", standalone_mode=False)
     except click.UsageError as error:
         if error.ctx is not None and error.message == error.ctx.get_help():  # a group without a command
-            click.echo(error.message, err=True)
+            print_text(error.message, err=True)
             return ExitCode.USAGE
         raise _usage_error(error) from error
     except click.Abort as error:
@@ -177,6 +178,15 @@ def _print_error(error: EtcError) -> int:
     if errors > 1 and not SETTINGS.json:
         show_note(f"\n{errors} errors")
     return error.exit_code
+
+
+def _print_lost_output(error: OSError) -> int:
+    """Say that standard output cannot be written; whoever has closed a pipe wants no more and needs no message."""
+    if not isinstance(error, BrokenPipeError):
+        hint = "name a file that can be written, or make room on its disk"
+        message = "cannot write to standard output"
+        show_issues([Issue(Code.CANNOT_PRINT, message, hint=hint)], cause=error.strerror)
+    return ExitCode.ENGINE
 
 
 def _print_unexpected(error: Exception) -> int:

@@ -11,15 +11,18 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 
 import click
 
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import Issue
+from etc_policy.plain_text import one_line
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 _WIDEST, _NARROWEST = 120, 60
-_LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint")
+_LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint(?=: )", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -70,7 +73,8 @@ def show_step(text: str, elapsed_seconds: float) -> None:
     if SETTINGS.json:
         _line("info", text, elapsed_seconds=round(elapsed_seconds, 1))
     else:
-        click.secho(f"[{elapsed_seconds:5.1f} s] {text}", err=True, dim=True, color=SETTINGS.colour)
+        paint = partial(click.style, dim=True) if SETTINGS.colour else None
+        print_text(f"[{elapsed_seconds:5.1f} s] {one_line(text)}", err=True, paint=paint)
 
 
 def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str | None = None) -> None:
@@ -82,30 +86,30 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
             more = {"cause": cause, "stack": stack} if issue is shown[-1] else {}
             _line(issue.level, issue.message, **_fields(issue), **more)
         return
-    parts = [_painted(issue) for issue in shown]
+    parts = [_folded(str(issue)) for issue in shown]
     parts += [f"cause: {cause.strip()}"] if cause else []
     parts += [stack.rstrip()] if stack else []
     if parts:
         parts[0] = "\n" * SETTINGS.said + parts[0]
-        click.echo("\n\n".join(parts), err=True, color=SETTINGS.colour)
+        print_text("\n\n".join(parts), err=True, paint=_painted if SETTINGS.colour else None)
 
 
 def show_warning(issue: Issue) -> None:
     """A warning while the command goes on, with an empty line behind it."""
     show_issues([issue])
     if not SETTINGS.quiet and not SETTINGS.json:
-        click.echo(err=True)
+        print_text(err=True)
 
 
 def _line(level: str, message: str, **fields: object) -> None:
     if not SETTINGS.json:
-        click.echo(message, err=True, color=SETTINGS.colour)
+        print_text(message, err=True)
         return
     import json
 
     always = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), "level": level, "message": message.strip()}
     known = {name: value for name, value in fields.items() if value is not None}
-    click.echo(json.dumps({**always, **known}), err=True)
+    print_json(json.dumps({**always, **known}), err=True)
 
 
 def _fields(issue: Issue) -> dict[str, object]:
@@ -116,27 +120,26 @@ def _fields(issue: Issue) -> dict[str, object]:
     return {"code": str(issue.code), **place, "hint": issue.hint}
 
 
-def _painted(issue: Issue) -> str:
-    text = str(issue)
-    if sys.stderr.isatty():
-        import shutil
+def _painted(text: str) -> str:
+    """The text with coloured labels."""
+    return _LABEL.sub(_coloured, text)
 
-        width = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
-        text = "\n".join(_folded(line, width) for line in text.splitlines())
-    if not SETTINGS.colour:
+
+def _coloured(label: re.Match[str]) -> str:
+    return click.style(label[0], _COLOURS[label[1]], bold=True) if label[1] else click.style(label[0], fg="cyan")
+
+
+def _folded(text: str) -> str:
+    """The text with long lines folded where a terminal shows it."""
+    if not sys.stderr.isatty():
         return text
-    colour = _COLOURS.get(issue.level, "red")
-    return re.sub(
-        _LABEL.pattern,
-        lambda found: (
-            click.style(found[0], fg="cyan") if found[0] == "hint" else click.style(found[0], colour, bold=True)
-        ),
-        text,
-        flags=re.MULTILINE,
-    )
+    import shutil
+
+    width = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+    return "\n".join(_folded_line(line, width) for line in text.split("\n"))
 
 
-def _folded(line: str, width: int) -> str:
+def _folded_line(line: str, width: int) -> str:
     """A long line folded between words; places and source lines (indented) stay whole, so that they can be clicked."""
     if len(line) <= width or line.startswith(" "):
         return line

@@ -17,6 +17,8 @@ from etc_policy.cli.options import (
     metadata_only_option,
     shared_options,
 )
+from etc_policy.cli.places import FILE
+from etc_policy.cli.terminal import print_data, print_text
 from etc_policy.declare.templates import read_template
 from etc_policy.wiring import serve_metrics, write_metrics
 
@@ -62,7 +64,7 @@ def serve(flags: Flags, address: str, port: int, max_age_seconds: float) -> None
     """
     with open_project(flags) as project:
         server, thread = serve_metrics(project.metrics(*flags.terms), address, port, max_age_seconds)
-        click.echo(f"http://{address}:{server.server_port}/metrics")
+        print_text(f"http://{address}:{server.server_port}/metrics")
         try:
             thread.join()
         finally:
@@ -75,7 +77,7 @@ def serve(flags: Flags, address: str, port: int, max_age_seconds: float) -> None
     short_help="Write a textfile for node_exporter",
     epilog=examples("etc metrics write /var/lib/prometheus/node-exporter/etc.prom"),
 )
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @_table_options
 def write(flags: Flags, file: Path) -> None:
     """Write a textfile for node_exporter.
@@ -92,7 +94,7 @@ def write(flags: Flags, file: Path) -> None:
 @debug_option
 def rules() -> None:
     """Print alert rules for Prometheus."""
-    click.echo(read_template("observability/prometheus-rules.yml"), nl=False)
+    print_data(read_template("observability/prometheus-rules.yml"))
 
 
 @command.command(
@@ -101,4 +103,4 @@ def rules() -> None:
 @debug_option
 def dashboard() -> None:
     """Print a dashboard for Grafana, to be imported or provisioned as a file."""
-    click.echo(read_template("observability/grafana-dashboard.json"), nl=False)
+    print_data(read_template("observability/grafana-dashboard.json"))

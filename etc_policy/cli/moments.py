@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import click
 
 from etc_policy.declare.quantities import QuantityError, parse_duration_ms
+from etc_policy.plan.formats import iso_time
 from etc_policy.wiring import clock_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Years 1000 to 8999: a time that a `data_latency` or an hour of some zone can be added to or taken from.
 _FIRST_MS, _END_MS = -30_610_224_000_000, 221_845_392_000_000
 _CLOCK_TOLERANCE_MS = 60_000
+#: Dates without punctuation, by their number of digits.
+_DATES = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
+_NEAR_YEARS = range(1900, 2200)
+#: From 2001 to 2286.
+_DIGITS_OF_SECONDS = 10
 
 
 class MomentType(click.ParamType[int]):
@@ -30,6 +37,11 @@ class MomentType(click.ParamType[int]):
             return value
         text = str(value).strip()
         epoch = re.fullmatch(r"-?[0-9]{1,16}", text) is not None
+        if epoch and (other := _other_reading(text)):
+            first = iso_time(int(text))
+            self.fail(
+                f"`{text}` is ambiguous: {first} in epoch milliseconds, or {other}; write one of them", param, ctx
+            )
         moment_ms = int(text) if epoch else self._parse(text, param, ctx)
         if not _FIRST_MS <= moment_ms < _END_MS:
             self.fail(f"`{text[:60]}` does not lie between the years 1000 and 8999", param, ctx)
@@ -46,6 +58,19 @@ class MomentType(click.ParamType[int]):
             )
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _other_reading(digits: str) -> str | None:
+    """What a number that is read as milliseconds may have been meant for: a date of a near century, or seconds."""
+    form = _DATES.get(len(digits))
+    if form is not None:
+        with suppress(ValueError):
+            moment = datetime.strptime(digits, form).replace(tzinfo=UTC)
+            if moment.year in _NEAR_YEARS:
+                return f"{moment.isoformat().replace('+00:00', 'Z')} as a date"
+    if len(digits) == _DIGITS_OF_SECONDS and not digits.startswith("-"):
+        return f"{iso_time(int(digits) * 1000)} in epoch seconds"
+    return None
 
 
 class Span(click.ParamType[int]):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from etc_policy.cli.places import FOLDER, PLACE
 from etc_policy.plan.formats import MANY_TABLES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -85,13 +86,13 @@ _exclude_option = click.option(
 _state_option = click.option(
     "--state",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=PLACE,
     envvar="ETC_STATE",
     help="Folder of the earlier manifest.json that `state:` compares with; ETC_STATE says the same.",
 )
 _project_dir_option = click.option(
     "--project-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=".",
     is_eager=True,
     help="The project: the folder that holds policies/.  [default: this folder]",
@@ -102,10 +103,18 @@ _target_option = click.option(
     envvar="ETC_TARGET",
     help="The target of the profile in etc_project.yml; ETC_TARGET says the same.  [default: the profile's]",
 )
+
+
+def _default_target_dir(context: click.Context) -> Path:
+    from etc_policy.api.workspace import default_target_dir
+
+    return default_target_dir(context.params["project_dir"])
+
+
 _target_dir_option = click.option(
     "--target-dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    callback=lambda context, _parameter, value: value or context.params["project_dir"] / "target",
+    type=FOLDER,
+    callback=lambda context, _parameter, value: value or _default_target_dir(context),
     help="Where files are written.  [default: target/ in the project]",
 )
 metadata_only_option = click.option(

@@ -13,6 +13,7 @@ from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples
 from etc_policy.cli.printing import counted
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.errors import ExitCode, Issue, PolicyError
 from etc_policy.publish.checks import Check, checks_of_issues
@@ -39,9 +40,9 @@ def command(flags: Flags) -> ExitCode:
         where = places(policies)
         report_checks(Check(policy.name, "parse", "pass", where=where[policy.name]) for policy in policies)
         if flags.output != "json":
-            click.echo(_count(project.manifest(), policies))
+            print_text(_count(project.manifest(), policies))
             return ExitCode.DONE
-    click.echo(json.dumps(_answer(policies, issues), indent=2))
+    print_json(json.dumps(_answer(policies, issues), indent=2))
     return ExitCode.FAILED if errors else ExitCode.DONE
 
 

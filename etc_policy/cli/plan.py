@@ -11,6 +11,7 @@ from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, long_option, metadata_only_option
+from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
 from etc_policy.plan.explainer import explain_plan, list_plan
@@ -32,9 +33,7 @@ from etc_policy.publish.checks import checks_of_plan
 )
 @at_option
 @conf_option
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Save the plan to this file for `etc apply FILE`."
-)
+@click.option("--out", type=FILE, help="Save the plan to this file for `etc apply FILE`.")
 @metadata_only_option
 @click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
 @long_option

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy.cli.messages import SETTINGS
+from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.plan.formats import TEXT_WIDTH
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from etc_policy.cli.options import Flags
+    from etc_policy.compile.manifest import Frozen
 
 _NARROWEST = 60
 #: The first line of a table's block: its policy, two spaces, its path.
@@ -34,14 +34,14 @@ def say(text: str, *, err: bool = False) -> None:
     SETTINGS.pause()
     shown = from_here(text)
     coloured = SETTINGS.colour if err else SETTINGS.colour_output
-    click.echo(_painted(shown) if coloured else shown, err=err, color=coloured)
+    print_text(shown, err=err, paint=_painted if coloured else None)
     SETTINGS.said = sys.stdout.isatty() and sys.stderr.isatty()
 
 
-def show(flags: Flags, report: BaseModel, text: Callable[[], str]) -> None:
+def show(flags: Flags, report: Frozen, text: Callable[[], str]) -> None:
     """Print a report to stdout in the form that was asked for."""
     if flags.output == "json":
-        click.echo(report.model_dump_json(indent=2))
+        print_json(report.as_json(indent=2))
     else:
         say(text())
 
@@ -78,7 +78,7 @@ def counted(number: int, noun: str) -> str:
 def ask(question: str) -> bool:
     """Ask on stderr, so that stdout stays data; only `y` and `yes` are a yes, and an end of input is an interruption."""
     SETTINGS.pause()
-    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    print_text(f"{question} [y/N]: ", newline=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
         raise click.Abort

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from etc_policy.cli.messages import SETTINGS, show_step
+from etc_policy.plain_text import one_line
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -24,6 +25,7 @@ class Progress:
 
     def __call__(self, step: str) -> None:
         """Begin a step, and end the one before."""
+        step = one_line(step)
         elapsed = time.monotonic() - self._began
         if SETTINGS.plain or SETTINGS.quiet or SETTINGS.debug:  # what Spark prints would tear a moving line
             show_step(step, elapsed)

@@ -12,6 +12,7 @@ from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, conf_option, examples, output_option, shared_options
 from etc_policy.cli.printing import ask, say
+from etc_policy.cli.terminal import print_json
 from etc_policy.errors import ExitCode
 
 
@@ -58,7 +59,7 @@ def _print(planned: PlannedRepair, output: str, *, done: bool) -> None:
     name, steps = planned.policy.name, planned.repair.steps
     if output == "json":
         found = {"schema_version": 1, "policy": name, "steps": [str(step) for step in steps], "done": done}
-        click.echo(json.dumps(found, indent=2))
+        print_json(json.dumps(found, indent=2))
     elif not steps:
         say(f"{name}: every completion time can be true; there is nothing to repair.")
     elif done:

@@ -9,6 +9,8 @@ import click
 
 from etc_policy.api.artifacts import write_text
 from etc_policy.cli.options import debug_option, examples, output_option
+from etc_policy.cli.places import FOLDER
+from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import read_schemas
 from etc_policy.declare.suggestions import did_you_mean
@@ -25,7 +27,7 @@ from etc_policy.errors import UsageError
     ),
 )
 @click.argument("name", required=False)
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write every schema into this folder.")
+@click.option("--out", type=FOLDER, help="Write every schema into this folder.")
 @output_option
 @debug_option
 def command(name: str | None, out: Path | None, output: str) -> None:
@@ -40,16 +42,16 @@ def command(name: str | None, out: Path | None, output: str) -> None:
         if name not in found:
             hint = did_you_mean(name, found) or f"the schemas are {', '.join(found)}"
             raise UsageError(Code.USAGE, f"there is no schema `{name[:60]}`", hint=hint)
-        click.echo(schemas[found[name]], nl=False)
+        print_data(schemas[found[name]])
         return
     for file, text in schemas.items() if out is not None else ():
-        write_text(Path(str(out)) / file, text, "--out")
+        write_text(Path(str(out)), file, text, "--out")
     if output == "json":
         titles = [{"name": key, "file": file, "title": _title(schemas[file])} for key, file in found.items()]
-        click.echo(json.dumps({"schema_version": 1, "schemas": titles}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "schemas": titles}, indent=2))
         return
     for key, file in found.items():
-        click.echo(f"{key:<13} {file:<22} {_title(schemas[file])}")
+        print_text(f"{key:<13} {file:<22} {_title(schemas[file])}")
 
 
 def _title(text: str) -> str:

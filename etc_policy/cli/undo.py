@@ -10,6 +10,7 @@ import click
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples
 from etc_policy.cli.printing import say
+from etc_policy.cli.terminal import print_json
 from etc_policy.errors import ExitCode
 
 
@@ -35,7 +36,7 @@ def command(flags: Flags) -> ExitCode:
 def _print(withdrawn: Mapping[str, str], output: str) -> None:
     if output == "json":
         tables = [{"policy": name, "instant": instant} for name, instant in withdrawn.items()]
-        click.echo(json.dumps({"schema_version": 1, "withdrawn": tables}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "withdrawn": tables}, indent=2))
         return
     for name, instant in withdrawn.items():
         say(f"{name}: the plan at {instant} is withdrawn")

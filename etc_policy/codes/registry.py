@@ -134,6 +134,8 @@ class Code(StrEnum):
     CANNOT_WRITE_METRICS = "ETC342", "The metrics' file cannot be written"
     BAD_RUN_RESULTS = "ETC343", "The results of the last run cannot be read"
     CANNOT_WRITE_JUNIT = "ETC345", "The JUnit file cannot be written"
+    TARGET_DIR_OUTSIDE = "ETC350", "The target folder leads out of the project"
+    CANNOT_PRINT = "ETC351", "Standard output cannot be written"
     NO_DEMO_DATA = "ETC390", "The demo's data is not installed"
 
     TIMELINE_KEEPS_CHANGING = "ETC401", "The timeline changed each time that it was read"

@@ -104,6 +104,9 @@ RUNNING: Mapping[Code, str] = {
     Code.CANNOT_WRITE_METRICS: "Name a folder that exists and is writable, such as node_exporter's textfile folder.",
     Code.BAD_RUN_RESULTS: "target/run_results.json is damaged or from a newer etc. Delete it, or run `etc apply`.",
     Code.CANNOT_WRITE_JUNIT: "Name another place by `--junit-xml`.",
+    Code.TARGET_DIR_OUTSIDE: "`target` in the project is a link, so whoever wrote the project would choose what is overwritten. "
+    "Name the folder by `--target-dir` if it is yours.",
+    Code.CANNOT_PRINT: "It is closed, or the disk that it is redirected to is full. What the command had already done is done.",
     Code.NO_DEMO_DATA: "Install the extra `local`.",
     Code.TIMELINE_KEEPS_CHANGING: "Busy writers archive it. Run the command again.",
     Code.STALE_PLAN: "Nothing was touched. Plan again; `etc apply` without a file does so by itself.",

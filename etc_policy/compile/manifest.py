@@ -7,6 +7,7 @@ import json
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
+from pydantic_core import PydanticSerializationError
 
 from etc_policy import __version__
 
@@ -24,6 +25,13 @@ class Frozen(BaseModel):
     """Base of the wire models: immutable, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def as_json(self, indent: int | None = None) -> str:
+        """The model as JSON. A file's name that is not UTF-8 is in it as Python and JSON escape it."""
+        try:
+            return self.model_dump_json(indent=indent)
+        except PydanticSerializationError:
+            return json.dumps(self.model_dump(), indent=indent)
 
 
 class EventTime(Frozen):

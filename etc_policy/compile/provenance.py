@@ -11,6 +11,7 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.declare.project import DeclaredPolicy
 from etc_policy.declare.secrets import is_secret, without_secret
 from etc_policy.declare.targets import Target
+from etc_policy.plain_text import escaped, one_line
 
 _PLAIN = re.compile(r"[A-Za-z/][\w ./+-]*(?::(?=\S)[\w./+-]*)*|(?:\d+ ?[A-Za-z]+)+")
 _WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off"})
@@ -21,7 +22,7 @@ def render_provenance(declared: DeclaredPolicy, policy: Policy, target: Target) 
     """The policy with all its keys; each value is followed by `# file:line:column`, or by `# default`."""
     lines = list(_lines(declared, policy, target))
     width = min(max(len(text) for text, _ in lines), 40)
-    return "".join(f"{text:<{width}}  # {source}".rstrip(" #") + "\n" for text, source in lines)
+    return "".join(f"{text:<{width}}  # {one_line(source)}".rstrip(" #") + "\n" for text, source in lines)
 
 
 def _lines(declared: DeclaredPolicy, policy: Policy, target: Target) -> Iterator[tuple[str, str]]:
@@ -52,14 +53,14 @@ def _mapping(
         if whole == ("writer", "lock") and not default and policy.writer.lock:
             yield f"{indent}lock:", ""
             for name, value in policy.writer.lock.items():
-                yield f"{indent}  {name}: {_text(value)}", f"target {target.name}"
+                yield f"{indent}  {_text(name)}: {_text(value)}", f"target {target.name}"
         elif isinstance(default, dict) and default:
-            yield f"{indent}{key}:", ""
+            yield f"{indent}{_text(key)}:", ""
             inner = given.get(key, {}) if isinstance(given, dict) else {}
             yield from _mapping(declared, inner, default, whole, policy, target)
         else:
             value = given.get(key, default) if isinstance(given, dict) else default
-            yield f"{indent}{key}: {_text(value)}", _source(declared, _spelled_out(declared.values), whole)
+            yield f"{indent}{_text(key)}: {_text(value)}", _source(declared, _spelled_out(declared.values), whole)
 
 
 def _source(declared: DeclaredPolicy, given: Mapping[str, Any], path: tuple[str, ...]) -> str:
@@ -79,12 +80,12 @@ def _spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _text(value: Any) -> str:  # noqa: ANN401 - any YAML value
     if is_secret(value):
-        return json.dumps(without_secret(value), ensure_ascii=False)
+        return escaped(json.dumps(without_secret(value), ensure_ascii=False))
     if value is None:
         return ""
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS and value == value.strip():
         return value
-    return json.dumps(_shown(value), ensure_ascii=False, default=str)
+    return escaped(json.dumps(_shown(value), ensure_ascii=False, default=str))
 
 
 def _shown(value: Any) -> Any:  # noqa: ANN401 - any YAML value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from etc_policy.plain_text import one_line
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.formats import (
     TEXT_WIDTH,
@@ -47,7 +48,7 @@ def _line(table: TablePlan) -> str:
 
 
 def _block(table: TablePlan, *, explain: bool, width: int) -> str:
-    lines = [f"{table.policy}  {table.base_path}", *(labelled(*row, width) for row in _table(table))]
+    lines = [one_line(f"{table.policy}  {table.base_path}"), *(labelled(*row, width) for row in _table(table))]
     if explain:
         lines += ["", *(labelled(*row, width) for row in explain_table(table))]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from etc_policy.plain_text import escaped
 from etc_policy.publish.checks import Check
 from etc_policy.verify.ports import CheckStatus
 
@@ -33,7 +34,7 @@ def _annotation(check: Check, path_of: Callable[[str], str]) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return escaped(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
@@ -60,4 +61,4 @@ def _row(check: Check) -> str:
 
 def _cell(text: str) -> str:
     """Text that Markdown shows as it is, on one line of a table."""
-    return " ".join(text.translate(_ENTITIES).split())
+    return " ".join(escaped(text).translate(_ENTITIES).split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.compile.manifest import Frozen
+from etc_policy.plain_text import one_line
 from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold
 from etc_policy.verify.diagnosis import Finding, FindingStatus
 
@@ -26,7 +27,7 @@ class DebugReport(Frozen):
 def render_debug(report: DebugReport, width: int = TEXT_WIDTH) -> str:
     """One block per subject, each finding on a line with its mark, and what to do below it."""
     subjects = dict.fromkeys(finding.subject for finding in report.findings)
-    blocks = ["\n".join([subject, *_lines(report, subject, width)]) for subject in subjects]
+    blocks = ["\n".join([one_line(subject), *_lines(report, subject, width)]) for subject in subjects]
     errors, warnings = (sum(f.status == status for f in report.findings) for status in ("error", "warn"))
     found = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
     return "\n\n".join([*blocks, f"etc {report.etc_version}: {found}."])

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from etc_policy.plain_text import one_line
 from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_time, labelled
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory
 from etc_policy.verify.ports import Verification
@@ -25,7 +26,7 @@ def render_history(history: PolicyHistory, limit: int, width: int = TEXT_WIDTH) 
     ]
     entries.sort(key=when, reverse=True)
     quiet = len(history.compactions) + len(history.attempts) - len(entries)
-    blocks = [f"{history.policy}  {history.base_path}"]
+    blocks = [one_line(f"{history.policy}  {history.base_path}")]
     blocks += ["\n".join(_shown(line, width) for line in _entry(entry)) for entry in entries[:limit]]
     if not entries:
         blocks.append("  no compaction yet")
@@ -75,7 +76,7 @@ def _entry(entry: Compaction | Attempt) -> Iterator[Line]:
 
 
 def _shown(line: Line, width: int) -> str:
-    return line if isinstance(line, str) else textwrap.indent(labelled(*line, width - 2), "  ")
+    return one_line(line) if isinstance(line, str) else textwrap.indent(labelled(*line, width - 2), "  ")
 
 
 def _compaction(entry: Compaction) -> Iterator[Line]:

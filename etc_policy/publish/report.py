@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
+from etc_policy.plain_text import one_line
 from etc_policy.plan.explainer import next_event
 from etc_policy.plan.formats import (
     TEXT_WIDTH,
@@ -68,7 +69,8 @@ Line = str | tuple[str, str]
 def _blocks(tables: Iterable[Iterable[Line]], width: int) -> str:
     """One block per table, texts folded at `width` columns."""
     blocks = (
-        "\n".join(line if isinstance(line, str) else labelled(*line, width) for line in lines) for lines in tables
+        "\n".join(one_line(line) if isinstance(line, str) else labelled(*line, width) for line in lines)
+        for lines in tables
     )
     return "\n\n".join(blocks)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
@@ -72,8 +72,8 @@ def read_run_files(texts: Iterable[tuple[str, str]]) -> RunFiles:
 def _read(path: str, text: str) -> RunFile | Issue:
     where = Where(path)
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+        content = from_json(text)
+    except ValueError:  # a text in it that is not Unicode too
         return Issue(Code.UNREADABLE_RUN, "this run file is not JSON; it is left out", where, "delete it", "warning")
     newer = _newer_part(content)
     if newer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from etc_policy.plain_text import one_line
 from etc_policy.plan.formats import format_time
 
 
@@ -25,6 +26,7 @@ def render_views(before: ViewRows, after: ViewRows) -> str:
     rows.append(_row("RO before", before.ro, names, f"{before.missing_in_ro:,}"))
     rows.append(_row("RO after", after.ro, names, f"{after.missing_in_ro:,}"))
     rows.append(_row("RT", after.rt, names, "-"))
+    rows = [tuple(map(one_line, row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
     same = "RT is the same as before." if before.rt == after.rt else "RT changed meanwhile."

@@ -22,7 +22,10 @@ DOCS = REPOSITORY / "docs"
 ALL_PAGES = sorted(DOCS.rglob("*.md"))
 #: Pages for users, without the record of what was measured and the reports to Hudi.
 PAGES = [page for page in ALL_PAGES if page.name != "facts.md" and page.parent.name != "upstream"]
-IN_THE_ROOT = [REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "changelog.d/README.md")]
+IN_THE_ROOT = [
+    REPOSITORY / name
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "changelog.d/README.md")
+]
 COMMAND_PAGE = (DOCS / "reference" / "commands.md").read_text("utf-8")
 
 

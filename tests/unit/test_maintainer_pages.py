@@ -15,6 +15,7 @@ from etc_policy.plan.cut import GUARDS
 REPOSITORY = Path(__file__).parents[2]
 ARCHITECTURE, CONTRIBUTING = REPOSITORY / "docs" / "architecture.md", REPOSITORY / "CONTRIBUTING.md"
 PAGES = [ARCHITECTURE, CONTRIBUTING]
+SECURITY = REPOSITORY / "docs" / "security.md"
 #: `one`, `Another.method` (`plan/cut.py`)
 REFERENCE = re.compile(r"((?:`[\w.]+`,\s+)*`[\w.]+`)(\s+)\(`([\w/]+\.py)`\)")
 
@@ -59,7 +60,7 @@ def test_names_are_where_the_pages_say(page):
     assert [(name, path) for name, path in places if path not in definitions()[name]] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, SECURITY], ids=lambda page: page.name)
 def test_the_tests_and_cases_that_the_pages_name_exist(page):
     text = page.read_text("utf-8")
     tests = re.findall(r"`(test_\w+)`", text)

@@ -16,15 +16,16 @@ from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.file_lock import is_left, remove
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
+from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.declare.regular_files import read_regular
 from etc_policy.errors import EngineError, RetryableError
 
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
 JAVA_LEASE = "java.lease"
 
+_HEARTBEATS = ".hoodie/.heartbeat"
 _POLL_SECONDS = 0.5
 #: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
 _BEGINNING_SECONDS = 15.0
@@ -60,15 +61,14 @@ class FileLease:
 
         """
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o644)
+            self._handle = self._open("apply.lease")
         except OSError as error:
             raise EngineError(Code.CANNOT_LOCK, f"cannot write to `{self._path.parent}`", cause=str(error)) from error
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._require_no_java()
             self._last_mark = self._read_mark()
-            (self._path.parent / "lock").unlink(missing_ok=True)
+            self._storage.remove(f"{ETC_FOLDER}/lock")
         except BlockingIOError as error:
             os.close(self._handle)
             message = f"another `etc apply` is working on `{self._base}`"
@@ -79,9 +79,14 @@ class FileLease:
             raise EngineError(Code.CANNOT_LOCK, f"cannot lock `{self._path}`", hint=hint, cause=str(error)) from error
         return self
 
+    def _open(self, name: str) -> int:
+        """A file of etc in the table, made if it is missing; an error where somebody has put a link or a pipe there."""
+        with folder_of(self._base, f"{ETC_FOLDER}/{name}", make=True) as (folder, file):
+            return open_regular(folder, file, os.O_CREAT | os.O_RDWR)
+
     def _require_no_java(self) -> None:
         """No Java process of an earlier run lives; raises BlockingIOError where one does."""
-        handle = os.open(self._path.with_name(JAVA_LEASE), os.O_CREAT | os.O_RDWR, 0o644)
+        handle = self._open(JAVA_LEASE)
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except PermissionError as error:  # POSIX allows either
@@ -135,7 +140,7 @@ class FileLease:
 
         """
         if self._ended(instant) or self._died_here(instant):
-            self._heartbeat(instant).unlink(missing_ok=True)
+            self._remove_heartbeat(instant)
             return
         first = self._sign_of_life(instant)
         tolerance = _HEARTBEAT_TOLERANCE_SECONDS if self._was_ours(instant) else WRITER_HEARTBEAT_TOLERANCE_SECONDS
@@ -144,6 +149,13 @@ class FileLease:
                 message = f"a run of the compaction at {instant} is alive: it goes on writing"
                 raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
             time.sleep(_POLL_SECONDS)
+
+    def _remove_heartbeat(self, instant: str) -> None:
+        try:
+            self._storage.remove(f"{_HEARTBEATS}/{instant}")
+        except OSError as error:
+            message = f"cannot remove the heartbeat at {instant} from `{self._base}`"
+            raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error
 
     def require_alive(self, instant: str) -> None:
         """Return while the lease is ours, the inflight file the one that we made, and our heartbeat fresh.
@@ -226,15 +238,22 @@ class FileLease:
             for name in names:
                 path = Path(parent, name)
                 yield path
-                announced = _lines(path) if name.startswith(_LISTING) else [str(path.relative_to(markers))]
+                announced = self._lines(path) if name.startswith(_LISTING) else [str(path.relative_to(markers))]
                 yield from (self._base / one.split(_MARKER)[0].lstrip("/") for one in announced if _MARKER in one)
+
+    def _lines(self, path: Path) -> list[str]:
+        try:
+            content = self._storage.read(path.relative_to(self._base).as_posix())
+        except FileNotFoundError:
+            return []
+        return content.decode("utf-8", errors="replace").splitlines()
 
     def _inflight(self, instant: str) -> Path:
         folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)
         return self._base / folder / f"{instant}.compaction.inflight"
 
     def _heartbeat(self, instant: str) -> Path:
-        return self._base / ".hoodie" / ".heartbeat" / instant
+        return self._base / _HEARTBEATS / instant
 
 
 def _made(path: Path) -> str:
@@ -243,13 +262,6 @@ def _made(path: Path) -> str:
         return str(path.stat().st_mtime_ns)
     except FileNotFoundError:
         return ""
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return read_regular(path).decode(errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
 
 
 def _modified(path: Path) -> float | None:

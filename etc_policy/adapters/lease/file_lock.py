@@ -22,6 +22,8 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.plan.formats import format_duration
 
+#: Whoever may write beside the lock can make nobody write elsewhere.
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: How often a lock that somebody else holds is tried, and ours is looked after.
 _POLL_SECONDS, _CARE_SECONDS = 0.1, 0.05
 #: Waiting is announced anew this often.
@@ -40,7 +42,7 @@ class FileLock:
         self._place, self._base, self._wait_ms, self._progress = place, local_path(base_path), wait_ms, progress
         self._path = place.path
         table = sha256(str(self._base).encode()).hexdigest()[:12]
-        self._own = place.path.with_name(f".lock.etc.{table}.{uuid4().hex[:8]}")
+        self._own = place.path.with_name(f".lock.etc.{table}.{uuid4().hex}")
         self._content = Owner(str(self._base)).as_lock_file()
         self._done = threading.Event()
         self._care = threading.Thread(target=self._look_after, daemon=True, name="table lock")
@@ -111,7 +113,8 @@ class FileLock:
 
     def _write_own(self) -> None:
         self._own.unlink(missing_ok=True)
-        self._own.write_bytes(self._content)
+        with os.fdopen(os.open(self._own, _NEW, 0o666), "wb") as opened:
+            opened.write(self._content)
 
     def _take(self) -> bool:
         """Make the lock file with our name in it, in one step; false where there is one."""

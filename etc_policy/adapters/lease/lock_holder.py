@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,7 +18,6 @@ from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import local_path
 from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
 from etc_policy.compile.manifest import Policy
-from etc_policy.declare.regular_files import open_regular
 from etc_policy.declare.secrets import with_values
 from etc_policy.errors import TableError
 from etc_policy.plan.formats import format_duration
@@ -119,18 +120,27 @@ def lock_place(lock: Mapping[str, str], base_path: str) -> LockPlace | None:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Who holds the lock whose file is `path`; None where nobody does. One that may not be read says nothing."""
+    """Who holds the lock whose file is `path`; None where nobody does. What is no file that may be read says nothing."""
     try:
-        try:
-            with open_regular(path) as handle:
-                found = os.fstat(handle.fileno())
-                text = handle.read(_MAX_BYTES).decode(errors="replace")
-        except PermissionError:
-            found, text = path.stat(), ""
+        found, text = _read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     identity = (found.st_dev, found.st_ino)
     return Holder(path, identity, found.st_mtime, _user(found.st_uid), text.strip(), _owner(text))
+
+
+def _read(path: Path) -> tuple[os.stat_result, str]:
+    """What a lock file is, and its text. A link is not followed: its target is not the lock's, and may be secret."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO):
+            raise
+        return path.lstat(), ""
+    with os.fdopen(handle, "rb") as opened:
+        found = os.fstat(handle)
+        is_file = stat.S_ISREG(found.st_mode)
+        return found, opened.read(_MAX_BYTES).decode(errors="replace") if is_file else ""
 
 
 def held_lock(policy: Policy, base_path: str) -> HeldLock | None:
@@ -146,7 +156,7 @@ def held_lock(policy: Policy, base_path: str) -> HeldLock | None:
 def _owner(text: str) -> Owner | None:
     try:
         return Owner(**json.loads(text)["etc"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return None
 
 

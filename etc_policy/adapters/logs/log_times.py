@@ -13,10 +13,10 @@ from typing import Any
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
 from etc_policy.adapters.logs.parquet import can_read_parquet
+from etc_policy.adapters.outputs.files import read_below, write_below
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import Policy, digest
-from etc_policy.declare.regular_files import read_regular
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 
@@ -24,6 +24,7 @@ from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 ANNOUNCED_BYTES = 256 * 1024 * 1024
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
 RULES_VERSION = 1
+_MAX_BYTES = 256 * 1024 * 1024
 
 _ORDERING = ("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
 
@@ -147,19 +148,18 @@ class _Cache:
             for settings, files in self.others.items()
         }
         tables = {settings: files for settings, files in {**others, self.settings: own}.items() if files}
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(json.dumps(tables, sort_keys=True), encoding="utf-8")
-            draft.replace(self.path)
-        except OSError:
-            with suppress(OSError):
-                draft.unlink()
+        with suppress(OSError):
+            write_below(*_place(self.path), json.dumps(tables, sort_keys=True).encode())
+
+
+def _place(path: Path) -> tuple[Path, str]:
+    """The folder that the cache's own is in, and the path from there: the target folder may be a link, the cache may not."""
+    return path.parent.parent, f"{path.parent.name}/{path.name}"
 
 
 def _load(path: Path | None) -> dict[str, dict[str, Any]]:
     try:
-        content = json.loads(read_regular(path)) if path else {}
+        content = json.loads(read_below(*_place(path), _MAX_BYTES)) if path else {}
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(content, Mapping):

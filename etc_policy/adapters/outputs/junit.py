@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 
 from junitparser import Error, Failure, JUnitXml, TestCase, TestSuite
 
+from etc_policy.adapters.outputs.files import write_named
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.publish.checks import Check
@@ -29,12 +31,11 @@ def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
         suite = TestSuite(_text(group))
         suite.add_testcases([_case(check) for check in members])
         report.add_testsuite(suite)
-    draft = path.with_name(f".{path.name}.draft")
+    written = BytesIO()
+    report.write(written, pretty=True)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        report.write(str(draft), pretty=True)
-        draft.replace(path)
-    except OSError as error:
+        write_named(path, written.getvalue())
+    except (OSError, ValueError) as error:
         raise EngineError(Code.CANNOT_WRITE_JUNIT, f"cannot write `{path}`", cause=str(error)) from error
 
 

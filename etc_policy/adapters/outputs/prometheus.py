@@ -9,12 +9,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.openmetrics.exposition import ALLOWUTF8
 from prometheus_client.registry import Collector
 
+from etc_policy.adapters.outputs.files import write_named
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
+from etc_policy.plain_text import escaped
 from etc_policy.publish.metrics import GAUGES, TableObservation, table_samples
 
 Observe = Callable[[], Iterable[TableObservation]]
@@ -40,7 +43,8 @@ class TableCollector(Collector):
         for observation in self._observed():
             for sample in table_samples(observation):
                 extra = () if sample.extra is None else (sample.extra,)
-                families[sample.gauge].add_metric((*observation.label_values, *extra), sample.value)
+                labels = [escaped(label) for label in (*observation.label_values, *extra)]
+                families[sample.gauge].add_metric(labels, sample.value)
         return (family for family in families.values() if family.samples)
 
     def _observed(self) -> tuple[TableObservation, ...]:
@@ -79,7 +83,6 @@ def write_textfile(observe: Observe, path: Path) -> None:
     registry = CollectorRegistry()
     registry.register(TableCollector(observe))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_to_textfile(str(path), registry)
-    except OSError as error:
+        write_named(path, generate_latest(registry, ALLOWUTF8))
+    except (OSError, ValueError) as error:
         raise EngineError(Code.CANNOT_WRITE_METRICS, f"cannot write `{path}`", cause=str(error)) from error

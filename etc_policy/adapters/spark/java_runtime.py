@@ -10,6 +10,7 @@ import ssl
 import warnings
 from pathlib import Path
 
+from etc_policy.adapters.outputs.files import write_below
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
@@ -55,10 +56,7 @@ def _trust_store() -> str | None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "etc-policy"
     store = cache / f"trust-{hashlib.sha256(content).hexdigest()[:16]}.p12"
     if not store.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = store.with_suffix(f".{os.getpid()}")
-        partial.write_bytes(_pkcs12(content))
-        partial.replace(store)
+        write_below(cache, store.name, _pkcs12(content))
     return str(store)
 
 

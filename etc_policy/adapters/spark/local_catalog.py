@@ -6,6 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
+from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.session import session_confs
 
 #: A metastore that does not answer is given up after this time; Hive's own default is ten minutes.
@@ -48,7 +49,7 @@ def spark_sql_command(folder: Path, sql: str) -> str:
     confs = {key: value for key, value in session_confs({}).items() if key in _SESSION_CONFS}
     file = folder.absolute() / "spark.conf"
     lines = (f"{key} {value}\n" for key, value in {**confs, **local_catalog_confs(folder)}.items())
-    file.write_text("".join(lines), encoding="utf-8")
+    write_below(file.parent, file.name, "".join(lines).encode())
     program = Path(pyspark.__file__).parent / "bin" / "spark-sql"
     home = os.environ.get("JAVA_HOME")
     return f"{f'JAVA_HOME={home} ' if home else ''}{program} --properties-file {file} -S -e {shlex.quote(sql)}"

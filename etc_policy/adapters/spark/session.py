@@ -13,6 +13,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi.timeline import local_zone
 from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, TableError
 
@@ -124,13 +125,10 @@ def _confs(given: Mapping[str, str], trust_store: str | None, bundle: str | None
 @contextmanager
 def _jvm_output_to(log: Path | None) -> Iterator[None]:
     """While open, children inherit `log` (or standard error) as their output: the JVM prints warnings there (FACTS 5)."""
-    kept = (os.dup(1), os.dup(2))
-    if log is not None:
-        log.parent.mkdir(parents=True, exist_ok=True)
     from pyspark import SparkContext
 
-    fresh = 0 if SparkContext._gateway else os.O_TRUNC  # a second session writes on in the log of its JVM
-    target = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND | fresh, 0o644) if log else os.dup(2)
+    target = _open_log(log, fresh=SparkContext._gateway is None) if log else os.dup(2)
+    kept = (os.dup(1), os.dup(2))
     try:
         os.dup2(target, 1)
         os.dup2(target, 2)
@@ -142,9 +140,19 @@ def _jvm_output_to(log: Path | None) -> Iterator[None]:
         os.close(target)
 
 
+def _open_log(log: Path, *, fresh: bool) -> int:
+    """The log, empty if `fresh`: a second session writes on in the log of its JVM. It is not a link to another file."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with folder_of(log.parent, log.name, make=False) as (folder, name):
+        handle = open_regular(folder, name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    if fresh:
+        os.ftruncate(handle, 0)
+    return handle
+
+
 def _last_lines(log: Path | None) -> list[str]:
     """The end of the JVM's log, less the stack frames and what is no more than a warning."""
-    if log is None or not log.is_file():
+    if log is None or log.is_symlink() or not log.is_file():
         return []
     lines = log.read_text("utf-8", errors="replace").splitlines()
     return [line for line in lines if line.strip() and not _NOISE.match(line)][-_LOG_LINES_SHOWN:]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from etc_policy.adapters.storage.below import drafted, folder_of, parts_of, replace_in
 from etc_policy.adapters.storage.local_tree import LocalTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
-from etc_policy.declare.regular_files import open_regular, read_regular
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: A pipe would block whoever opens it until somebody writes to it.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LocalStorage:
@@ -62,25 +62,36 @@ class LocalStorage:
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
-        return read_regular(self._path(path), max_bytes)
+        with self.open(path) as opened:
+            if os.fstat(opened.fileno()).st_size <= max_bytes:
+                content = opened.read(max_bytes + 1)
+                if len(content) <= max_bytes:
+                    return content
+        message = f"the file is larger than the {max_bytes:,} bytes that are read"
+        raise OSError(errno.EFBIG, message, self._path(path))
 
     def open(self, path: str) -> BinaryIO:
         """A regular file, opened without waiting for anybody."""
-        return open_regular(self._path(path))
+        place = self._path(path)
+        handle = os.open(place, _READ)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(f"`{place}` is not a regular file")
+        return os.fdopen(handle, "rb")
 
     def create(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name if nobody has it."""
-        with self._drafted(path, content) as (folder, draft, name):
+        with folder_of(self._base, path, make=True) as (folder, name), drafted(folder, name, content) as draft:
             os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name."""
-        with self._drafted(path, content) as (folder, draft, name):
-            os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        with folder_of(self._base, path, make=True) as (folder, name):
+            replace_in(folder, name, content)
 
     def link_or_copy(self, source: str, target: str) -> None:
         """A hard link, else a copy."""
-        with self._folder_of(target, make=True) as (folder, name):
+        with folder_of(self._base, target, make=True) as (folder, name):
             try:
                 os.link(self._path(source), name, dst_dir_fd=folder)
                 return
@@ -98,53 +109,16 @@ class LocalStorage:
 
     def remove(self, path: str) -> None:
         """Remove a file or a link."""
-        with suppress(FileNotFoundError), self._folder_of(path, make=False) as (folder, name):
+        with suppress(FileNotFoundError), folder_of(self._base, path, make=False) as (folder, name):
             os.unlink(name, dir_fd=folder)
 
     def remove_tree(self, folder: str) -> None:
         """Remove a folder; it must not itself be a link."""
-        with suppress(FileNotFoundError), self._folder_of(folder, make=False) as (parent, name):
+        with suppress(FileNotFoundError), folder_of(self._base, folder, make=False) as (parent, name):
             shutil.rmtree(name, dir_fd=parent)
 
-    @contextmanager
-    def _drafted(self, path: str, content: bytes) -> Iterator[tuple[int, str, str]]:
-        """The folder of a path, the name of a draft there that holds the content, and the path's own name."""
-        with self._folder_of(path, make=True) as (folder, name):
-            draft = f".{name}.{uuid.uuid4().hex}"
-            try:
-                with os.fdopen(os.open(draft, _NEW, 0o644, dir_fd=folder), "wb") as opened:
-                    opened.write(content)
-                yield folder, draft, name
-            finally:
-                with suppress(FileNotFoundError):
-                    os.unlink(draft, dir_fd=folder)
-
-    @contextmanager
-    def _folder_of(self, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
-        """The folder of a path, opened without following a link below the table, and the name in it."""
-        *folders, name = _parts(path)
-        handle = os.open(self._base, _FOLDER & ~os.O_NOFOLLOW)
-        try:
-            for folder in folders:
-                if make:
-                    with suppress(FileExistsError):
-                        os.mkdir(folder, dir_fd=handle)
-                below = os.open(folder, _FOLDER, dir_fd=handle)
-                os.close(handle)
-                handle = below
-            yield handle, name
-        finally:
-            os.close(handle)
-
     def _path(self, path: str) -> str:
-        return os.path.join(self._base, *_parts(path)) if path else str(self._base)  # noqa: PTH118 - quicker than a Path
-
-
-def _parts(path: str) -> list[str]:
-    parts = path.split("/")
-    if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise ValueError(f"`{path}` is not a path below a table")
-    return parts
+        return os.path.join(self._base, *parts_of(path)) if path else str(self._base)  # noqa: PTH118 - quicker than a Path
 
 
 def _info(found: os.stat_result) -> FileInfo:

@@ -83,7 +83,7 @@ UNTIL = epoch_ms("10:00:00")
 
 #: The verb, its command, and the beginnings of the files that both leave.
 VERBS = {
-    "compile": (lambda p: p.compile("tag:a"), ("compile", "-s", "tag:a"), ("compiled/", "manifest.json", "writers/")),
+    "compile": (lambda p: p.compile("tag:a"), ("compile", "-s", "tag:a"), ("compiled", "manifest.json", "writers/")),
     "plan": (lambda p: p.plan(at=NOON), ("plan", *AT), ("plan.json",)),
     "plan without one": (
         lambda p: p.plan(exclude="gone_ro", at=NOON),

@@ -83,7 +83,7 @@ def test_long_messages_are_folded_on_a_terminal_and_places_are_not(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     configure([], {"NO_COLOR": "1"})
     long = Issue("ETC1", "word " * 30, Where("p/" + "x" * 90, 1, 1), "word " * 30)
-    lines = messages._painted(long).splitlines()
+    lines = messages._folded(str(long)).splitlines()
     assert max(len(line) for line in lines if not line.startswith("  -->")) <= 80
     assert f"  --> {long.where}" in lines
 

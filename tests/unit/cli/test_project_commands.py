@@ -175,16 +175,6 @@ def test_init_as_json(etc, tmp_path, monkeypatch):
 
 
 class TestStaleWriterOptions:
-    def test_those_of_policies_that_are_gone_are_removed(self, etc, project):
-        assert etc("compile")[0] == 0
-        writers = project / "target" / "writers"
-        (writers / "gone_ro.properties").write_text("")
-        (writers / "gone_ro.options.json").write_text("{}")
-        (writers / "notes.txt").write_text("mine")
-        before = {path.name for path in writers.iterdir()}
-        assert etc("compile")[0] == 0
-        assert before - {path.name for path in writers.iterdir()} == {"gone_ro.properties", "gone_ro.options.json"}
-
     def test_those_that_were_only_not_selected_stay(self, etc, project):
         etc("compile")
         before = sorted((project / "target" / "writers").iterdir())

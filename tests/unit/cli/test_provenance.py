@@ -1,5 +1,7 @@
 """`etc compile --explain`: what a policy came to, and the line that each value came from."""
 
+import json
+
 import yaml
 
 PROJECT = """vars: {lake: lake}
@@ -76,3 +78,30 @@ def test_a_changed_secret_stops_the_compilation(etc, project, monkeypatch):
     assert "templates/hourly.yml:2:" in err
     assert not (project / "target" / "compiled").exists()
     assert "hunter2" not in err.lower()
+
+
+def test_keys_are_quoted_so_that_they_are_read_as_they_were_written(etc, project):
+    keys = [
+        "hoodie.a: b",
+        "hoodie.a #c",
+        "hoodie.\u202e\x1b\x85",
+        "hoodie.a\nname: other",
+        "hoodie.'a\"",
+        "hoodie.plain_1",
+    ]
+    options = json.dumps({key: f"value of {key}" for key in keys})
+    policy = POLICY.replace("    extends: hourly\n", f"    data_latency: 30m\n    hudi_options: {options}\n")
+    (project / "policies" / "a.yml").write_text(policy.replace("{{ var('lake') }}", "lake"))
+    assert etc("compile")[0] == 0
+    text = (project / "target" / "compiled" / "orders_ro.yml").read_text()
+    values = yaml.safe_load(text)
+    assert values["hudi_options"] == {key: f"value of {key}" for key in keys}
+    assert values["name"] == "orders_ro"
+    assert "hoodie.plain_1: value" in text
+
+
+def test_the_name_of_a_file_adds_no_line(etc, project):
+    (project / "policies" / "a.yml").rename(project / "policies" / "a\nname: other #.yml")
+    assert etc("compile")[0] == 0
+    values = yaml.safe_load((project / "target" / "compiled" / "orders_ro.yml").read_text())
+    assert values["name"] == "orders_ro"

@@ -25,14 +25,14 @@ def test_annotations():
         "::error file=sub/policies/a%2Cb.yml,line=3,col=11,title=orders_ro%3A expect_no_key_twice"
         "::2 keys: 100 %25 twice%0A<b>a|b</b> ]]>%0Ahint: look",
         "::warning title=orders_ro%3A freshness::lag 3h",
-        "::error title=project%3A ETC102::bad \x00 \x1b[31m key",
+        "::error title=project%3A ETC102::bad \\x00 \\x1b[31m key",
     ]
 
 
 def test_a_message_cannot_begin_a_command_of_its_own():
     forged = Check("a", "b", "fail", "x\n::add-mask::y\r\n::stop-commands::z")
     (line,) = github_annotations([forged]).splitlines()
-    assert line == "::error title=a%3A b::x%0A::add-mask::y%0D%0A::stop-commands::z"
+    assert line == "::error title=a%3A b::x%0A::add-mask::y%0A::stop-commands::z"
 
 
 def test_summary():

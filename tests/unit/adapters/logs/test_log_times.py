@@ -8,6 +8,7 @@ import pytest
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs import log_times
 from etc_policy.adapters.logs.log_times import fill_from_logs
+from etc_policy.adapters.storage import below
 from etc_policy.compile.manifest import EventTime, Policy
 from tests.unit.adapters import log_file as log
 from tests.unit.adapters.log_file import avro, deletes
@@ -185,7 +186,7 @@ def test_the_cache_is_written_once_and_whole(folder, cache, monkeypatch):
     def full(*_, **__):
         raise OSError("no space left")
 
-    monkeypatch.setattr(log_times.Path, "replace", full)
+    monkeypatch.setattr(below.os, "replace", full)
     assert fill(folder, cache) == FILLED
     assert list(cache.iterdir()) == []
 

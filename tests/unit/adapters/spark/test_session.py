@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.spark.session import DEFAULT_BUNDLE, _confs, _last_lines, _without_secrets
+from etc_policy.adapters.spark.session import DEFAULT_BUNDLE, _confs, _jvm_output_to, _last_lines, _without_secrets
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
 
@@ -73,3 +73,13 @@ def test_the_cause_is_told_without_warnings_and_frames(tmp_path):
     )
     assert _last_lines(log) == ['Exception in thread "main" org.apache.spark.SparkException: Master must be yarn']
     assert _last_lines(tmp_path / "none") == []
+
+
+def test_the_log_is_never_another_file_behind_a_link(tmp_path):
+    log, precious = tmp_path / "spark.log", tmp_path / "precious"
+    precious.write_text("precious")
+    log.symlink_to(precious)
+    with pytest.raises(OSError), _jvm_output_to(log):
+        pass
+    assert precious.read_text() == "precious"
+    assert _last_lines(log) == []

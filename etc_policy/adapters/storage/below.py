@@ -1,0 +1,78 @@
+"""Writing below a folder: no link is followed on the way, drafts have random names, and none is left behind.
+
+All files that etc writes are written by `drafted`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: A pipe would block whoever opens it until somebody writes to it.
+_SAFELY = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+#: Letters of a file's name in the name of its draft: file systems take 255 bytes.
+_NAME_LETTERS = 40
+
+
+@contextmanager
+def folder_of(base: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
+    """The folder of a path below `base`, opened without following a link below it, and the name in it."""
+    *folders, name = parts_of(path)
+    handle = os.open(base, _FOLDER)
+    try:
+        for folder in folders:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(folder, dir_fd=handle)
+            below = os.open(folder, _FOLDER | os.O_NOFOLLOW, dir_fd=handle)
+            os.close(handle)
+            handle = below
+        yield handle, name
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def drafted(folder: int, name: str, content: bytes, like: os.stat_result | None = None) -> Iterator[str]:
+    """The name of a new file in an open folder that holds the content; it is gone afterwards, renamed or not.
+
+    It may be read and written by whom the file `like` may be.
+    """
+    draft = f".{name[:_NAME_LETTERS]}.{os.urandom(16).hex()}"
+    try:
+        with os.fdopen(os.open(draft, _NEW, 0o666, dir_fd=folder), "wb") as opened:
+            if like is not None:
+                os.fchmod(opened.fileno(), like.st_mode & 0o777)
+            opened.write(content)
+        yield draft
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
+
+
+def replace_in(folder: int, name: str, content: bytes, like: os.stat_result | None = None) -> None:
+    """Write a file of an open folder in one step; what has its name, a link too, is replaced."""
+    with drafted(folder, name, content, like) as draft:
+        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def open_regular(folder: int, name: str, flags: int) -> int:
+    """A regular file of an open folder, which is not a link, opened without waiting for anybody."""
+    handle = os.open(name, flags | _SAFELY, 0o644, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"`{name}` is not a regular file")
+    return handle
+
+
+def parts_of(path: str) -> list[str]:
+    """The names in a path below a folder."""
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise ValueError(f"`{path}` is not a path below a table")
+    return parts

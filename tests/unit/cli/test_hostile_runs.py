@@ -1,0 +1,72 @@
+"""The target folder's records of runs, written by somebody else: each is a warning of its own, and the others are shown."""
+
+import json
+import os
+
+import pytest
+
+from tests.unit.adapters.table_folder import TableFolder, at, base
+
+GOOD = {"schema_version": 1, "kind": "verify", "recorded_at": "2026-01-01T12:00:00.000Z", "git_sha": "abc"}
+
+
+@pytest.fixture
+def runs(project):
+    TableFolder(project / "lake" / "orders").commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    folder = project / "target" / "runs"
+    folder.mkdir(parents=True)
+    (folder / "20260101T120000000Z-verify-1.json").write_text(json.dumps(GOOD))
+    return folder
+
+
+def _surrogate(path):
+    path.write_text('{"schema_version": 1, "kind": "apply", "recorded_at": "\\ud800", "git_sha": "\\udfff"}')
+
+
+def _pipe(path):
+    os.mkfifo(path)
+
+
+def _sparse(path):
+    with path.open("wb") as file:
+        file.truncate(300 * 1024**2)
+
+
+def _link(path):
+    secret = path.parents[1] / "secret.json"
+    secret.write_text(json.dumps({**GOOD, "git_sha": "secret"}))
+    path.symlink_to(secret)
+
+
+def _endless(path):
+    path.write_text('{"schema_version": ' + "1" * 5000 + "}")
+
+
+def _deep(path):
+    path.write_text("[" * 100_000)
+
+
+HOSTILE = [_surrogate, _pipe, _sparse, _link, _endless, _deep]
+
+
+@pytest.mark.parametrize("make", HOSTILE)
+@pytest.mark.parametrize(
+    "verb", ["history orders_ro", "history orders_ro --output json", "docs generate", "metrics write m.prom"]
+)
+def test_one_bad_record_is_left_out(etc, runs, make, verb):
+    make(runs / "20260101T130000000Z-apply-2.json")
+    code, out, err = etc(*verb.split())
+    assert code == 0
+    assert "ETC009" not in err
+    if "metrics" not in verb:
+        assert err.count("warning[ETC611]") == 1
+    assert "secret" not in out
+    if verb.endswith("json"):
+        json.loads(out)
+
+
+@pytest.mark.parametrize("make", HOSTILE)
+def test_bad_results_of_the_last_run_are_a_warning(etc, runs, make):
+    make(runs.parent / "run_results.json")
+    code, _, err = etc("metrics", "write", "m.prom")
+    assert (code, "ETC009" in err, "ETC343" in err) == (0, False, True)

@@ -1,0 +1,106 @@
+"""What commands write: where it may go, what is left alone, and what is removed."""
+
+import json
+import os
+import stat
+import threading
+
+import pytest
+
+LISTED = "compiled.json"
+
+
+def test_compile_removes_only_what_its_own_list_names(etc, project):
+    (project / "compiled").mkdir()
+    foreign = {name: project / "compiled" / name for name in ("docker-compose.yml", "payments.yml", "notes.yml")}
+    for path in foreign.values():
+        path.write_text("services: {}\n")
+    assert etc("compile", "--target-dir", ".")[0] == 0
+    assert (project / "compiled" / "payments_ro.yml").exists()
+    policies = project / "policies" / "a.yml"
+    policies.write_text("".join(line for line in policies.read_text().splitlines(True) if "payments" not in line))
+    assert etc("compile", "--target-dir", ".")[0] == 0
+    assert not (project / "compiled" / "payments_ro.yml").exists()
+    assert not list((project / "writers").glob("payments_ro.*"))
+    assert (project / "compiled" / "orders_ro.yml").exists()
+    assert [path.read_text() for path in foreign.values()] == ["services: {}\n"] * 3
+
+
+def test_compile_of_a_selection_keeps_the_files_of_the_others(etc, project):
+    etc("compile")
+    before = json.loads((project / "target" / LISTED).read_text())["files"]
+    etc("compile", "--select", "orders_ro")
+    assert json.loads((project / "target" / LISTED).read_text())["files"] == before
+    assert (project / "target" / "compiled" / "payments_ro.yml").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../policies/a.yml", "policies/a.yml", "compiled/../../f.yml", "compiled/sub/f.yml", "manifest.json", 7]
+)
+def test_a_list_that_somebody_else_wrote_removes_nothing_else(etc, project, name):
+    etc("compile")
+    (project / "target" / LISTED).write_text(json.dumps({"files": [name]}))
+    before = {path for path in project.rglob("*") if path.is_file()}
+    assert etc("compile")[0] == 0
+    assert {path for path in project.rglob("*") if path.is_file()} == before
+
+
+def test_compile_removes_nothing_through_a_link(etc, project):
+    outside = project / "outside"
+    outside.mkdir()
+    (outside / "gone.yml").write_text("precious")
+    (project / "target").mkdir()
+    (project / "target" / "compiled").symlink_to(outside)
+    (project / "target" / LISTED).write_text(json.dumps({"files": ["compiled/gone.yml"]}))
+    code, _, err = etc("compile")
+    assert (code, "error[ETC003]" in err) == (3, True)
+    assert os.listdir(outside) == ["gone.yml"]
+
+
+def test_a_link_in_the_target_folder_is_replaced_and_not_what_it_leads_to(etc, project):
+    (project / "precious").write_text("precious")
+    (project / "target").mkdir()
+    (project / "target" / "manifest.json").symlink_to(project / "precious")
+    assert etc("compile")[0] == 0
+    assert (project / "precious").read_text() == "precious"
+    assert json.loads((project / "target" / "manifest.json").read_text())["policies"]
+
+
+def test_a_target_folder_that_leads_out_of_the_project_must_be_named(etc, project, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (project / "target").symlink_to(outside)
+    code, _, err = etc("compile")
+    assert (code, "error[ETC350]" in err, os.listdir(outside)) == (3, True, [])
+    assert "--target-dir" in err
+    assert etc("compile", "--target-dir", "target")[0] == 0
+    assert "manifest.json" in os.listdir(outside)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "plan --out",
+        "plan --target-dir",
+        "docs generate --out",
+        "schema --out",
+        "metrics write",
+        "verify --junit-xml",
+        "init",
+    ],
+)
+def test_an_empty_path_is_a_usage_error(etc, project, arguments):
+    code, _, err = etc(*arguments.split(), "")
+    assert (code, "error[ETC001]" in err, "empty" in err) == (64, True, True)
+    assert sorted(os.listdir(project)) == ["policies"]
+
+
+@pytest.mark.parametrize("option", [["verify", "--junit-xml"], ["verify", "--summary"], ["metrics", "write"]])
+def test_a_pipe_gets_what_is_written_and_stays_a_pipe(etc, project, option):
+    os.mkfifo(project / "pipe")
+    found = []
+    reader = threading.Thread(target=lambda: found.append((project / "pipe").read_text()))
+    reader.start()
+    etc(*option, "pipe")
+    reader.join(10)
+    assert "payments" in found[0]
+    assert stat.S_ISFIFO((project / "pipe").stat().st_mode)
