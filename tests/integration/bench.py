@@ -10,7 +10,9 @@ from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.spark.column_stats import fill_event_times
 from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.adapters.spark.services import HudiServices
 from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.execute.finisher import Finisher
 from etc_policy.execute.ports import Job
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.builder import build_table_plan
@@ -63,6 +65,13 @@ class Bench:
 
     def apply(self, plan):
         return self.runner.apply(self.policy, plan.tables[0], plan.plan_id, None)
+
+    def finish(self):
+        """What `etc finish` does."""
+        runner, services = self.runner, HudiServices(self.spark)
+        return Finisher(runner.reader, runner.files, lambda: services, FileLease, runner.progress).finish(
+            self.policy, str(self.base)
+        )
 
     def publish(self, plan):
         table = plan.tables[0]
