@@ -93,8 +93,9 @@ class EtcError(Exception):
     def __init__(
         self, code: str, message: str, *, where: Where | None = None, hint: str | None = None, cause: str | None = None
     ) -> None:
-        super().__init__(message)
-        self.code, self.message, self.where, self.hint, self.cause = code, message, where, hint, cause
+        self.message, self.hint, self.cause = _writable(message), hint and _writable(hint), cause and _writable(cause)
+        super().__init__(self.message)
+        self.code, self.where = code, where
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.cause}" if self.cause else self.message
@@ -103,6 +104,11 @@ class EtcError(Exception):
     def issues(self) -> tuple[Issue, ...]:
         """The error as a list of issues, the form in which errors are printed."""
         return (Issue(self.code, self.message, self.where, self.hint),)
+
+
+def _writable(text: str) -> str:
+    """The text with its lone surrogates escaped: names of files may have them, and no report can be written with them."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def first_line(error: Exception) -> str | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from etc_policy.api.derived_plans import PlanCheck, no_check, plan_check
+from etc_policy.api.one_table import set_place
 from etc_policy.api.overtaken import writes_beside_errors, written_to
-from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now, require_same_table, set_place
+from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now, require_same_table
 from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from etc_policy import __version__
-from etc_policy.api.planning import place
+from etc_policy.api.one_table import one_table, place
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
@@ -74,20 +74,25 @@ def diagnose_tables(environment: Environment, policies: Iterable[Policy]) -> tup
 
 def _diagnose(environment: Environment, policy: Policy) -> tuple[Finding, ...]:
     try:
-        state, history = environment.read_table(policy, archived=True)
-        facts = TableFacts(
-            policy=policy,
-            state=state,
-            log=environment.read_commit_log(policy),
-            properties=environment.table_properties(policy),
-            writes=history.writes,
-            lock=environment.held_lock(policy),
-        )
+        with one_table(policy):
+            facts = _read_facts(environment, policy)
+            return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
     except EtcError as error:
         hint = next((issue.hint for issue in error.issues if issue.hint), None)
         where = error.where or place(policy.source, policy.name)
         return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
-    return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
+
+
+def _read_facts(environment: Environment, policy: Policy) -> TableFacts:
+    state, history = environment.read_table(policy, archived=True)
+    return TableFacts(
+        policy=policy,
+        state=state,
+        log=environment.read_commit_log(policy),
+        properties=environment.table_properties(policy),
+        writes=history.writes,
+        lock=environment.held_lock(policy),
+    )
 
 
 def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, start: bool) -> tuple[Finding, ...]:

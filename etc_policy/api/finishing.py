@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.publish.results import FinishedService
@@ -19,10 +19,10 @@ def finish_tables(
     errors: list[EtcError] = []
     for policy in policies:
         try:
-            located = resolve_table(environment, policy)
-            done = environment.finisher().finish(located, located.table)
+            with one_table(policy):
+                located = resolve_table(environment, policy)
+                done = environment.finisher().finish(located, located.table)
             finished += [FinishedService(policy=policy.name, action=i.action, instant=i.requested) for i in done]
         except EtcError as error:
-            set_place(error, policy)
             errors.append(error)
     return tuple(finished), tuple(errors)

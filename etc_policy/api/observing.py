@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.api.proofs import doubt_about
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
@@ -32,10 +32,10 @@ def observe_freshness(
     errors: list[EtcError] = []
     for policy in policies:
         try:
-            state, history = environment.read_table(policy, archived=archived)
-            tables.append(freshness_of(environment, policy, state, now_ms, history))
+            with one_table(policy):
+                state, history = environment.read_table(policy, archived=archived)
+                tables.append(freshness_of(environment, policy, state, now_ms, history))
         except EtcError as error:
-            set_place(error, policy)
             errors.append(error)
             tables.append(unreadable(policy, error.message))
     return tuple(tables), tuple(errors)
@@ -96,10 +96,7 @@ def table_history(
     environment: Environment, policy: Policy, target_dir: Path, warn: Callable[[Issue], None]
 ) -> PolicyHistory:
     """The compactions of a policy's table from its own commits, with the checks of the runs that are kept here."""
-    try:
-        log = environment.read_commit_log(policy, compactions_only=True)
-    except EtcError as error:
-        set_place(error, policy)
-        raise
     runs = load_runs(target_dir, warn)
-    return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))
+    with one_table(policy):
+        log = environment.read_commit_log(policy, compactions_only=True)
+        return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))

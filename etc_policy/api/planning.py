@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from etc_policy.api.derived_plans import created_ms, require_form
 from etc_policy.api.given_files import read_given
+from etc_policy.api.one_table import one_table, place
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
@@ -62,13 +63,14 @@ def plan_table(
 ) -> TablePlan:
     """One table's plan, a refusal where the table cannot be read."""
     try:
-        state = environment.read_state(policy, read_stats=read_stats)
+        with one_table(policy):
+            state = environment.read_state(policy, read_stats=read_stats)
+            table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
+            if state.last_compaction is not None:
+                table = with_doubt(table, state, environment.memory)
+            return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
     except EtcError as error:
         return _unreadable(policy, now_ms, error)
-    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
-    if state.last_compaction is not None:
-        table = with_doubt(table, state, environment.memory)
-    return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
 
 
 def _absolute(table: TablePlan) -> TablePlan:
@@ -108,19 +110,6 @@ def _refusal(table: TablePlan, source: str | None) -> EtcError:
     message = f"`{table.policy}` cannot be compacted now: {table.reason}"
     hint = table.hints[0] if table.hints else None
     return kind(code or Code.CANNOT_COMPACT_NOW, message, where=place(source, table.policy), hint=hint)
-
-
-def place(source: str | None, name: str) -> Where | None:
-    """A policy's `file:line:column` as a place."""
-    if source is None:
-        return None
-    path, line, column = source.rsplit(":", 2)
-    return Where(path, int(line), int(column), name)
-
-
-def set_place(error: EtcError, policy: Policy) -> None:
-    """Give the error the policy's place, where it has none of its own."""
-    error.where = error.where or place(policy.source, policy.name)
 
 
 def load_plan(path: Path) -> Plan:

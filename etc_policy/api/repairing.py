@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from etc_policy.api.planning import place, set_place
+from etc_policy.api.one_table import one_table, place
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EtcError, RetryableError, TableError
+from etc_policy.errors import RetryableError, TableError
 from etc_policy.execute.repairer import Repairer
 from etc_policy.plan.repair import Repair
 from etc_policy.wiring import Environment, resolve_table
@@ -33,11 +33,8 @@ class PlannedRepair:
             EngineError: a step failed; plan again and go on.
 
         """
-        try:
+        with one_table(self.policy):
             self.repairer.repair(self.policy, self.repair)
-        except EtcError as error:
-            set_place(error, self.policy)
-            raise
 
 
 def plan_table_repair(policy: Policy, environment: Environment) -> PlannedRepair:
@@ -48,13 +45,10 @@ def plan_table_repair(policy: Policy, environment: Environment) -> PlannedRepair
         RetryableError: a writer may be alive.
 
     """
-    try:
+    with one_table(policy):
         found = resolve_table(environment, policy)
         repairer = environment.repairer()
         repair = repairer.plan(found.table)
-    except EtcError as error:
-        set_place(error, policy)
-        raise
     if repair.refusal is not None:
         kind = RetryableError if repair.refusal.code in _RETRY_CODES else TableError
         message = f"`{policy.name}` cannot be repaired: {repair.refusal.reason}"

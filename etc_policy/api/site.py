@@ -9,7 +9,7 @@ from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
 from etc_policy.api.observing import freshness_of
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, Issue
@@ -46,8 +46,27 @@ def site_files(
     warn: Callable[[Issue], None],
 ) -> dict[str, str]:
     """The files of the site of project `name` over the policies, with pages for at most `max_runs` runs of each."""
+
+    def render(facts: tuple[SiteTable, ...]) -> dict[str, str]:
+        return render_site(site_view(name, facts, now_ms, kept.issues, max_runs), read_template)
+
     facts = tuple(_facts(environment, policy, now_ms, kept.files, warn) for policy in policies)
-    return render_site(site_view(name, facts, now_ms, kept.issues, max_runs), read_template)
+    try:
+        return render(facts)
+    except Exception:  # which table's it is shows when each is rendered alone
+        return render(tuple(_shown(table, render, warn) for table in facts))
+
+
+def _shown(
+    table: SiteTable, render: Callable[[tuple[SiteTable, ...]], object], warn: Callable[[Issue], None]
+) -> SiteTable:
+    """The table if its pages can be made, else one of which nothing is known."""
+    try:
+        with one_table(table.policy):
+            render((table,))
+            return table
+    except EtcError as error:
+        return _unknown(table.policy, error, warn)
 
 
 def _facts(
@@ -55,12 +74,20 @@ def _facts(
 ) -> SiteTable:
     """All about one policy; a table that cannot be read is unknown, and its reason is a warning."""
     try:
-        state, past = environment.read_table(policy, archived=True)
-        log = environment.read_commit_log(policy)
+        with one_table(policy):
+            return _read_facts(environment, policy, now_ms, runs)
     except EtcError as error:
-        set_place(error, policy)
-        warn(Issue(error.code, error.message, error.where, error.hint, "warning"))
-        return SiteTable(policy, unreadable(policy, error.message))
+        return _unknown(policy, error, warn)
+
+
+def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> SiteTable:
+    warn(Issue(error.code, error.message, error.where, error.hint, "warning"))
+    return SiteTable(policy, unreadable(policy, error.message))
+
+
+def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
+    state, past = environment.read_table(policy, archived=True)
+    log = environment.read_commit_log(policy)
     return SiteTable(
         policy=policy,
         freshness=freshness_of(environment, policy, state, now_ms, past),

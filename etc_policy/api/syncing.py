@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, UsageError
@@ -51,12 +51,12 @@ def sync_tables(
         last = known.get(policy.name)
         verdict = verdict_of(last) if last is not None and last.status != "nothing_due" else None
         try:
-            if remove:
-                results.append(remove_properties(environment, policy))
-            else:
-                results.append(sync_table(environment, policy, now_ms, verdict))
+            with one_table(policy):
+                if remove:
+                    results.append(remove_properties(environment, policy))
+                else:
+                    results.append(sync_table(environment, policy, now_ms, verdict))
         except EtcError as error:
-            set_place(error, policy)
             errors.append(error)
             results.append(failed_sync(policy, error))
     return tuple(results), errors

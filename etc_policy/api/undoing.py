@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.wiring import Environment, resolve_table
@@ -18,10 +18,10 @@ def undo_tables(
     errors: list[EtcError] = []
     for policy in policies:
         try:
-            outcome = environment.runner().undo(policy, resolve_table(environment, policy).table)
+            with one_table(policy):
+                outcome = environment.runner().undo(policy, resolve_table(environment, policy).table)
             if outcome is not None and outcome.instant is not None:
                 withdrawn.append((policy.name, outcome.instant))
         except EtcError as error:
-            set_place(error, policy)
             errors.append(error)
     return tuple(withdrawn), tuple(errors)

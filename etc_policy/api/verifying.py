@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.api.proofs import note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -34,9 +34,9 @@ def verify_tables(
     errors: list[EtcError] = []
     for policy in policies:
         try:
-            verified.append(_verify(environment, policy, now_ms, level or policy.verify.level))
+            with one_table(policy):
+                verified.append(_verify(environment, policy, now_ms, level or policy.verify.level))
         except EtcError as error:
-            set_place(error, policy)
             errors.append(error)
     return tuple(verified), tuple(errors)
 

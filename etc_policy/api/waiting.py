@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from etc_policy.api.observing import freshness_of
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EtcError, RetryableError
+from etc_policy.errors import RetryableError
 from etc_policy.plan.formats import format_duration, format_time
 from etc_policy.publish.results import TableFreshness
 from etc_policy.wiring import Environment, clock_ms
@@ -73,15 +73,12 @@ class Waiter:
         if known is not None and _reaches(known, self.until_ms):
             return True
         try:
-            state = self.environment.read_state(policy)
+            with one_table(policy):
+                state, now_ms = self.environment.read_state(policy), self.now()
+                found = freshness_of(self.environment, policy, state, now_ms, clock_at_ms=now_ms)
         except RetryableError as error:
             self.environment.progress(f"{policy.name}: {error.message}")
             return False
-        except EtcError as error:
-            set_place(error, policy)
-            raise
-        now_ms = self.now()
-        found = freshness_of(self.environment, policy, state, now_ms, clock_at_ms=now_ms)
         if known is None or found.complete_until_ms != known.complete_until_ms:
             self.environment.progress(f"{policy.name}: {_progress(found)}")
         self.found[policy.name] = found

@@ -72,7 +72,7 @@ def report_checks(checks: Iterable[Check]) -> None:
 
 def places(policies: Iterable[Policy]) -> Places:
     """Where each policy is in its file, by its name."""
-    from etc_policy.api.planning import place
+    from etc_policy.api.one_table import place
 
     return {policy.name: place(policy.source, policy.name) for policy in policies}
 

@@ -6,13 +6,13 @@ from etc_policy.codes.project_files import PROJECT_FILES
 from etc_policy.codes.registry import Code
 from etc_policy.codes.running import RUNNING
 
-#: First digits of a code -> how a command ends that meets it.
+#: Digits of a code, or its first -> how a command ends that meets it.
 _ENDS = {
     "0": "Exit code 64, or 3 where a file could not be written.",
     "1": "Exit code 1. `etc parse` shows all that is wrong with the project's files at once.",
     "2": "Exit code 3. Nothing was changed.",
     "22": "Exit code 1. `etc parse` finds all of it that does not need the table.",
-    "23": "Exit code 3. The table counts as not verified.",
+    **dict.fromkeys(("231", "232", "233", "234"), "Exit code 3. The table counts as not verified."),
     "3": "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.",
     "4": "Exit code 4 where a retry may help, else 3; a verdict that failed is 1.",
     "6": "Exit code 64.",
@@ -25,5 +25,5 @@ def explain(code: str) -> str | None:
     if found is None:
         return None
     text = PROJECT_FILES.get(found) or RUNNING[found]
-    ends = _ENDS.get(found[3:5]) or _ENDS[found[3]]
+    ends = _ENDS.get(found[3:]) or _ENDS.get(found[3:5]) or _ENDS[found[3]]
     return f"{found}  {found.summary}\n\n{text} {ends}"

@@ -106,6 +106,8 @@ class Code(StrEnum):
     UNREADABLE_TIMES = "ETC232", "Values of the event-time column cannot be read as times"
     MISSING_TIME_COLUMN = "ETC233", "The rows have no event-time column"
     NO_META_COLUMNS = "ETC234", "The table has no meta columns"
+    TOO_LARGE = "ETC235", "A file of the table is larger than etc reads"
+    TABLE_FAILED = "ETC236", "Something in the table stopped the command for it"
 
     NO_JAVA = "ETC301", "No Java runtime was found"
     NO_PYSPARK = "ETC302", "PySpark is not installed"

@@ -60,6 +60,10 @@ RUNNING: Mapping[Code, str] = {
     Code.MISSING_TIME_COLUMN: "The table's rows lack the column of the policy; the hint lists the columns.",
     Code.NO_META_COLUMNS: "`hoodie.populate.meta.fields` is false, so rows cannot be compared by key. Set "
     "`verify.level: metadata`.",
+    Code.TOO_LARGE: "Metadata is read whole, and no honest file of it is so large. The file is damaged, or it was put\n"
+    "there to exhaust the machine. Other tables are not affected.",
+    Code.TABLE_FAILED: "What the table holds could not be worked with. Other tables are not affected. If the table is\n"
+    "sound, this is an error in etc: run again with `--debug` for the stack, and report it.",
     Code.NO_JAVA: "Spark needs Java. The extra `local` brings one; a Java of your own is found by JAVA_HOME or "
     "on PATH.",
     Code.NO_PYSPARK: "Install the extra `spark` (on a cluster), or `local` (with a Java).",

@@ -65,7 +65,8 @@ def test_the_tests_and_benchmarks_it_names_exist(page):
     text = page.read_text("utf-8")
     paths = re.findall(r"\b((?:tests|benchmarks)/[\w/.-]*\w)", text)
     modules = re.findall(r"python -m ((?:tests|benchmarks|dev)[\w.]+)", text)
-    paths += [f"{module.replace('.', '/')}.py" for module in modules]
+    for place in (module.replace(".", "/") for module in modules):
+        paths.append(f"{place}/__main__.py" if (REPOSITORY / place).is_dir() else f"{place}.py")
     assert [path for path in paths if not (REPOSITORY / path).exists()] == []
 
 

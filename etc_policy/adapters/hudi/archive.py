@@ -7,19 +7,23 @@ are not read.
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.adapters.hudi.archive_rows import BadArchive, Wanted, archive_rows
+from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata, pairs_of
 from etc_policy.adapters.hudi.history import Commit
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.values import load_json, time_of
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
+
+_MAX_VERSION_BYTES = 1_000
+_TIMES = frozenset(("instantTime", "completionTime"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +58,13 @@ class Archive:
         """Commit metadata of those of the given instants that are archived."""
         if not instants:
             return {}
-        rows = self._rows(("instantTime", "metadata"), ("instantTime", "in", sorted(instants)))
+        rows = self._rows(("instantTime", "metadata"), ("instantTime", instants))
         return {row["instantTime"]: self._commit(row, len(instants)) for row in rows}
 
     def commits(self) -> Iterator[Commit]:
         """Every archived write and compaction that completed."""
         columns = ("instantTime", "completionTime", "action", "metadata", "plan")
-        rows = list(self._rows(columns, ("action", "in", ["commit", "deltacommit", "replacecommit"])))
+        rows = list(self._rows(columns, ("action", ("commit", "deltacommit", "replacecommit"))))
         for row in rows:
             if row["metadata"] and row["completionTime"]:
                 plan_extra = self._plan_extra(row) if row["action"] == "commit" else None
@@ -69,18 +73,18 @@ class Archive:
 
     def writes(self, actions: Sequence[str], limit: int) -> tuple[list[ArchivedWrite], bool]:
         """The newest `limit` archived instants of the given actions, and whether there are older ones."""
-        found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", "in", list(actions)))})
+        found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", actions))})
         newest = found[max(0, len(found) - limit) :]
         if not newest:
             return [], bool(found)
         columns = ("instantTime", "completionTime", "action", "metadata", "plan")
-        rows = self._rows(columns, ("instantTime", "in", newest))
+        rows = self._rows(columns, ("instantTime", frozenset(newest)))
         writes = {row["instantTime"]: self._write(row, len(newest)) for row in rows if row["action"] in actions}
         return [writes[instant] for instant in newest], len(found) > len(newest)
 
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
-        rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", "==", "commit"))
+        rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", ("commit",)))
         for row in sorted(rows, key=lambda r: str(r["completionTime"]), reverse=True):
             extra = {**self._plan_extra(row), **self._commit(row).extra}
             record = compaction_record(row["instantTime"], row["completionTime"], extra)
@@ -90,7 +94,7 @@ class Archive:
 
     def _plan_extra(self, row: Mapping[str, Any]) -> dict[str, str]:
         """The pairs that the plan of an archived compaction carries."""
-        return self._plan(row).get("extraMetadata") or {}
+        return pairs_of(self._plan(row))
 
     def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return decode_metadata(row["plan"] or b"", self._place())
@@ -102,15 +106,19 @@ class Archive:
         commit, plan = self._commit(row, among), self._plan(row)
         return ArchivedWrite(row["instantTime"], row["completionTime"], row["action"], commit, plan)
 
-    def _rows(self, columns: Sequence[str], condition: tuple[str, str, Any] | None = None) -> Iterator[dict[str, Any]]:
+    def _rows(self, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
         for name in self._files():
             try:
-                rows = self._read_parquet(name, columns, condition)
+                rows = self._read_parquet(name, columns, wanted)
             except FileNotFoundError as error:
                 if name in self._files():
                     raise self._corrupt(name, error) from error
                 raise
-            yield from rows
+            for row in rows:
+                for column in row.keys() & _TIMES:
+                    if row[column] is not None:
+                        time_of(row[column])
+                yield row
 
     def _files(self) -> list[str]:
         version = self._version()
@@ -119,8 +127,7 @@ class Archive:
         manifest = f"manifest_{version}"
         try:
             return [
-                str(entry["fileName"])
-                for entry in json.loads(self._storage.read(f"{self._folder}/{manifest}"))["files"]
+                str(entry["fileName"]) for entry in load_json(self._storage.read(f"{self._folder}/{manifest}"))["files"]
             ]
         except FileNotFoundError as error:
             if self._version() == version:
@@ -132,29 +139,24 @@ class Archive:
     def _version(self) -> str | None:
         """The version of the manifest in use; None where nothing has been archived."""
         try:
-            content = self._storage.read(f"{self._folder}/_version_")
+            content = self._storage.read(f"{self._folder}/_version_", _MAX_VERSION_BYTES)
         except (FileNotFoundError, NotADirectoryError):
             return None
         return content.decode("utf-8", errors="replace").strip()
 
-    def _read_parquet(
-        self, name: str, columns: Sequence[str], condition: tuple[str, str, Any] | None
-    ) -> list[dict[str, Any]]:
+    def _read_parquet(self, name: str, columns: Sequence[str], wanted: Wanted | None) -> list[dict[str, Any]]:
         if importlib.util.find_spec("pyarrow") is None:
             message = f"commits of this table are archived, and pyarrow is needed to read `{self._place(name)}`"
             raise TableError(Code.NEEDS_PYARROW, message, hint="run `pip install pyarrow`")
-        import pyarrow.parquet
+        import pyarrow
 
-        filters = [condition] if condition else None
         try:
             with self._storage.open(f"{self._folder}/{name}") as opened:
-                table = pyarrow.parquet.read_table(opened, columns=list(columns), filters=filters)
+                return list(archive_rows(opened, columns, wanted))
         except FileNotFoundError:
             raise
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, BadArchive, KeyError, OSError, MemoryError) as error:
             raise self._corrupt(name, error) from error
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
 
     def _place(self, name: str = "") -> str:
         """A file of the archive, or the archive itself, as messages show it."""
@@ -162,7 +164,7 @@ class Archive:
 
     def _corrupt(self, name: str, error: Exception) -> TableError:
         message = f"cannot read archived timeline file `{self._place(name)}`"
-        return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error))
+        return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error)[:500])
 
 
 def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:

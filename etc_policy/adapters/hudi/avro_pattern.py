@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 #: Longer strings are not matched: each length is an alternative of the pattern. One less than a multiple of 64.
 MAX_STRING_BYTES = 255
 #: Nor are longer arrays.
 MAX_ITEMS = 4
+
+#: A longer pattern takes longer to make than the records take to be read one by one.
+MAX_PATTERN_BYTES = 1 << 18
 
 _LENGTHS_OF_ONE_BYTE = 64
 _LONG_BYTES = 10
@@ -41,6 +45,8 @@ class RecordPattern:
         self._kinds = wanted
         self._wanted = dict.fromkeys(wanted, 1)
         fields = b"".join(self._wanted_field(field) for field in schema["fields"])
+        if len(fields) > MAX_PATTERN_BYTES:
+            raise IrregularError
         self._match = re.compile(rb"(?:(\x00)){0}" + fields, re.DOTALL).match
         self._order = tuple(self._wanted.values())
 
@@ -106,6 +112,7 @@ def _plain(kind: Any) -> bytes:  # noqa: ANN401 - an Avro schema is any JSON val
     raise IrregularError
 
 
+@cache
 def _string() -> bytes:
     """A string by its length; those of two bytes are sorted by the second, so that few alternatives are tried."""
     short = [_bytes_of(length) for length in range(_LENGTHS_OF_ONE_BYTE)]

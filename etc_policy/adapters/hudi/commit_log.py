@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from etc_policy.adapters.hudi.archive import Archive, ArchivedWrite
-from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat
+from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat, pairs_of
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
@@ -117,7 +117,7 @@ def _commit(write: _Write, trust: Trust) -> Commit:
         stats.setdefault((stat.partition, stat.file_id), []).append(stat)
     logged = group_writes(write.requested, write.completed, write.metadata, trust)
     groups = (_group(key, found, logged.get(key)) for key, found in stats.items())
-    extra = {**(write.plan.get("extraMetadata") or {}), **write.metadata.extra}
+    extra = {**pairs_of(write.plan), **write.metadata.extra}
     return Commit(
         requested=write.requested,
         completed=write.completed,
@@ -125,7 +125,7 @@ def _commit(write: _Write, trust: Trust) -> Commit:
         operation=write.metadata.operation,
         groups=tuple(groups),
         replaced=write.metadata.replaced,
-        extra={key: str(value) for key, value in extra.items() if key.startswith(_OURS)},
+        extra={key: value for key, value in extra.items() if key.startswith(_OURS)},
         archived=write.archived,
     )
 

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import fastavro
 
+from etc_policy.adapters.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_record, read_header
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
+from etc_policy.adapters.hudi.avro_schema import parse_schema
+from etc_policy.adapters.hudi.values import UNKNOWN_FORM, is_long, load_json, number_of, text_of, unknown_form
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.table_state import GroupKey as GroupKey
@@ -21,8 +24,9 @@ CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it 
 #: From so many commits, or such a size, on a pattern is worth the 40 ms that its making takes.
 _MANY = 100
 _LARGE_BYTES = 1 << 20
+#: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
+MAX_DECODED_BYTES = 64 << 20
 _STATS = "partitionToWriteStats"
-_SYNC_BYTES = 16
 #: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
 _WANTED = {
     **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
@@ -95,10 +99,12 @@ def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetada
 
     """
     found = _by_pattern(content) if among >= _MANY or len(content) >= _LARGE_BYTES else None
-    if found is None:
-        record = decode_metadata(content, place)
-        found = _by_columns(list(_stats(record))), record
-    return _commit(*found)
+    record = decode_metadata(content, place) if found is None else found[1]
+    try:
+        stats = _by_columns(list(_stats(record))) if found is None else found[0]
+        return _commit(stats, record)
+    except UNKNOWN_FORM as error:
+        raise unknown_form(f"timeline file `{place}` is", error) from error
 
 
 def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
@@ -110,21 +116,28 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
     """
     if not content:
         return {}
+    if len(content) > MAX_DECODED_BYTES:
+        message = f"timeline file `{place}` is larger than {MAX_DECODED_BYTES >> 20} MiB, and not as Hudi writes it"
+        raise TableError(Code.TOO_LARGE, message, hint=CORRUPT_HINT)
     try:
-        is_avro = content[:4] == b"Obj\x01"
-        record = next(iter(fastavro.reader(BytesIO(content)))) if is_avro else json.loads(content)
+        record = read_first_record(content) if content[: len(MAGIC)] == MAGIC else load_json(content)
     except Exception as error:  # corrupt bytes make fastavro raise almost anything
         message = f"cannot read timeline file `{place}`"
-        raise TableError(Code.DAMAGED_TIMELINE, message, hint=CORRUPT_HINT, cause=str(error)) from error
+        raise TableError(Code.DAMAGED_TIMELINE, message, hint=CORRUPT_HINT, cause=str(error)[:500]) from error
     if not isinstance(record, dict):
         raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{place}` holds no record")
     return record
 
 
 def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
-    taken = record.get("partitionToReplaceFileIds") or {}
-    replaced = frozenset((partition, file_id) for partition, file_ids in taken.items() for file_id in file_ids)
-    return CommitMetadata(stats, record.get("extraMetadata") or {}, record.get("operationType"), replaced)
+    taken = (record.get("partitionToReplaceFileIds") or {}).items()
+    replaced = frozenset((text_of(partition), text_of(one)) for partition, found in taken for one in found)
+    return CommitMetadata(stats, pairs_of(record), text_of(record.get("operationType")) or None, replaced)
+
+
+def pairs_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """The pairs that a commit or a plan carries."""
+    return {text_of(key): text_of(value) for key, value in (record.get("extraMetadata") or {}).items()}
 
 
 def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
@@ -132,15 +145,15 @@ def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
         for stat in stats:
             file_id, path, previous, rows, deletes, size, time, *merged = map(stat.get, _WANTED)
             yield WriteStat(
-                partition,
-                file_id or "",
-                str(path or "").rpartition("/")[2],
-                str(previous or ""),
-                rows or 0,
-                deletes or 0,
-                size or 0,
-                time if type(time) is int else None,
-                *(count or 0 for count in merged),
+                text_of(partition),
+                text_of(file_id),
+                text_of(path).rpartition("/")[2],
+                text_of(previous),
+                number_of(rows),
+                number_of(deletes),
+                number_of(size),
+                time if is_long(time) else None,
+                *map(number_of, merged),
             )
 
 
@@ -164,14 +177,15 @@ class _Form:
 def _form(header: bytes) -> _Form | None:
     """The form that an Avro file's header, up to its sync marker, tells of; None where no pattern is made for it."""
     try:
-        file = fastavro.reader(BytesIO(header + bytes(_SYNC_BYTES)))
-        schema: Any = file.writer_schema
+        file = read_header(header + bytes(SYNC_BYTES))
+        schema: Any = json.loads(file.schema)
+        parse_schema(schema)
         first, *rest = schema["fields"]
         kinds = first["type"] if isinstance(first["type"], list) else [first["type"]]
         if first["name"] != _STATS or kinds[:-1] not in ([], ["null"]) or file.codec != "null":
             return None
         pattern = RecordPattern(kinds[-1]["values"]["items"], _WANTED)
-        return _Form(pattern, len(kinds) > 1, fastavro.parse_schema({**schema, "fields": rest}))
+        return _Form(pattern, len(kinds) > 1, parse_schema({**schema, "fields": rest}))
     except Exception:  # corrupt bytes make fastavro raise almost anything; reading one by one says what is wrong
         return None
 
@@ -179,10 +193,10 @@ def _form(header: bytes) -> _Form | None:
 def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
     """The stats of an Avro file of one block and one record, and the record's other fields; None for any other file."""
     try:
-        end = len(content) - _SYNC_BYTES
+        end = len(content) - SYNC_BYTES
         begin = content.index(content[end:])
         form = _form(content[:begin])
-        records, start = next_size(content, begin + _SYNC_BYTES)
+        records, start = next_size(content, begin + SYNC_BYTES)
         length, start = next_size(content, start)
         if form is None or records != 1 or start + length != end:
             return None

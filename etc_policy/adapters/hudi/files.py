@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from etc_policy.adapters.hudi.commits import pairs_of
 from etc_policy.adapters.hudi.plan_file import decode_operations
 from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.stable_reading import table_errors
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.compile.manifest import Policy
@@ -18,16 +20,17 @@ class HudiFiles:
     def pending_job(self, policy: Policy, state: TableState) -> Job:
         """Our pending plan as a job, with the metadata that its plan file carries."""
         instant = state.own_pending or ""
-        plan = timeline_of(state.base_path).plan_of(instant) or {}
-        return Job(
-            policy=policy,
-            base_path=state.base_path,
-            table_version=state.table_version,
-            metadata_partitions=state.metadata_partitions,
-            instant=instant,
-            operations=decode_operations(plan),
-            extra_metadata=plan.get("extraMetadata") or {},
-        )
+        with table_errors(state.base_path):
+            plan = timeline_of(state.base_path).plan_of(instant) or {}
+            return Job(
+                policy=policy,
+                base_path=state.base_path,
+                table_version=state.table_version,
+                metadata_partitions=state.metadata_partitions,
+                instant=instant,
+                operations=decode_operations(plan),
+                extra_metadata=pairs_of(plan),
+            )
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned base and log files that are gone, as paths below the table."""
@@ -38,17 +41,19 @@ class HudiFiles:
             if name
         )
         storage = open_storage(job.base_path)
-        return tuple(path for path in planned if storage.info(path) is None)
+        with table_errors(job.base_path):
+            return tuple(path for path in planned if storage.info(path) is None)
 
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
         """Completion time and bytes written of the compaction at an instant; None when it has not completed."""
-        timeline = timeline_of(base_path)
-        if instant not in timeline.completions:
-            return None
-        commit = timeline.commit(instant)
-        written = sum(commit.stats.sizes_bytes)
-        extra = {**((timeline.plan_of(instant) or {}).get("extraMetadata") or {}), **commit.extra}
-        return CommitSummary(timeline.completions[instant], written, extra.get(PLAN_ID))
+        with table_errors(base_path):
+            timeline = timeline_of(base_path)
+            if instant not in timeline.completions:
+                return None
+            commit = timeline.commit(instant)
+            written = sum(commit.stats.sizes_bytes)
+            extra = {**pairs_of(timeline.plan_of(instant) or {}), **commit.extra}
+            return CommitSummary(timeline.completions[instant], written, extra.get(PLAN_ID))
 
 
 def timeline_of(base_path: str) -> Timeline:

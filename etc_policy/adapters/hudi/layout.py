@@ -60,9 +60,11 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def _unescape(text: str) -> str:
-    return _ESCAPE.sub(
+    """Java writes a character beyond 16 bits as two halves; a half alone is no character."""
+    halves = _ESCAPE.sub(
         lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else {"n": "\n", "t": "\t"}.get(m[1], m[1]), text
     )
+    return halves if halves.isascii() else halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse_data_file(name: str) -> DataFileName | None:
@@ -95,5 +97,5 @@ def timeline_folder(properties: Mapping[str, str], location: str) -> tuple[str, 
     layout = properties.get("hoodie.timeline.layout.version", "1")
     if layout not in ("1", "2"):
         hint = "this version of etc knows layouts 1 and 2"
-        raise TableError(Code.TIMELINE_LAYOUT, f"timeline layout `{layout}` of {location} is not known", hint=hint)
+        raise TableError(Code.TIMELINE_LAYOUT, f"timeline layout `{layout[:60]}` of {location} is not known", hint=hint)
     return (f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}", 2) if layout == "2" else (".hoodie", 1)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from etc_policy.adapters.hudi.layout import parse_instant_file, parse_properties, timeline_folder
+from etc_policy.adapters.hudi.stable_reading import table_errors
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
@@ -19,6 +20,9 @@ _FIRST_OF_LAYOUT_2, _LAST_KNOWN = 8, 9
 _ALWAYS = ("hoodie.table.name", "hoodie.table.type")
 _ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.version")
 
+#: Digits of a version that are looked at.
+_MOST_DIGITS = 9
+_MAX_BYTES = 1 << 20
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 _BACKUP = f"{_PROPERTIES}.backup"
@@ -31,21 +35,18 @@ def read_properties(storage: TableStorage) -> dict[str, str]:
         TableError: there is no table, one of another kind, or its properties are cut short, missing or contradict it.
 
     """
-    try:
+    with table_errors(storage.location):
         properties = parse_properties(_text(storage))
-    except OSError as error:
-        message = f"cannot read the table at `{storage.location}`"
-        raise TableError(Code.CANNOT_READ_TABLE, message, cause=str(error)) from error
-    _require_merge_on_read(storage.location, properties)
-    _require_whole(storage.location, properties)
-    _require_version_as_laid_out(storage, properties)
+        _require_merge_on_read(storage.location, properties)
+        _require_whole(storage.location, properties)
+        _require_version_as_laid_out(storage, properties)
     return properties
 
 
 def properties_of(storage: TableStorage, folder: str) -> dict[str, str] | None:
     """The properties of a table in a folder of another, such as the metadata table, as they are; None if they are missing."""
     try:
-        return parse_properties(storage.read(f"{folder}/{_PROPERTIES}").decode("utf-8", errors="replace"))
+        return parse_properties(storage.read(f"{folder}/{_PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace"))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -56,7 +57,7 @@ def _text(storage: TableStorage) -> str:
         if number:
             time.sleep(PAUSE_SECONDS)
         try:
-            text = storage.read(_PROPERTIES).decode("utf-8", errors="replace")
+            text = storage.read(_PROPERTIES, _MAX_BYTES).decode("utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             if storage.info(_BACKUP) is not None:
                 continue
@@ -91,10 +92,12 @@ def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:
     version = properties.get("hoodie.table.version", "")
     if not (version.isascii() and version.isdigit()):
         raise TableError(Code.TABLE_VERSION, f"hoodie.properties of `{base}` names no table version")
-    if int(version) > _LAST_KNOWN:
+    if len(version) > _MOST_DIGITS or int(version) > _LAST_KNOWN:
         hint = "a later version of Hudi wrote it, which may lay out file slices in another way: use a newer etc"
         raise TableError(
-            Code.TABLE_VERSION, f"table version {version} of `{base}` is not known to this version of etc", hint=hint
+            Code.TABLE_VERSION,
+            f"table version {version[:_MOST_DIGITS]} of `{base}` is not known to this version of etc",
+            hint=hint,
         )
 
 

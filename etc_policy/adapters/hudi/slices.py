@@ -14,6 +14,7 @@ from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
 from etc_policy.adapters.hudi.layout import DataFileName, parse_data_file
 from etc_policy.adapters.hudi.log_facts import LogFacts
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.values import text_of, time_of
 from etc_policy.plan.table_state import FileSlice, LogFile
 
 #: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
@@ -159,7 +160,8 @@ def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], 
             if name is not None and (partition, name.file_id) not in timeline.replaced:
                 completed = completion(name.instant) or _begun(name, timeline)
                 if completed is not None:
-                    yield DataFile((partition, name.file_id), name, size, completed)
+                    text_of(f"{partition}/{file_name}")
+                    yield DataFile((partition, name.file_id), name, size, time_of(completed))
 
 
 def _begun(name: DataFileName, timeline: Timeline) -> str | None:

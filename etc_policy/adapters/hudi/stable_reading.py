@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from traceback import clear_frames
 from typing import TypeVar
 
+from etc_policy.adapters.hudi.values import UNKNOWN_FORM, unknown_form
 from etc_policy.codes.registry import Code
 from etc_policy.errors import RetryableError, TableError
 
@@ -25,24 +28,34 @@ def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
 
     """
     for _ in range(ATTEMPTS):
-        try:
-            with _no_garbage_collection():
-                return read()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise TableError(
-                Code.CANNOT_READ_TABLE, f"cannot read the table at `{location}`", cause=str(error)
-            ) from error
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            message = f"the metadata of the table at `{location}` is not in a form that this version of etc knows"
-            hint = f"it may be from a later version of Hudi, or damaged ({type(error).__name__}: {str(error)[:200]})"
-            raise TableError(Code.UNKNOWN_METADATA, message, hint=hint, cause=repr(error)) from error
+        with suppress(FileNotFoundError), table_errors(location), _no_garbage_collection():
+            return read()
     raise RetryableError(
         Code.TIMELINE_KEEPS_CHANGING,
         f"the timeline of `{location}` kept changing while it was read",
         hint="run it again",
     )
+
+
+@contextmanager
+def table_errors(location: str) -> Iterator[None]:
+    """Whatever is wrong with a table's files is one error of the table; that a file has gone is left to who reads it.
+
+    Raises:
+        TableError: something in the block failed.
+
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        message = f"cannot read the table at `{location}`"
+        code = Code.TOO_LARGE if error.errno == errno.EFBIG else Code.CANNOT_READ_TABLE
+        raise TableError(code, message, cause=str(error)) from error
+    except UNKNOWN_FORM as error:
+        clear_frames(error.__traceback__)  # they hold all that was read so far
+        raise unknown_form(f"the metadata of the table at `{location}` is", error) from error
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.avro_columns import find_column
-from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
+from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata, pairs_of
 from etc_policy.adapters.hudi.completion_times import read_wrong_times
 from etc_policy.adapters.hudi.history import Commit, build_history
 from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
@@ -25,6 +25,7 @@ from etc_policy.adapters.hudi.timeline import (
     require_times,
     table_zone,
 )
+from etc_policy.adapters.hudi.values import text_of
 from etc_policy.adapters.hudi.writers import WRITES, living_writers, writes_in_flight
 from etc_policy.adapters.hudi.zone_samples import read_zone
 from etc_policy.adapters.storage.door import open_storage
@@ -42,6 +43,8 @@ _TIME_TYPES = frozenset(
 )
 #: From so many on the files are listed while their commits are read.
 _MANY_INSTANTS = 100
+#: Columns that an error names at most.
+_NAMED = 50
 #: What a streamer writes while it knows of no schema.
 _NO_SCHEMA = '"null"'
 
@@ -163,7 +166,7 @@ def _plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
     """The pairs of a completed compaction's plan; None for what is no compaction."""
     if timeline.latest(requested).action != "commit":
         return None
-    return (timeline.plan_of(requested) or {}).get("extraMetadata") or {}
+    return pairs_of(timeline.plan_of(requested) or {})
 
 
 def _history(commits: _Commits, *, archived: bool) -> TableHistory:
@@ -208,7 +211,8 @@ def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str
         found = find_column(fields, column)
         if found is not None:
             return _time_type(_type_name(found[1]), column, base)
-        names = ", ".join(field["name"] for field in fields if not field["name"].startswith("_hoodie"))
+        known = [text_of(field["name"]) for field in fields if not field["name"].startswith("_hoodie")]
+        names = ", ".join([*known[:_NAMED], *(["..."] if len(known) > _NAMED else [])])
         hint = f"its columns are {names}"
         raise TableError(
             Code.NO_EVENT_TIME_COLUMN, f"table `{base}` has no column `{column}` to take event times from", hint=hint
@@ -252,7 +256,7 @@ def _metadata_instants(storage: TableStorage) -> frozenset[str]:
 def _retained(timeline: Timeline) -> str | None:
     cleans = (f for f in map(timeline.latest, sorted(timeline.files, reverse=True)) if f.action == "clean")
     last = next((f for f in cleans if f.state == "completed"), None)
-    return (timeline.metadata(last).get("earliestCommitToRetain") or None) if last else None
+    return (text_of(timeline.metadata(last).get("earliestCommitToRetain")) or None) if last else None
 
 
 def _last_compaction(
@@ -276,6 +280,6 @@ def own_pending(timeline: Timeline) -> str | None:
     pending: Iterable[str] = (r for r in sorted(timeline.files) if timeline.latest(r).action == "compaction")
     for requested in pending:
         plan = timeline.plan_of(requested) or {}
-        if compaction_record(requested, requested, plan.get("extraMetadata") or {}) is not None:
+        if compaction_record(requested, requested, pairs_of(plan)) is not None:
             return requested
     return None

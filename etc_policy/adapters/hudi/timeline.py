@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from etc_policy.adapters.hudi.commits import CORRUPT_HINT, CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
+from etc_policy.adapters.hudi.values import time_of
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
@@ -25,7 +25,6 @@ from etc_policy.plan.table_state import Instant, InstantState
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 _WRITES = ("commit", "deltacommit", "replacecommit", "rollback")
 _NEVER_EMPTY = frozenset(("completed", action) for action in _WRITES)
-_TIME = re.compile(r"\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d(\d{3})?")
 
 
 @dataclass(frozen=True)
@@ -193,9 +192,8 @@ def require_times(timeline: Timeline) -> Timeline:
         ValueError: one is not a time, so nothing can be computed from it.
 
     """
-    odd = next((time for time in sorted(all_times(timeline)) if not _TIME.fullmatch(time)), None)
-    if odd is not None:
-        raise ValueError(f"`{odd}` on the timeline is not a time")
+    for time in sorted(all_times(timeline)):
+        time_of(time)
     return timeline
 
 

@@ -18,6 +18,11 @@ COMMAND, DELETE, CORRUPT, AVRO_DATA, HFILE_DATA, PARQUET_DATA, CDC_DATA = range(
 #: Keys of the headers that count here, by the ordinals of Hudi's enum.
 SCHEMA, IS_PARTIAL = 2, 7
 
+#: Hudi ends a block at 256 MiB unless told otherwise; larger ones are not held in memory.
+MAX_BLOCK_BYTES = 300 << 20
+#: Hudi writes eight.
+_MAX_HEADERS = 64
+
 _INT, _LONG, _PAIR = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">ii")
 _HEAD = struct.Struct(">6sq")
 
@@ -46,6 +51,8 @@ def read_blocks(stream: BinaryIO, size: int) -> Iterator[Block]:
         at += _HEAD.size + length
         if magic != MAGIC or length <= 0 or at > size:
             raise BadLogFile("no block, or one beyond the end of the file")
+        if length > MAX_BLOCK_BYTES:
+            raise BadLogFile("a block larger than Hudi writes")
         body = stream.read(length)
         if len(body) < length:
             raise BadLogFile("truncated")
@@ -70,6 +77,8 @@ def _parse_block(body: memoryview) -> Block:
 def _parse_map(body: memoryview, at: int) -> tuple[dict[int, bytes], int]:
     (count,) = _INT.unpack_from(body, at)
     at += _INT.size
+    if not 0 <= count <= _MAX_HEADERS:
+        raise BadLogFile("more headers than there are")
     pairs = {}
     for _ in range(count):
         key, length = _PAIR.unpack_from(body, at)

@@ -51,10 +51,19 @@ def ordering_values(content: memoryview, kind: str, place: int, fields: int) -> 
     if version != _VERSION or length != len(content) - _PAIR.size:
         raise BadLogFile("another version of delete block, or another length")
     stream = io.BytesIO(content[_PAIR.size :])
-    deletes = fastavro.schemaless_reader(stream, _schema(), return_record_name=True)["deleteRecordList"]
+    for _ in _items(stream):
+        delete: Any = fastavro.schemaless_reader(stream, _schema(), None, return_record_name=True)
+        yield _stored(delete["orderingVal"], kind, place, fields)
     if stream.tell() != length:
         raise BadLogFile("bytes after the last delete")
-    return (_stored(delete["orderingVal"], kind, place, fields) for delete in deletes)
+
+
+def _items(stream: io.BytesIO) -> Iterator[int]:
+    """Once for each item of an Avro array, which is to be read by who is told so: none but one is in memory."""
+    while count := fastavro.schemaless_reader(stream, "long", None):
+        if count < 0:  # its size in bytes follows
+            fastavro.schemaless_reader(stream, "long", None)
+        yield from range(abs(count))
 
 
 def _stored(wrapped: tuple[str, dict[str, Any]] | None, kind: str, place: int, fields: int) -> Any:  # noqa: ANN401
@@ -71,7 +80,7 @@ def _stored(wrapped: tuple[str, dict[str, Any]] | None, kind: str, place: int, f
 
 @cache
 def _schema() -> Any:  # noqa: ANN401 - fastavro's parsed schema
-    """`HoodieDeleteRecordList`, without logical types."""
+    """An item of `HoodieDeleteRecordList`, without logical types."""
     wrappers = [_record(name, [{"name": "value", "type": avro_type}]) for name, avro_type in _WRAPPED.items()]
     items: list[Any] = ["null", *_WRAPPED, _record("LocalDateWrapper", [{"name": "value", "type": "int"}])]
     several = {"name": "wrappedValues", "type": ["null", {"type": "array", "items": items}]}
@@ -80,10 +89,7 @@ def _schema() -> Any:  # noqa: ANN401 - fastavro's parsed schema
         {"name": "partitionPath", "type": ["null", "string"]},
         {"name": "orderingVal", "type": ["null", *wrappers, _record("ArrayWrapper", [several])]},
     ]
-    items_of_list = {"type": "array", "items": _record("HoodieDeleteRecord", fields)}
-    return fastavro.parse_schema(
-        _record("HoodieDeleteRecordList", [{"name": "deleteRecordList", "type": items_of_list}])
-    )
+    return fastavro.parse_schema(_record("HoodieDeleteRecord", fields))
 
 
 def _record(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:

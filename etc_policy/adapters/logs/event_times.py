@@ -6,7 +6,6 @@ Everything unexpected makes it unknown: a smallest event time that may be too la
 from __future__ import annotations
 
 import io
-import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,9 @@ from typing import Any, BinaryIO
 import fastavro
 
 from etc_policy.adapters.hudi.avro_columns import find_column, value_at
+from etc_policy.adapters.hudi.avro_file import MAX_SCHEMA_BYTES
+from etc_policy.adapters.hudi.avro_schema import can_skip, parse_schema
+from etc_policy.adapters.hudi.values import load_json
 from etc_policy.adapters.logs import blocks as log_blocks
 from etc_policy.adapters.logs.blocks import Block, read_blocks
 from etc_policy.adapters.logs.deletes import ordering_values
@@ -93,7 +95,7 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How to read the event-time column of records of one schema."""
+    """How to read the event-time column of records of one schema; without a reader schema the whole record is read."""
 
     path: tuple[str, ...]
     kind: str
@@ -102,9 +104,11 @@ class _Column:
     reader_schema: Any
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
-    schema = json.loads(schema_text)
+    if len(schema_text) > MAX_SCHEMA_BYTES:
+        raise UnknownTimes("a schema larger than Hudi writes")
+    schema = load_json(schema_text)
     found = find_column(schema["fields"], wanted.event_time.column)
     if found is None:
         raise UnknownTimes("the block lacks the column")
@@ -118,8 +122,8 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
         path=path,
         kind=kind,
         time_of=time_reader(kind, wanted.event_time),
-        writer_schema=fastavro.parse_schema(plain),
-        reader_schema=fastavro.parse_schema({**plain, "fields": projected}),
+        writer_schema=parse_schema(plain),
+        reader_schema=parse_schema({**plain, "fields": projected}) if can_skip(plain) else None,
     )
 
 
@@ -146,15 +150,18 @@ def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     version, count = _PAIR.unpack_from(block.content)
     if version not in _CONTENT_VERSIONS:
         raise UnknownTimes("another version of data block")
-    stream, end = io.BytesIO(block.content), _PAIR.size
+    content, at = block.content, _PAIR.size
     for _ in range(count):
-        stream.seek(end + _INT.size)
-        end += _INT.size + _INT.unpack_from(block.content, end)[0]
+        start = at + _INT.size
+        at = start + _INT.unpack_from(content, at)[0]
+        if at < start:
+            raise UnknownTimes("a record of a negative length")
+        stream = io.BytesIO(content[start:at])
         raw = value_at(fastavro.schemaless_reader(stream, column.writer_schema, column.reader_schema), column.path)
-        if stream.tell() != end:
+        if start + stream.tell() != at:
             raise UnknownTimes("a record of another length")
         yield None if raw is None else _known(column.time_of(raw))
-    if end != len(block.content):
+    if at != len(content):
         raise UnknownTimes("bytes after the last record")
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 from etc_policy.adapters.logs.blocks import BadLogFile
 
+#: Each row has a key of its own, so that honest rows take more.
+MAX_ROWS_PER_BYTE = 64
+
 _TIMESTAMPS = {"ms": "millis", "us": "micros", "ns": "nanos"}
 
 
@@ -17,7 +20,10 @@ def can_read_parquet() -> bool:
 
 
 def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iterator[Any]:
-    """The different values of the column at a path, with None where a row has none, as an Avro block would store them.
+    """The values of the column at a path, with None where a row has none, as an Avro block would store them.
+
+    Equal ones come once or a few times; a few thousand rows are in memory at a time, and each text once.
+
 
     `kind` is what the column holds by the schema in the block's header.
 
@@ -26,18 +32,30 @@ def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iter
 
     """
     import pyarrow
-    from pyarrow import compute, parquet
+    from pyarrow import parquet
 
+    name = ".".join(path)
     try:
-        values = parquet.ParquetFile(pyarrow.BufferReader(content)).read(columns=[".".join(path)]).column(path[0])
-        values = compute.struct_field(values, list(path[1:])) if path[1:] else values
+        opened = parquet.ParquetFile(pyarrow.BufferReader(content), read_dictionary=[name])
+        if opened.metadata.num_rows > MAX_ROWS_PER_BYTE * len(content):
+            raise BadLogFile("more rows than its bytes can hold keys of")
+        for batch in opened.iter_batches(columns=[name]):
+            yield from _values_of(batch.column(path[0]), path, kind)
     except (OSError, KeyError) as error:  # pyarrow's own errors; nothing is read from disk here
         raise BadLogFile("no Parquet file, or one without the column") from error
-    if not _agree(values.type, kind):
+
+
+def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]:  # noqa: ANN401 - pyarrow's array
+    import pyarrow
+    from pyarrow import compute, types
+
+    values = compute.struct_field(values, list(path[1:])) if path[1:] else values
+    stored = values.type.value_type if types.is_dictionary(values.type) else values.type
+    if not _agree(stored, kind):
         raise BadLogFile("the two schemas of the block differ")
-    if pyarrow.types.is_timestamp(values.type) or pyarrow.types.is_int32(values.type):
+    if types.is_timestamp(stored) or types.is_int32(stored):
         values = values.cast(pyarrow.int64())
-    elif pyarrow.types.is_date32(values.type):
+    elif types.is_date32(stored):
         values = values.cast(pyarrow.int32())
     return iter(compute.unique(values).to_pylist())
 

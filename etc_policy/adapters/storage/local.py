@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -12,7 +13,7 @@ from typing import BinaryIO
 
 from etc_policy.adapters.storage.below import drafted, folder_of, parts_of, replace_in
 from etc_policy.adapters.storage.local_tree import LocalTreeLister
-from etc_policy.adapters.storage.port import FileInfo
+from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
 
 #: A pipe would block whoever opens it until somebody writes to it.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -59,10 +60,15 @@ class LocalStorage:
             return None
         return _info(found) if stat.S_ISREG(found.st_mode) else None
 
-    def read(self, path: str) -> bytes:
-        """A regular file's content."""
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
+        """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
         with self.open(path) as opened:
-            return opened.read()
+            if os.fstat(opened.fileno()).st_size <= max_bytes:
+                content = opened.read(max_bytes + 1)
+                if len(content) <= max_bytes:
+                    return content
+        message = f"the file is larger than the {max_bytes:,} bytes that are read"
+        raise OSError(errno.EFBIG, message, self._path(path))
 
     def open(self, path: str) -> BinaryIO:
         """A regular file, opened without waiting for anybody."""

@@ -21,7 +21,7 @@ _CHECKSUM = ".crc"
 
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
     """(path below the base, bytes by file name) of every folder that is not hidden, the base itself with an empty path."""
-    folders = [""]
+    folders, followed = [""], set[str]()
     while folders:
         path = folders.pop()
         files: dict[str, int] = {}
@@ -32,7 +32,7 @@ def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
                 if entry.is_file(follow_symlinks=False):
                     if not name.endswith(_CHECKSUM):
                         files[name] = entry.stat(follow_symlinks=False).st_size
-                elif _is_folder(entry, folder, base):
+                elif _is_folder(entry, folder, base, followed):
                     if not name.startswith("."):
                         folders.append(f"{path}/{name}" if path else name)
                 elif entry.is_file() and not name.endswith(_CHECKSUM):
@@ -50,14 +50,20 @@ def _open_folder(path: str) -> Iterator[int]:
         os.close(number)
 
 
-def _is_folder(entry: os.DirEntry[str], folder: str, base: str) -> bool:
-    """Hudi follows links to folders; a link to a place in the table itself only shows again what is listed anyway."""
+def _is_folder(entry: os.DirEntry[str], folder: str, base: str, followed: set[str]) -> bool:
+    """Hudi follows links to folders; a link to a place in the table itself only shows again what is listed anyway.
+
+    What a link leads to is listed once: links in a circle have paths without end.
+    """
     if not entry.is_dir():
         return False
     if not entry.is_symlink():
         return True
     table, target = os.path.realpath(base), os.path.realpath(f"{folder}/{entry.name}")
-    return os.path.commonpath([table, target]) != table
+    if target in followed or os.path.commonpath([table, target]) == table:
+        return False
+    followed.add(target)
+    return True
 
 
 class LocalTreeLister:

@@ -9,6 +9,9 @@ from typing import BinaryIO, NamedTuple, Protocol
 #: Bytes by file name of each folder, by the folder's path; the table's own folder is the empty path.
 Tree = Mapping[str, dict[str, int]]
 
+#: No file that is read whole is larger: a commit of a million files.
+MAX_READ_BYTES = 256 << 20
+
 
 class FileInfo(NamedTuple):
     """A file as its storage lists it; `modified_ns` is in nanoseconds since the epoch, as fine as the storage keeps it."""
@@ -71,8 +74,8 @@ class TableStorage(Protocol):
         """A file's size and time; None where there is no such file."""
         ...
 
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
+        """A file's whole content; OSError where it is larger."""
         ...
 
     def open(self, path: str) -> BinaryIO:

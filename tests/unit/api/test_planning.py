@@ -69,9 +69,13 @@ class TestPlanTables:
         assert (second.policy, second.action) == ("b", "compact")
         assert plan.plan_id == plan.computed_id
 
-    def test_an_error_that_is_not_ours_is_not_swallowed(self):
-        with pytest.raises(ZeroDivisionError):
-            plan_tables(Tables(a=ZeroDivisionError()), [policy("a")], NOW, read_stats=False)
+    @pytest.mark.parametrize("error", [ZeroDivisionError("by nought"), RecursionError("deep"), MemoryError()])
+    def test_an_error_that_nobody_expected_is_the_error_of_its_table(self, error):
+        plan = plan_tables(Tables(a=error, b=STATE), [policy("a"), policy("b")], NOW, read_stats=False)
+        first, second = plan.tables
+        assert (first.action, first.reason_code) == ("refused", "ETC236")
+        assert f"`a` cannot be worked on: {type(error).__name__}" in first.reason
+        assert second.action == "compact"
 
 
 class TestRefusals:

@@ -4,6 +4,7 @@ import pytest
 
 from etc_policy.adapters.hudi.archive import Archive
 from etc_policy.adapters.hudi.plan_file import encode_plan
+from etc_policy.adapters.storage.door import open_storage
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import THRESHOLD
 from tests.unit.adapters.reading import OURS, read, slices
@@ -170,3 +171,32 @@ class TestWhatTheArchiveNamesIsGone:
 
         monkeypatch.setattr(Archive, "_version", version)
         assert [e for _, _, e, _ in slices(table)["f1"][1]] == [20, 40]
+
+
+@pytest.mark.parametrize(("rows", "text"), [(1_000_000, "x"), (20_000, "x" * 100_000)])
+def test_rows_that_take_no_bytes_are_not_read(table, rows, text):
+    """A few bytes of Parquet may say that a value comes a million times."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1")))
+    column = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.repeat(pyarrow.scalar(0, pyarrow.int8()), rows), pyarrow.array([text])
+    )
+    names = ("instantTime", "completionTime", "action", "metadata", "plan")
+    pyarrow.parquet.write_table(pyarrow.table(dict.fromkeys(names, column)), path, store_schema=False)
+    before = pyarrow.default_memory_pool().max_memory()
+    archive = Archive(open_storage(str(table.base)), {})
+    with pytest.raises(TableError) as error:
+        archive.writes(("x", text), 5)
+    assert error.value.code == "ETC208"
+    assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20
+
+
+def test_equal_metadata_is_in_memory_once(table):
+    row = archived(at("09:00:00"), at("09:00:01"), log("f1"))
+    table.archive(*({**row, "instantTime": at(f"09:{n // 60:02}:{n % 60:02}")} for n in range(300)))
+    archive = Archive(open_storage(str(table.base)), {})
+    found = list(archive._rows(("metadata",)))
+    assert len(found) == 300
+    assert len({id(one["metadata"]) for one in found}) == 1

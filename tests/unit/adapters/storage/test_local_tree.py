@@ -43,6 +43,19 @@ def test_a_linked_folder_elsewhere_is_a_folder_of_the_table(base, tmp_path_facto
     assert dict(list_tree(base))["d"] == {"f2.parquet": 0, MARK: 0}
 
 
+def test_links_that_lead_in_circles_are_followed_once(base, tmp_path_factory):
+    """Two links in a folder that lead to it have 2**40 paths before the system refuses one."""
+    elsewhere, other = tmp_path_factory.mktemp("elsewhere"), tmp_path_factory.mktemp("other")
+    (elsewhere / "f2.parquet").touch()
+    for folder in (elsewhere, other):
+        for name, target in (("x", elsewhere), ("y", other), ("z", elsewhere)):
+            os.symlink(target, folder / name)
+    os.symlink(elsewhere, f"{base}/d")
+    listed = dict(list_tree(base))
+    assert listed.keys() - LISTED.keys() == {"d", "d/y"}
+    assert listed["d"] == {"f2.parquet": 0}
+
+
 class TestLister:
     def test_lists_the_same_in_a_process_of_its_own(self, base, monkeypatch):
         with LocalTreeLister(base) as lister:

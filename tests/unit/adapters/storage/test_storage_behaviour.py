@@ -153,3 +153,10 @@ def test_names_are_any_text(storage):
     storage.create("a b/ü€'\"%", b"x")
     assert storage.list("a b").keys() == {"ü€'\"%"}
     assert storage.read("a b/ü€'\"%") == b"x"
+
+
+def test_a_file_larger_than_is_asked_for_is_not_read(storage):
+    storage.create("f", b"12345")
+    assert storage.read("f", 5) == b"12345"
+    with pytest.raises(OSError, match="larger than the 4 bytes"):
+        storage.read("f", 4)
