@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from etc_policy.api.derived_plans import PlanCheck, no_check, plan_check
-from etc_policy.api.one_table import set_place
+from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.overtaken import writes_beside_errors, written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now, require_same_table
 from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
@@ -122,7 +122,8 @@ class Applier:
         located = []
         for policy in policies:
             try:
-                located.append(resolve_table(self.environment, policy))
+                with one_table(policy):
+                    located.append(resolve_table(self.environment, policy))
             except EtcError as error:
                 self._fail(policy, error, clock_ms())
         return located
@@ -131,9 +132,10 @@ class Applier:
         """Finish what a killed run left on a table; false when that failed and the table should be left alone."""
         started = clock_ms()
         try:
-            outcome = self.environment.runner().finish_pending(policy, policy.table)
-            if outcome is not None:
-                self._add(policy, outcome, started)
+            with one_table(policy):
+                outcome = self.environment.runner().finish_pending(policy, policy.table)
+                if outcome is not None:
+                    self._add(policy, outcome, started)
         except EtcError as error:
             self._fail(policy, error, started)
             return False
@@ -143,14 +145,17 @@ class Applier:
         """Carry out one table's plan and verify the table; false where it is stale and, as another try is left, not recorded."""
         started = clock_ms()
         try:
-            require_same_table(table, policy)
-            table = table.model_copy(update={"base_path": policy.table})  # the plan's may go through a link and back
-            check = partial(self.check, policy, table)
-            outcome = self.environment.runner().apply(policy, table, plan_id, self.git_sha, check)
-            if outcome.status == "nothing_due" and self._result(policy) is not None:
-                end_refusals(policy, self.environment.memory)
-                return True  # a run that was finished just now, and verified, left nothing to do
-            self._add(policy, outcome, started, starved=is_blocked_by_pending_work(table))
+            with one_table(policy):
+                require_same_table(table, policy)
+                table = table.model_copy(
+                    update={"base_path": policy.table}
+                )  # the plan's may go through a link and back
+                check = partial(self.check, policy, table)
+                outcome = self.environment.runner().apply(policy, table, plan_id, self.git_sha, check)
+                if outcome.status == "nothing_due" and self._result(policy) is not None:
+                    end_refusals(policy, self.environment.memory)
+                    return True  # a run that was finished just now, and verified, left nothing to do
+                self._add(policy, outcome, started, starved=is_blocked_by_pending_work(table))
         except StalePlanError as error:
             if isinstance(error, OvertakenError):
                 self.overtaken.setdefault(policy.name, []).append(error.groups)
@@ -176,7 +181,8 @@ class Applier:
     def _synced(self, policy: Policy, result: TableResult) -> TableResult:
         started_ms = clock_ms()
         try:
-            done = sync_table(self.environment, policy, self.now_ms, verdict_of(result))
+            with one_table(policy):
+                done = sync_table(self.environment, policy, self.now_ms, verdict_of(result))
         except EtcError as error:
             self.errors.append(error)
             done = failed_sync(policy, error)
@@ -203,11 +209,12 @@ class Applier:
         if outcome.status != "refused":
             end_refusals(policy, self.environment.memory)
             try:
-                measured, verification = self._verify(policy, outcome)
+                with one_table(policy):
+                    measured, verification = self._verify(policy, outcome)
             except EtcError as error:
                 self.errors.append(error)
                 verification = broken_verification(policy.verify.level, outcome.threshold_ms, error)
-        refusals = self._count_refusal(policy, outcome.reason) if starved else 0
+        refusals = count_refusal(policy, self.environment.memory, clock_ms(), outcome.reason).count if starved else 0
         self._book(outcome, started_ms, done_ms, measured, verification, refusals)
 
     def _verify(self, policy: Policy, outcome: Outcome) -> tuple[int | None, Verification]:
@@ -226,7 +233,7 @@ class Applier:
         else:
             verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
         note_verdict(policy, last, memory, verification, level, evidence.claim if evidence else None)
-        return _measured(policy, state), verification
+        return watermark_of(state, policy.data_latency_ms).value_ms, verification
 
     def _evidence(self, policy: Policy, outcome: Outcome) -> tuple[TableState, Evidence | None]:
         """The table as it is now, and what of it is to be verified; None where it makes no claim."""
@@ -263,9 +270,6 @@ class Applier:
         )
         self._book(outcome, started_ms, clock_ms(), None, None, count)
 
-    def _count_refusal(self, policy: Policy, reason: str | None) -> int:
-        return count_refusal(policy, self.environment.memory, clock_ms(), reason).count
-
     def _book(
         self,
         outcome: Outcome,
@@ -295,7 +299,3 @@ class Applier:
             kept = {"resumed_instant": earlier.resumed_instant, "started_at": earlier.started_at}
             result = result.model_copy(update={**kept, "verification": result.verification or earlier.verification})
         self.results.append(result)
-
-
-def _measured(policy: Policy, state: TableState) -> int | None:
-    return watermark_of(state, policy.data_latency_ms).value_ms

@@ -12,7 +12,7 @@ from typing import Self
 
 from etc_policy.api.arguments import Terms, terms_of
 from etc_policy.api.loading import ProjectReading, read_whole_project
-from etc_policy.api.planning import set_place
+from etc_policy.api.one_table import set_place
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.reserved_options import spark_conf_fault

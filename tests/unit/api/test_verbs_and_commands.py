@@ -192,17 +192,16 @@ def test_apply_is_recorded(folder, etc_json, due, saved):
     assert json.loads(run)["results"] == report
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
-def test_an_apply_that_ends_early_is_recorded_too(folder, due, error):
+def test_an_apply_that_ends_early_is_recorded_too(folder, due):
     (folder / "policies" / "a.yml").write_text(POLICIES.replace("gone", "zz"))
     due()
     table = Project.environment.tables["zz_ro"] = MemoryTable(replace(STATE, base_path=str(folder / "lake" / "zz")))
 
     def end(_):
-        raise error
+        raise KeyboardInterrupt
 
     table.changes = [lambda s: s, lambda s: s, end]
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         Project(folder).apply(at=NOON)
     files = left_in(folder)
     assert [one["policy"] for one in json.loads(files["run_results.json"])["tables"]] == ["orders_ro"]
