@@ -109,6 +109,8 @@ class Code(StrEnum):
     TOO_LARGE = "ETC235", "A file of the table is larger than etc reads"
     TABLE_FAILED = "ETC236", "Something in the table stopped the command for it"
 
+    FOREIGN_PLAN = "ETC245", "A pending plan on the timeline is not one that etc wrote"
+
     NO_JAVA = "ETC301", "No Java runtime was found"
     NO_PYSPARK = "ETC302", "PySpark is not installed"
     SPARK_DID_NOT_START = "ETC303", "Spark did not start"
@@ -160,6 +162,7 @@ class Code(StrEnum):
     LOCK_LOST = "ETC423", "The table's lock was lost to another process"
     MALFORMED_PLAN = "ETC440", "A plan has a value that etc does not write"
     PLAN_NOT_DERIVED = "ETC441", "A saved plan does not follow from its table"
+    BEHIND_A_LINK = "ETC442", "A file that would have to be removed lies behind a link"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"

@@ -64,6 +64,10 @@ RUNNING: Mapping[Code, str] = {
     "there to exhaust the machine. Other tables are not affected.",
     Code.TABLE_FAILED: "What the table holds could not be worked with. Other tables are not affected. If the table is\n"
     "sound, this is an error in etc: run again with `--debug` for the stack, and report it.",
+    Code.FOREIGN_PLAN: "Every writer of the table can write to its timeline. The plan, one of its markers or a rollback of it\n"
+    "names a file that is not the table's, or in a form that etc never writes: Hudi would read, write or remove what it\n"
+    "names. Nothing was touched. Look at who may write to the table. When no writer is at work, remove the pending\n"
+    "`<instant>.compaction.*` from the timeline and `.hoodie/.temp/<instant>` by hand.",
     Code.NO_JAVA: "Spark needs Java. The extra `local` brings one; a Java of your own is found by JAVA_HOME or "
     "on PATH.",
     Code.NO_PYSPARK: "Install the extra `spark` (on a cluster), or `local` (with a Java).",
@@ -144,6 +148,8 @@ RUNNING: Mapping[Code, str] = {
     Code.PLAN_NOT_DERIVED: "A saved plan is made again from the table as it was seen, and only carried out if both are "
     "equal. Where the table did not change, the plan file was changed after it was made. Where it did (archiving, a "
     "rollback), plan again.",
+    Code.BEHIND_A_LINK: "A partition of the table is a link, or one was put there. Nothing was removed, and the plan is still "
+    "pending. Let the folder lie where the link is, then run the command again.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
     Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",

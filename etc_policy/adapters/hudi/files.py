@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.commits import pairs_of
+from etc_policy.adapters.hudi.pending_plan import require_own
 from etc_policy.adapters.hudi.plan_file import decode_operations
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import table_errors
@@ -18,17 +19,25 @@ class HudiFiles:
     """Reads plans and commits from the timeline."""
 
     def pending_job(self, policy: Policy, state: TableState) -> Job:
-        """Our pending plan as a job, with the metadata that its plan file carries."""
+        """Our pending plan as a job, with the metadata that its plan file carries.
+
+        Raises:
+            TableError: it cannot be read, or etc has not written it.
+
+        """
         instant = state.own_pending or ""
         with table_errors(state.base_path):
-            plan = timeline_of(state.base_path).plan_of(instant) or {}
+            timeline = timeline_of(state.base_path)
+            plan = timeline.plan_of(instant) or {}
+            operations = decode_operations(plan)
+            require_own(timeline, instant, operations)
             return Job(
                 policy=policy,
                 base_path=state.base_path,
                 table_version=state.table_version,
                 metadata_partitions=state.metadata_partitions,
                 instant=instant,
-                operations=decode_operations(plan),
+                operations=operations,
                 extra_metadata=pairs_of(plan),
             )
 

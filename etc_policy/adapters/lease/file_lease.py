@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER, timeline_folder
+from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.file_lock import is_left, remove
@@ -31,8 +32,6 @@ _POLL_SECONDS = 0.5
 _BEGINNING_SECONDS = 15.0
 _MARK_BYTES = 128
 _ENDED = "ended"
-#: Hudi announces a base file by a marker: an empty file, or a line of a file of many where a timeline server keeps them.
-_MARKER, _LISTING = ".marker.", "MARKERS"
 _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 
 
@@ -232,21 +231,10 @@ class FileLease:
         return max((sign for sign in signs if sign is not None), default=None)
 
     def _begun_files(self, instant: str) -> Iterator[Path]:
-        """The markers of a run, and the base files that they announce: each by a file, or many by the lines of one."""
-        markers = self._base / ".hoodie" / ".temp" / instant
-        for parent, _, names in os.walk(markers):
-            for name in names:
-                path = Path(parent, name)
-                yield path
-                announced = self._lines(path) if name.startswith(_LISTING) else [str(path.relative_to(markers))]
-                yield from (self._base / one.split(_MARKER)[0].lstrip("/") for one in announced if _MARKER in one)
-
-    def _lines(self, path: Path) -> list[str]:
-        try:
-            content = self._storage.read(path.relative_to(self._base).as_posix())
-        except FileNotFoundError:
-            return []
-        return content.decode("utf-8", errors="replace").splitlines()
+        """The markers of a run, and the base files that they announce."""
+        for path in marker_files(self._storage, instant):
+            yield self._base / path
+            yield from (self._base / one for one in announced_by(self._storage, path))
 
     def _inflight(self, instant: str) -> Path:
         folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)

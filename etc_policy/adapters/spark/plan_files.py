@@ -8,6 +8,7 @@ from contextlib import suppress
 from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.layout import parse_data_file, timeline_folder
 from etc_policy.adapters.hudi.partitions import partitions_of
+from etc_policy.adapters.hudi.pending_plan import pending_rollbacks
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.writers import writes_in_flight
 from etc_policy.adapters.storage.door import open_storage
@@ -30,12 +31,27 @@ def remove_plan(job: Job) -> None:
     if _inflight(job) not in (None, begun):  # to look for the files takes long on a large table
         message = f"another writer has begun the compaction at {job.instant}: it is not taken back"
         raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
+    _require_no_links(storage, gone)
     for path in gone:
         _remove(storage, path)
     for state in ("inflight", "requested"):
         _remove(storage, _timeline_file(job, state))
     with suppress(OSError):
         storage.remove_tree(f".hoodie/.temp/{job.instant}")
+
+
+def _require_no_links(storage: TableStorage, paths: list[str]) -> None:
+    """Before the first file goes: the plan must not be left behind without some of what it made.
+
+    Raises:
+        EngineError: one lies behind a link.
+
+    """
+    linked = next((path for path in paths if storage.is_linked(path)), None)
+    if linked is not None:
+        message = f"`{linked}` of `{storage.location}` lies behind a link, through which nothing is removed"
+        hint = "nothing was removed; replace the link by the folder that it leads to, then run this again"
+        raise EngineError(Code.BEHIND_A_LINK, message, hint=hint)
 
 
 def _timeline_folder(job: Job) -> tuple[str, int]:
@@ -70,12 +86,8 @@ def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
 def _rollbacks_begun(job: Job) -> Iterator[str]:
     """The timeline files of pending rollbacks of the job's instant, the plan of each last."""
     timeline = timeline_of(job.base_path)
-    for requested, files in timeline.files.items():
-        plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
-        if plan is not None and requested not in timeline.completions:
-            target = (timeline.metadata(plan).get("instantToRollback") or {}).get("commitTime")
-            if target == job.instant:
-                yield from (f"{timeline.folder}/{f.name}" for f in sorted(files, key=lambda f: f.state))
+    for requested, _ in pending_rollbacks(timeline, job.instant):
+        yield from (f"{timeline.folder}/{f.name}" for f in sorted(timeline.files[requested], key=lambda f: f.state))
 
 
 def require_unwritten(job: Job) -> None:

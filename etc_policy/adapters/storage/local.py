@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -48,6 +48,12 @@ class LocalStorage:
                         found[entry.name] = _info(entry.stat())
         return found
 
+    def below(self, folder: str) -> Iterator[str]:
+        """All below a folder that is no folder itself; one that is missing has nothing."""
+        for parent, folders, names in os.walk(self._path(folder)):
+            links = (name for name in folders if os.path.islink(os.path.join(parent, name)))  # noqa: PTH114, PTH118
+            yield from (os.path.relpath(os.path.join(parent, name), self._base) for name in (*names, *links))  # noqa: PTH118
+
     def tree(self) -> LocalTreeLister:
         """Lists the table's folders, in a process of its own if asked to begin before it is read."""
         return LocalTreeLister(str(self._base))
@@ -59,6 +65,18 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         return _info(found) if stat.S_ISREG(found.st_mode) else None
+
+    def is_linked(self, path: str) -> bool:
+        """Whether the folder of a path cannot be opened without following a link."""
+        try:
+            with folder_of(self._base, path, make=False):
+                return False
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            return True
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Protocol
 
@@ -66,12 +66,20 @@ class TableStorage(Protocol):
         """The files of a folder, links to files among them, by name; folders are not listed."""
         ...
 
+    def below(self, folder: str) -> Iterator[str]:
+        """The paths of all files below a folder, hidden ones and links too; no link is followed."""
+        ...
+
     def tree(self) -> TreeLister:
         """Lists the table's folders, so that partitions can be found among them."""
         ...
 
     def info(self, path: str) -> FileInfo | None:
         """A file's size and time; None where there is no such file."""
+        ...
+
+    def is_linked(self, path: str) -> bool:
+        """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
         ...
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:

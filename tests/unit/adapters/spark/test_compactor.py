@@ -243,3 +243,21 @@ class TestCommitting:
             compactor.run(job_of(table), lambda: None, fence)
         assert "commit" not in calls
         assert ("heartbeat ends" in calls) == isinstance(error, OvertakenError)
+
+
+def test_nothing_is_removed_where_a_file_of_it_lies_behind_a_link(tmp_path, table, compactor):
+    """Else the plan would go, or be left behind without some of what it made."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
+    table.plan(C, OURS)
+    table.data(C, base("f1"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / ".hoodie_partition_metadata").touch()
+    (outside / base("f2").name(C)).write_text("canary")
+    for name in ("a", "q"):
+        (table.base / name).symlink_to(outside)
+    before = files(table)
+    with pytest.raises(EngineError, match="lies behind a link") as error:
+        compactor.withdraw(job_of(table))
+    assert error.value.code == "ETC442"
+    assert (files(table), (outside / base("f2").name(C)).read_text()) == (before, "canary")
