@@ -28,6 +28,17 @@ def write_text(folder: Path, name: str, text: str, option: str = "--target-dir")
         files.write_below(folder, name, _encoded(text))
 
 
+def create_text(folder: Path, name: str, text: str, option: str) -> None:
+    """Write a new file `name` below a folder that `option` names; no link below the folder is followed.
+
+    Raises:
+        EngineError: the file or its folder cannot be written, or there is something of its name.
+
+    """
+    with _writing(folder / name, option):
+        files.create_below(folder, name, _encoded(text))
+
+
 def read_text(folder: Path, name: str) -> str:
     """The text of etc's own file `name` below a folder: a regular file, not a link, of a bounded size.
 

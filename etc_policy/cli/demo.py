@@ -72,6 +72,9 @@ def _policy(project: Project) -> Policy:
     if Path(policy.table) != project.project_dir.absolute() / "demo" / "flights":
         message = f"the demo writes only to demo/flights, but policy `{POLICY}` is about `{policy.table}`"
         raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name))
+    if Path(policy.table).resolve() != project.project_dir.resolve() / "demo" / "flights":
+        message = "the demo replaces the table in demo/flights, and that leads elsewhere by a link"
+        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name))
     return policy
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import click
 
-from etc_policy.api.artifacts import write_text
+from etc_policy.api.artifacts import create_text, write_text
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.options import debug_option, examples, output_option
 from etc_policy.cli.places import PLACE
@@ -15,7 +16,7 @@ from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
 from etc_policy.declare.templates import read_template
-from etc_policy.errors import EngineError, UsageError
+from etc_policy.errors import UsageError
 
 #: File of the project -> file of the template.
 _FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md", ".gitignore": "gitignore"}
@@ -35,14 +36,13 @@ def command(directory: Path, output: str) -> None:
     Makes DIR with policies/orders.yml, a README, a .gitignore, and the JSON Schema by which editors complete and check
     policy files. An existing file is never overwritten.
     """
-    present = [name for name in _FILES if (directory / name).exists()]
+    present = [name for name in _FILES if os.path.lexists(directory / name)]
     if present:
         hint = "name another folder, or add policy files to this one by hand"
         raise UsageError(Code.ALREADY_THERE, f"`{directory / present[0]}` is already there", hint=hint)
-    try:
-        written = [_write(directory / name, source) for name, source in _FILES.items()]
-    except OSError as error:
-        raise EngineError(Code.CANNOT_WRITE, f"cannot write to `{directory}`", cause=str(error)) from error
+    for name, source in _FILES.items():
+        create_text(directory, name, read_template(f"project/{source}"), "DIR")
+    written = [directory / name for name in _FILES]
     schema = f".etc/{POLICY_SCHEMA}"  # the modeline in policy files names it; one of an older version is replaced
     write_text(directory, schema, read_schemas()[POLICY_SCHEMA], "DIR")
     written.append(directory / schema)
@@ -52,11 +52,3 @@ def command(directory: Path, output: str) -> None:
     for path in written:
         print_text(str(path))
     show_note(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {directory}")
-
-
-def _write(path: Path, source: str) -> Path:
-    """The file, newly made; one that appeared meanwhile is not overwritten."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(read_template(f"project/{source}"))
-    return path

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.session import session_confs
+from etc_policy.codes.registry import Code
+from etc_policy.errors import EngineError
 
 #: A metastore that does not answer is given up after this time; Hive's own default is ten minutes.
 CLIENT_CONFS = {"spark.hadoop.hive.metastore.client.socket.timeout": "60s"}
@@ -31,8 +33,16 @@ _SESSION_CONFS = (
 
 
 def local_catalog_confs(folder: Path) -> dict[str, str]:
-    """Spark's settings for the catalog in `folder`, which is made when first used; one process at a time can open it."""
+    """Spark's settings for the catalog in `folder`, which is made when first used; one process at a time can open it.
+
+    Raises:
+        EngineError: the folder is a link: Spark would write where it leads.
+
+    """
     where = folder.absolute()
+    if where.is_symlink():
+        hint = "name another folder by `--target-dir`, or put a folder in place of the link"
+        raise EngineError(Code.CANNOT_WRITE, f"the folder of the catalog, `{folder}`, is a link", hint=hint)
     return {
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": str(where / "warehouse"),
@@ -49,7 +59,7 @@ def spark_sql_command(folder: Path, sql: str) -> str:
     confs = {key: value for key, value in session_confs({}).items() if key in _SESSION_CONFS}
     file = folder.absolute() / "spark.conf"
     lines = (f"{key} {value}\n" for key, value in {**confs, **local_catalog_confs(folder)}.items())
-    write_below(file.parent, file.name, "".join(lines).encode())
+    write_below(file.parent.parent, f"{folder.name}/{file.name}", "".join(lines).encode())
     program = Path(pyspark.__file__).parent / "bin" / "spark-sql"
     home = os.environ.get("JAVA_HOME")
     return f"{f'JAVA_HOME={home} ' if home else ''}{program} --properties-file {file} -S -e {shlex.quote(sql)}"

@@ -7,6 +7,9 @@ import threading
 
 import pytest
 
+from etc_policy.adapters.spark.local_catalog import local_catalog_confs, spark_sql_command
+from etc_policy.errors import EngineError
+
 LISTED = "compiled.json"
 
 
@@ -104,3 +107,50 @@ def test_a_pipe_gets_what_is_written_and_stays_a_pipe(etc, project, option):
     reader.join(10)
     assert "payments" in found[0]
     assert stat.S_ISFIFO((project / "pipe").stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    "name", ["policies", "README.md", ".gitignore", "policies/orders.yml", ".etc", ".etc/policy.v1.json"]
+)
+@pytest.mark.parametrize("leads_to", ["a folder", "nothing"])
+def test_init_writes_through_no_link(etc, tmp_path, name, leads_to):
+    outside, new = tmp_path / "outside", tmp_path / "new"
+    (new / name).parent.mkdir(parents=True)
+    (new / name).symlink_to(outside)
+    if leads_to == "a folder":
+        outside.mkdir()
+    code, _, err = etc("init", str(new))
+    assert not outside.exists() or not os.listdir(outside)
+    if name == ".etc/policy.v1.json":  # etc's own, which is replaced
+        assert (code, (new / name).is_symlink()) == (0, False)
+        return
+    assert (code, err.count("error[")) in ((3, 1), (64, 1))
+    assert "ETC009" not in err
+
+
+def test_init_follows_the_link_that_the_user_names(etc, tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "new").symlink_to("real")
+    assert etc("init", str(tmp_path / "new"))[0] == 0
+    assert (tmp_path / "real" / "policies" / "orders.yml").exists()
+
+
+def test_the_catalog_of_this_machine_lies_behind_no_link(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "catalog").symlink_to(tmp_path / "outside")
+    with pytest.raises(EngineError, match="is a link"):
+        local_catalog_confs(tmp_path / "target" / "catalog")
+    with pytest.raises((EngineError, OSError)):
+        spark_sql_command(tmp_path / "target" / "catalog", "SELECT 1")
+    assert os.listdir(tmp_path / "outside") == []
+
+
+@pytest.mark.parametrize("linked", ["demo", "demo/flights"])
+def test_the_demo_replaces_no_table_behind_a_link(etc, project, tmp_path_factory, linked):
+    outside = tmp_path_factory.mktemp("outside")
+    (project / "policies" / "a.yml").unlink()
+    (project / linked).parent.mkdir(exist_ok=True)
+    (project / linked).symlink_to(outside)
+    code, _, err = etc("demo")
+    assert (code, "error[ETC605]" in err, os.listdir(outside)) == (64, True, [])
