@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import atexit
 import os
 import re
 import resource
 import select
+import shutil
 import signal
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from tests.hostile.tables import good_table, hostile_table
+from tests.hostile.judging import CANARY, Ended, broken_project_promise, broken_promise, result_of_good
+from tests.hostile.kinds import PROJECT_KINDS, TABLE_KINDS, hostile_table
+from tests.hostile.projects import SUITE_OF_BAD
+from tests.hostile.tables import good_table
 
 #: Beyond what the honest run takes.
 MEMORY_BYTES = 512 << 20
@@ -35,6 +39,13 @@ COMMANDS = (
     "history good --output json",
     "ls --output json",
     "repair bad",
+    "repair bad --yes",
+    "apply --yes --output json",
+    "apply --yes",
+    "sync",
+    "undo",
+    "undo --output json",
+    "wait bad --until 2026-01-01T12:00:00Z --timeout 0s",
     "plan",
     "freshness",
     "debug",
@@ -43,80 +54,97 @@ COMMANDS = (
 )
 _POLICIES = """version: 1
 policies:
-  - {{name: bad, table: {folder}/bad, event_time_column: ts, data_latency: 30m}}
-  - {{name: good, table: {folder}/good, event_time_column: ts, data_latency: 30m}}
+  - {{name: bad, table: {folder}/bad, event_time_column: ts, data_latency: 30m, sync: {{ro_table: lake.bad_ro}}}}
+  - {{name: good, table: {folder}/good, event_time_column: ts, data_latency: 30m, sync: {{ro_table: lake.good_ro}}}}
 """
-_ERROR = re.compile(r"^(?:error|warning)\[(ETC\d+)\]: (.*)$", re.MULTILINE)
-_ENDS = (0, 1, 3, 4)
+#: All of them, each as often as another.
+KINDS = (*TABLE_KINDS, *PROJECT_KINDS)
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = frozenset({"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "shutil.rmtree"})
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a process ended: its exit code, None where it was killed; what it printed, and what it wrote elsewhere."""
-
-    command: str
-    code: int | None
-    signal: int | None
-    out: str
-    err: str
-    written: str
-    seconds: float
-    good: Any
-
-    @property
-    def codes(self) -> tuple[str, ...]:
-        """The codes of the errors and warnings that were printed."""
-        return tuple(code for code, _ in _ERROR.findall(self.err))
-
-
-def run_case(seed: int, command: str, kind: str | None = None) -> tuple[str, Ended, str | None]:
-    """What is wrong with the table of a seed, how the command ended over it, and the promise that it broke, if any."""
+def run_case(seed: int, kind: str | None = None, command: str | None = None) -> tuple[str, Ended, str | None]:
+    """What is wrong in the case of a seed, how the command ended over it, and the promise that it broke, if any."""
+    kind = kind or KINDS[seed % len(KINDS)]
     with tempfile.TemporaryDirectory(dir=scratch()) as folder:
         root = Path(os.path.realpath(folder))
         (root / "outside").mkdir()
-        (root / "outside" / "canary").write_text("canary")
-        said = hostile_table(root / "tables" / "bad", seed, kind)
-        good_table(root / "tables" / "good")
-        ended = run_prepared(root, command)
-        broken = broken_promise(ended, _honest(command))
-        if broken is None and [*(root / "outside").iterdir()] != [root / "outside" / "canary"]:
+        (root / "outside" / "secret.yml").write_text(f"version: 1\n{CANARY}: 1\n")
+        outside = contents(root / "outside")
+        if kind in PROJECT_KINDS:
+            said, ended, broken = _run_project(root, Random(seed), kind, command)
+        else:
+            command = command or COMMANDS[seed // len(KINDS) % len(COMMANDS)]
+            said = hostile_table(root / "tables" / "bad", seed, kind)
+            good_table(root / "tables" / "good")
+            ended = run_prepared(root, command)
+            broken = broken_promise(ended, _honest(command))
+        if broken is None and contents(root / "outside") != outside:
             broken = "something was written outside"
         return said, ended, broken
+
+
+def _run_project(root: Path, random: Random, kind: str, command: str | None) -> tuple[str, Ended, str | None]:
+    """A command in a hostile project over good tables, which it leaves as they are."""
+    for name in ("bad", "good"):
+        good_table(root / "tables" / name)
+    make = PROJECT_KINDS[kind]
+    prepare_project(root, suite=kind == "suites")
+    if kind == "runs":
+        copy_project(honest_project(), root)
+    if kind == "plans":
+        _run(root, "plan --out plan.json", None)  # it holds the policies' fingerprints, and so the tables' paths
+    said, chosen = make(root, random)
+    before = contents(root / "tables")
+    ended = _run(root, command or chosen, _honest_bytes() + MEMORY_BYTES)
+    broken = broken_project_promise(ended, _honest(ended.command) if kind == "runs" else None)
+    if broken is None and contents(root / "tables") != before:
+        broken = "a table was changed"
+    return f"{kind}, {said}", ended, broken
+
+
+@cache
+def honest_project() -> Path:
+    """A project over good tables in which the commands have run that leave files."""
+    root = Path(tempfile.mkdtemp(dir=scratch(), prefix="honest-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    for name in ("bad", "good"):
+        good_table(root / "tables" / name)
+    for command in ("compile", "plan --out plan.json", "verify --level metadata", "apply plan.json", "docs generate"):
+        _run(root, command, None)
+    return root
+
+
+def copy_project(source: Path, root: Path) -> None:
+    """What commands have left in another project, as if they had run here."""
+    for path in (source / "project").rglob("*"):
+        place = root / path.relative_to(source)
+        if path.is_file() and not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes().replace(os.fsencode(source), os.fsencode(root)))
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """What is below a folder, less what etc keeps in tables."""
+    found: dict[str, object] = {}
+    for path in folder.rglob("*"):
+        if not {".etc", ".heartbeat"} & set(path.parts):
+            found[str(path)] = path.read_bytes() if path.is_file() and not path.is_symlink() else path.lstat().st_mode
+    return found
+
+
+def prepare_project(root: Path, *, suite: bool = False) -> None:
+    """The policies of the tables `bad` and `good`, where there is no project yet."""
+    project = root / "project"
+    if not os.path.lexists(project / "policies"):
+        (project / "policies").mkdir(parents=True)
+        text = _POLICIES.format(folder=root / "tables")
+        (project / "policies" / "a.yml").write_text(text.replace("latency: 30m", SUITE_OF_BAD, 1) if suite else text)
 
 
 def run_prepared(root: Path, command: str) -> Ended:
     """The command, within limits, over the tables `bad` and `good` below `root / "tables"`."""
     return _run(root, command, _honest_bytes() + MEMORY_BYTES)
-
-
-def broken_promise(ended: Ended, honest: Ended) -> str | None:
-    """The promise that is broken; None where all are kept."""
-    text = ended.out + ended.err
-    wrong = [(code, message) for code, message in _ERROR.findall(ended.err) if "bad" not in _of(message, ended.err)]
-    checks = (
-        (ended.signal is not None, f"killed by signal {ended.signal} after {ended.seconds:.1f} s"),
-        (ended.code not in _ENDS, f"exit code {ended.code}"),
-        ("Traceback" in text, "a traceback"),
-        ("ETC009" in text, "an unexpected error"),
-        (bool(ended.written), f"written outside the project: {ended.written}"),
-        (len(ended.err) > 20_000, f"{len(ended.err):,} characters of errors"),
-        (len(_errors(ended.err)) > 1, "more than one error for one table"),
-        (bool(wrong), f"an error that names neither table nor policy: {wrong[:1]}"),
-        (ended.good != honest.good, "the good table's result is another one"),
-    )
-    return next((message for is_broken, message in checks if is_broken), None)
-
-
-def _errors(err: str) -> list[str]:
-    return re.findall(r"^error\[(ETC\d+)\]", err, re.MULTILINE)
-
-
-def _of(message: str, err: str) -> str:
-    """A message with the lines that say where it is."""
-    start = err.index(message)
-    return err[start : start + len(message) + 200]
 
 
 def scratch() -> str | None:
@@ -146,6 +174,7 @@ def _honest_bytes() -> int:
             root = Path(os.path.realpath(folder))
             for name in ("bad", "good"):
                 good_table(root / "tables" / name)
+            prepare_project(root)
             for command in COMMANDS:
                 _in_project(root, command, Path(os.devnull), Path(os.devnull))
         os.write(writing, re.search(r"VmPeak:\s+(\d+) kB", Path("/proc/self/status").read_text())[1].encode())
@@ -185,7 +214,7 @@ def _warm() -> None:
 def _run(root: Path, command: str, memory_bytes: int | None) -> Ended:
     """A command in a child of this process, which has everything imported already."""
     _warm()
-    (root / "project" / "policies").mkdir(parents=True, exist_ok=True)
+    prepare_project(root)
     began = time.monotonic()
     out, err, seen = root / "out", root / "err", root / "seen"
     child = os.fork()
@@ -195,7 +224,7 @@ def _run(root: Path, command: str, memory_bytes: int | None) -> Ended:
     ended = time.monotonic() - began
     code = os.waitstatus_to_exitcode(status)
     texts = [path.read_text("utf-8", errors="replace") if path.exists() else "" for path in (out, err, seen)]
-    good = _result_of_good(root, command, texts[0], texts[1])
+    good = result_of_good(root, command, texts[0], texts[1])
     return Ended(command, code if code >= 0 else None, -code if code < 0 else None, *texts, ended, good)
 
 
@@ -231,9 +260,8 @@ def _in_project(root: Path, command: str, out: Path, err: Path) -> int:
     from etc_policy.cli.main import main
 
     project = root / "project"
-    (project / "policies").mkdir(parents=True, exist_ok=True)
-    (project / "policies" / "a.yml").write_text(_POLICIES.format(folder=root / "tables"))
     os.chdir(project)
+    sys.modules["pyspark"] = None  # type: ignore[assignment] - the base install
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), number)
     os.environ["COLUMNS"] = "120"
@@ -260,34 +288,3 @@ def _watch(root: Path, say: Callable[[str], object]) -> None:
                 say(f"{event} {path!r}\n")
 
     sys.addaudithook(hook)
-
-
-def _result_of_good(root: Path, command: str, out: str, err: str) -> Any:
-    """What the command says of the good table, without times of the clock."""
-    project = root / "project"
-    match command.split():
-        case ["metrics", *_]:
-            text = (project / "target" / "m.prom").read_text() if (project / "target" / "m.prom").exists() else ""
-            return re.findall(r'^etc_table_readable{policy="good".*} (.*)', text, re.MULTILINE)
-        case ["history" | "repair", *_]:
-            return None
-        case ["docs", *_]:
-            return (project / "target" / "site" / "tables" / "good.html").exists()
-        case [*_, "--output", "json"] | [_, "--output", "json", *_] if out:
-            try:
-                return _outline(json.loads(out))
-            except ValueError:
-                return "no JSON"
-        case [verb, *_] if verb in ("plan", "freshness", "debug", "verify"):
-            return "good" in out
-    return None
-
-
-def _outline(content: Any) -> Any:
-    if isinstance(content, list):
-        return ["good" in json.dumps(content)]
-    tables = [table for table in content.get("tables", ()) if table.get("policy") == "good"]
-    findings = [(f["check"], f["status"]) for f in content.get("findings", ()) if f["subject"] == "good"]
-    keys = ("action", "reason_code", "status", "operations")
-    found = [{key: table.get(key) for key in keys} for table in tables]
-    return [found, [table["verification"]["status"] for table in tables if table.get("verification")], findings]

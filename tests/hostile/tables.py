@@ -68,16 +68,6 @@ def good_table(folder: Path) -> None:
     table.data(at("09:00:00"), log("f3"))
 
 
-def hostile_table(folder: Path, seed: int, kind: str | None = None) -> str:
-    """Make the table of a seed, which decides all of it; returns what is wrong with it."""
-    random = Random(seed)
-    name = kind or random.choice(sorted(KINDS))
-    case = Case(folder, random, random.choice([9, 9, 8, 6]))
-    case.say(name)
-    KINDS[name](case)
-    return ", ".join(case.said)
-
-
 def _avro(case: Case) -> None:
     random = case.random
     said, content = hostile_avro(random)

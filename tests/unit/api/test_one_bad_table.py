@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from tests.hostile.avro import array, container, record, recursive
-from tests.hostile.running import COMMANDS, _honest, broken_promise, run_case, run_prepared
+from tests.hostile.judging import broken_promise
+from tests.hostile.running import COMMANDS, _honest, run_case, run_prepared
 from tests.hostile.tables import Case, good_table
 from tests.unit.adapters import log_file
 from tests.unit.adapters.log_file import zigzag
@@ -116,11 +117,10 @@ def test_a_pipe_in_the_target_folder_is_not_waited_for(tmp_path, place):
         assert ended.code == 0 or "ETC003" in ended.err, command
 
 
-def test_two_hundred_hostile_tables():
+def test_two_hundred_hostile_tables_and_projects():
     for seed in range(200):
-        command = COMMANDS[seed % len(COMMANDS)]
-        said, ended, broken = run_case(seed, command)
-        assert broken is None, (seed, command, said, broken, ended.err[-2000:])
+        said, ended, broken = run_case(seed)
+        assert broken is None, (seed, ended.command, said, broken, ended.err[-2000:])
 
 
 def test_a_broken_promise_is_noticed(tmp_path):
