@@ -37,6 +37,8 @@ def require_form(plan: Plan, path: Path | None = None) -> None:
     except (ValueError, OverflowError):
         found = "created_at"
     found = found or next((f"{one.policy[:60]}: {name}" for one in plan.tables if (name := find_malformed(one))), None)
+    if found is None and len({one.policy for one in plan.tables}) < len(plan.tables):
+        found = "tables (a policy is in it twice)"
     if found is not None:
         message = f"a value of the plan cannot be one that etc wrote: {found}"
         hint = "save a new one with `etc plan --out FILE`, and look at who changed this one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -89,6 +90,8 @@ def read_earlier_manifest(path: Path) -> Manifest:
     """
     file = path / "manifest.json" if path.is_dir() else path
     try:
+        if file != path and file.exists() and not file.is_file():
+            raise OSError(errno.EINVAL, "this is not a regular file")
         manifest = Manifest.model_validate_json(read_given(file))
         if manifest.schema_version != MANIFEST_SCHEMA_VERSION:
             raise ValueError(manifest.schema_version)

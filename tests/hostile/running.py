@@ -284,7 +284,12 @@ def _watch(root: Path, say: Callable[[str], object]) -> None:
                 say(f"{event} {path!r}\n")
         elif event in _CHANGES and isinstance(arguments[0], str | bytes):
             path = os.fsdecode(arguments[0])
-            if path.startswith("/") and not os.path.realpath(os.path.dirname(path)).startswith(allowed):
+            is_there = event == "os.mkdir" and os.path.lexists(path)
+            if (
+                path.startswith("/")
+                and not is_there
+                and not os.path.realpath(os.path.dirname(path)).startswith(allowed)
+            ):
                 say(f"{event} {path!r}\n")
 
     sys.addaudithook(hook)

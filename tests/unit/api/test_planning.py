@@ -181,6 +181,13 @@ class TestLoadPlan:
         assert load_plan(tmp_path / "plan.json") == SAVED
         writer.join()
 
+    def test_a_pipe_that_nobody_writes_to_is_not_waited_for_for_ever(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(given_files, "PIPE_WAIT_SECONDS", 0.1)
+        os.mkfifo(tmp_path / "plan.json")
+        with pytest.raises(UsageError, match="nobody has written to this pipe") as error:
+            load_plan(tmp_path / "plan.json")
+        assert error.value.code == "ETC601"
+
     @pytest.mark.parametrize(
         "content",
         [

@@ -342,6 +342,12 @@ class TestAPlanThatSomebodyChanged:
         assert "error[ETC440]: a value of the plan cannot be one that etc wrote: orders_ro: instant" in err
         assert outside.tables["orders_ro"].calls == ["read"]  # by `etc plan`
 
+    def test_a_policy_twice(self, apply_changed, outside):
+        """200 tables of one policy would be 200 errors."""
+        code, verdicts, err = apply_changed(lambda plan: plan["tables"].append(plan["tables"][0]), whole=True)
+        assert (code, verdicts) == (64, {})
+        assert "error[ETC440]: a value of the plan cannot be one that etc wrote: tables (a policy is in it twice)" in err
+
     @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01T12:00:00+99:00", "9999-12-31T23:59:59-23:59"])
     def test_nor_is_a_time_that_is_none(self, etc, outside, text):
         plan = make_plan(text, planning.plan_tables(outside, [], epoch_ms("12:00:00"), read_stats=False).tables)

@@ -70,3 +70,9 @@ def test_bad_results_of_the_last_run_are_a_warning(etc, runs, make):
     make(runs.parent / "run_results.json")
     code, _, err = etc("metrics", "write", "m.prom")
     assert (code, "ETC009" in err, "ETC343" in err) == (0, False, True)
+
+
+def test_an_earlier_manifest_that_is_a_pipe_is_not_waited_for(etc, runs):
+    os.mkfifo(runs.parent / "manifest.json")
+    code, _, err = etc("ls", "--select", "state:modified", "--state", "target")
+    assert (code, "error[ETC007]" in err, "not a regular file" in err) == (64, True, True)
