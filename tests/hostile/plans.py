@@ -116,7 +116,7 @@ def _not_a_file(path: Path, plan: Any, random: Random) -> str:
 def replaced(path: Path, random: Random) -> str:
     """Something else than a regular file in its place; returns what."""
     if path.is_dir() and not path.is_symlink():
-        path.rename(path.with_name("was"))
+        path.rename(path.with_name(f"{path.name}-was"))
     else:
         path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -296,10 +296,10 @@ class TestAPlanThatSomebodyChanged:
 
     @pytest.fixture
     def apply_changed(self, etc, outside):
-        def run_it(change):
+        def run_it(change, *, whole=False):
             etc("plan", "--at", NOON, "--out", "p.json", "--output", "json", "--select", "orders_ro")
             content = json.loads((outside.project_dir / "p.json").read_text())
-            change(content["tables"][0])
+            change(content if whole else content["tables"][0])
             plan = Plan.model_validate({**content, "plan_id": ""})
             signed = plan.model_copy(update={"plan_id": plan.computed_id})
             (outside.project_dir / "p.json").write_text(signed.model_dump_json())
@@ -346,7 +346,9 @@ class TestAPlanThatSomebodyChanged:
         """200 tables of one policy would be 200 errors."""
         code, verdicts, err = apply_changed(lambda plan: plan["tables"].append(plan["tables"][0]), whole=True)
         assert (code, verdicts) == (64, {})
-        assert "error[ETC440]: a value of the plan cannot be one that etc wrote: tables (a policy is in it twice)" in err
+        assert (
+            "error[ETC440]: a value of the plan cannot be one that etc wrote: tables (a policy is in it twice)" in err
+        )
 
     @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01T12:00:00+99:00", "9999-12-31T23:59:59-23:59"])
     def test_nor_is_a_time_that_is_none(self, etc, outside, text):
