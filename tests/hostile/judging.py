@@ -85,6 +85,15 @@ def _of(message: str, err: str) -> str:
     return err[start : start + len(message) + 200]
 
 
+def contents(folder: Path) -> dict[str, object]:
+    """What is below a folder, less what etc keeps in tables."""
+    found: dict[str, object] = {}
+    for path in folder.rglob("*"):
+        if not {".etc", ".heartbeat"} & set(path.parts):
+            found[str(path)] = path.read_bytes() if path.is_file() and not path.is_symlink() else path.lstat().st_mode
+    return found
+
+
 def result_of_good(root: Path, command: str, out: str, err: str) -> Any:
     """What the command says of the good table, without times of the clock."""
     project = root / "project"

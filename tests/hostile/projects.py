@@ -130,7 +130,7 @@ def _outputs(root: Path, random: Random) -> tuple[str, str]:
         path = project / random.choice(["out", "out", "folder/out", "out\x1b[2J", "out\u202e", "x" * 200])
         path.parent.mkdir(exist_ok=True)
         said = _with_reader(path, replaced(path, random))
-        return said, command.format(path.relative_to(project)) if said != "outside" else "plan"
+        return said, command.format(path.relative_to(project)) if said not in ("outside", "up") else "plan"
     names = ("", "/manifest.json", "/plan.json", "/compiled", "/runs", "/cache", "/site", "/site/index.html", "/writers",
              "/site/tables", "/run_results.json", "/spark.log")  # fmt: skip
     path = project / f"target{random.choice(names)}"

@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.hostile.judging import CANARY, Ended, broken_project_promise, broken_promise, result_of_good
+from tests.hostile.judging import CANARY, Ended, broken_project_promise, broken_promise, contents, result_of_good
 from tests.hostile.kinds import PROJECT_KINDS, TABLE_KINDS, hostile_table
 from tests.hostile.projects import SUITE_OF_BAD
 from tests.hostile.tables import good_table
@@ -60,7 +60,16 @@ policies:
 #: All of them, each as often as another.
 KINDS = (*TABLE_KINDS, *PROJECT_KINDS)
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_CHANGES = frozenset({"os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "shutil.rmtree"})
+#: Where an event of Python's audit has each path that it changes, and the open folder that this one is below.
+_CHANGES = {
+    "os.remove": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+    "os.mkdir": ((0, 2),),
+    "os.rmdir": ((0, 1),),
+    "os.link": ((1, 3),),
+    "os.symlink": ((1, 2),),
+    "shutil.rmtree": ((0, 1),),
+}
 
 
 def run_case(seed: int, kind: str | None = None, command: str | None = None) -> tuple[str, Ended, str | None]:
@@ -122,15 +131,6 @@ def copy_project(source: Path, root: Path) -> None:
         if path.is_file() and not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(path.read_bytes().replace(os.fsencode(source), os.fsencode(root)))
-
-
-def contents(folder: Path) -> dict[str, object]:
-    """What is below a folder, less what etc keeps in tables."""
-    found: dict[str, object] = {}
-    for path in folder.rglob("*"):
-        if not {".etc", ".heartbeat"} & set(path.parts):
-            found[str(path)] = path.read_bytes() if path.is_file() and not path.is_symlink() else path.lstat().st_mode
-    return found
 
 
 def prepare_project(root: Path, *, suite: bool = False) -> None:
@@ -275,21 +275,30 @@ def _in_project(root: Path, command: str, out: Path, err: Path) -> int:
 
 def _watch(root: Path, say: Callable[[str], object]) -> None:
     """Say what Python writes, removes or starts outside the project and the tables."""
-    allowed = tuple(f"{root}/{name}" for name in ("project", "tables", "out", "err", "seen"))
+    allowed = tuple(f"{root}/{name}/" for name in ("project", "tables", "out", "err", "seen"))
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str | bytes) and arguments[2] & _WRITING:
             path = os.fsdecode(arguments[0])
-            if path.startswith("/") and not os.path.realpath(path).startswith(allowed) and path != os.devnull:
+            if path.startswith("/") and not _below(path, allowed) and path != os.devnull:
                 say(f"{event} {path!r}\n")
-        elif event in _CHANGES and isinstance(arguments[0], str | bytes):
-            path = os.fsdecode(arguments[0])
-            is_there = event == "os.mkdir" and os.path.lexists(path)
-            if (
-                path.startswith("/")
-                and not is_there
-                and not os.path.realpath(os.path.dirname(path)).startswith(allowed)
-            ):
+        for path_at, folder_at in _CHANGES.get(event, ()):
+            path = _place(arguments[path_at], arguments[folder_at])
+            is_there = event == "os.mkdir" and os.path.lexists(path)  # which fails, and is how Python makes sure of it
+            if path.startswith("/") and not is_there and not _below(os.path.dirname(path), allowed):
                 say(f"{event} {path!r}\n")
 
     sys.addaudithook(hook)
+
+
+def _place(path: object, folder: object) -> str:
+    """A path by the number of the open folder that it is below, if there is one."""
+    if not isinstance(path, str | bytes):
+        return ""
+    named = os.fsdecode(path)
+    is_below = isinstance(folder, int) and folder >= 0
+    return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), named) if is_below else named
+
+
+def _below(path: str, allowed: tuple[str, ...]) -> bool:
+    return f"{os.path.realpath(path)}/".startswith(allowed)
