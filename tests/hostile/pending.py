@@ -50,7 +50,8 @@ def pending(case: Case) -> None:
         case.say(step.__name__)
         step(case, instant)
     old = time.time() - 86_400
-    for path in case.table.base.rglob(f"*{instant}*"):
+    traces = (*case.table.base.rglob(f"*{instant}*"), *case.table.meta.glob(".temp/*/*"))
+    for path in traces:  # else a run that made them just now may be alive, and is waited for
         os.utime(path, (old, old), follow_symlinks=False)
 
 
