@@ -90,7 +90,8 @@ class CompactionRecord:
 
     `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
     `policy_values` are the policy's values then, by dotted key; empty where they were not committed. `left_out` counts
-    file slices that were due and left out; then the threshold is below what they may hold.
+    file slices that were due and left out; then the threshold is below what they may hold. `watermark_before_ms` is how far
+    RO was complete before, as far as its plan knew.
     """
 
     instant: str
@@ -101,6 +102,7 @@ class CompactionRecord:
     seen_until: str = ""
     policy_values: Mapping[str, str] = field(default_factory=dict, hash=False)
     left_out: int = 0
+    watermark_before_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
