@@ -132,7 +132,7 @@ def writers_elsewhere(state: TableState) -> Refusal | None:
     reason = (
         f"the table's instants are in its writers' local time, read here in {reading.timezone}, but {reading.evidence}"
     )
-    hint = "run every writer of the table, and etc, with one and the same environment variable `TZ`"
+    hint = "run every writer of the table, and etc, with one and the same `TZ`; once they do, some 20 new commits clear this"
     return Refusal("writers_zone", reason, hint)
 
 
