@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from etc_policy.adapters.storage.below import drafted, folder_of, open_regular, replace_in
+from etc_policy.adapters.storage.below import create_in, folder_of, open_regular, replace_in
 
 #: Names for what this process has open; a file behind such a name goes on being written after this.
 _DESCRIPTOR = re.compile(r"/dev/(?P<name>stdout|stderr)|(?:/dev|/proc/self)/fd/(?P<number>\d{1,4})")
@@ -54,8 +54,8 @@ def write_below(base: Path, name: str, content: bytes) -> None:
 def create_below(base: Path, name: str, content: bytes) -> None:
     """Write a new file `name` below a folder; FileExistsError where anything has its name, a link too."""
     base.mkdir(parents=True, exist_ok=True)
-    with folder_of(base, name, make=True) as (folder, file), drafted(folder, file, content) as draft:
-        os.link(draft, file, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    with folder_of(base, name, make=True) as (folder, file):
+        create_in(folder, file, content)
 
 
 def read_below(base: Path, name: str, max_bytes: int) -> bytes:

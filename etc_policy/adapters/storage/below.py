@@ -1,6 +1,6 @@
 """Writing below a folder: no link is followed on the way, drafts have random names, and none is left behind.
 
-All files that etc writes are written by `drafted`.
+All files that etc replaces are written by `drafted`.
 """
 
 from __future__ import annotations
@@ -59,6 +59,17 @@ def replace_in(folder: int, name: str, content: bytes, like: os.stat_result | No
     """Write a file of an open folder in one step; what has its name, a link too, is replaced."""
     with drafted(folder, name, content, like) as draft:
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def create_in(folder: int, name: str, content: bytes) -> None:
+    """Write a new file of an open folder, where file systems have no links too; FileExistsError where there is one."""
+    with os.fdopen(os.open(name, _NEW, 0o666, dir_fd=folder), "wb") as opened:
+        try:
+            opened.write(content)
+            opened.flush()
+        except OSError:
+            os.unlink(name, dir_fd=folder)
+            raise
 
 
 def open_regular(folder: int, name: str, flags: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.outputs.files import append_named, remove_below, write_below, write_named
+from etc_policy.adapters.outputs.files import append_named, create_below, remove_below, write_below, write_named
 
 
 @pytest.fixture
@@ -109,6 +109,23 @@ def test_nothing_below_a_folder_is_written_or_removed_through_a_link(tmp_path, o
     assert os.listdir(outside) == ["f"]
 
 
+def test_what_is_there_is_not_made_anew_and_no_link_is_followed(tmp_path, outside):
+    (tmp_path / "here").write_text("old")
+    (tmp_path / "link").symlink_to(outside / "f")
+    (tmp_path / "loose").symlink_to(outside / "x")
+    for name in ("here", "link", "loose"):
+        with pytest.raises(FileExistsError):
+            create_below(tmp_path, name, b"new")
+    (tmp_path / "sub").symlink_to(outside)
+    with pytest.raises(OSError):
+        create_below(tmp_path, "sub/new", b"new")
+    assert (os.listdir(outside), (outside / "f").read_text(), (tmp_path / "here").read_text()) == (
+        ["f"],
+        "precious",
+        "old",
+    )
+
+
 @pytest.mark.parametrize("name", ["../f", "/f", "sub/../../f", "a\0b", ""])
 def test_no_name_leads_out_of_the_folder(tmp_path, outside, name):
     for step in (lambda: write_below(outside / "x", name, b"new"), lambda: remove_below(outside, name)):
@@ -117,23 +134,28 @@ def test_no_name_leads_out_of_the_folder(tmp_path, outside, name):
     assert (outside / "f").read_text() == "precious"
 
 
-def test_a_disk_that_is_full_leaves_the_old_file_and_no_draft(tmp_path):
+@pytest.mark.parametrize(
+    ("write", "old"),
+    [("write_named(Path(sys.argv[1])", b"old"), ("create_below(Path(sys.argv[1]).parent, 'f'", None)],
+)
+def test_a_disk_that_is_full_leaves_the_old_file_and_no_draft(tmp_path, write, old):
     """A limit on the size of files fails the write itself, as a full disk does."""
-    write_named(tmp_path / "f", b"old")
+    if old is not None:
+        write_named(tmp_path / "f", old)
     script = tmp_path / "script.py"
     script.write_text(
         "import resource, signal, sys\n"
         "from pathlib import Path\n"
-        "from etc_policy.adapters.outputs.files import write_named\n"
+        "from etc_policy.adapters.outputs.files import create_below, write_named\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "try:\n    write_named(Path(sys.argv[1]), b'x' * 100_000)\n"
+        f"try:\n    {write}, b'x' * 100_000)\n"
         "except OSError as error:\n    print(error.errno)\n"
     )
     done = subprocess.run([sys.executable, script, tmp_path / "f"], capture_output=True, text=True, check=True)
     assert done.stdout == f"{errno.EFBIG}\n"
-    assert (tmp_path / "f").read_bytes() == b"old"
-    assert sorted(os.listdir(tmp_path)) == ["f", "script.py"]
+    assert sorted(os.listdir(tmp_path)) == (["script.py"] if old is None else ["f", "script.py"])
+    assert old is None or (tmp_path / "f").read_bytes() == old
 
 
 def test_names_as_long_as_file_systems_take_them(tmp_path):
