@@ -112,8 +112,9 @@ RUNNING: Mapping[Code, str] = {
     Code.STALE_PLAN: "Nothing was touched. Plan again; `etc apply` without a file does so by itself.",
     Code.TABLE_IN_USE: "Wait for it to end, then run this again.",
     Code.RUN_IS_ALIVE: "It goes on writing. Wait for it to end, then run this again.",
-    Code.CANNOT_COMPACT_NOW: "The message says why and the hint what to do. What another service or writer is "
-    "doing passes by itself; a table version, a damaged file or a wrong clock does not.",
+    Code.CANNOT_COMPACT_NOW: "The message says why and the hint what to do. A write in flight passes by itself, and so does "
+    "a table that is too young. A pending compaction, log compaction or clustering passes when somebody carries it out: "
+    "its own engine, or `etc finish NAME`. A table version, a damaged file or a wrong clock does not pass.",
     Code.POLICY_IS_GONE: "The plan was made for a policy that the project no longer has. Plan again.",
     Code.POLICY_CHANGED: "The message lists what changed. Plan again.",
     Code.OTHER_TABLE: "The target or the catalog names another base path now. Plan again.",
