@@ -13,6 +13,7 @@ _ENDS = {
     "2": "Exit code 3. Nothing was changed.",
     "22": "Exit code 1. `etc parse` finds all of it that does not need the table.",
     **dict.fromkeys(("231", "232", "233", "234"), "Exit code 3. The table counts as not verified."),
+    "355": "The exit code is that of the gravest: 3, then 1, then 4.",
     "3": "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.",
     "4": "Exit code 4 where a retry may help, else 3; a verdict that failed is 1.",
     "6": "Exit code 64.",

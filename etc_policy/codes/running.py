@@ -107,6 +107,8 @@ RUNNING: Mapping[Code, str] = {
     Code.TARGET_DIR_OUTSIDE: "`target` in the project is a link, so whoever wrote the project would choose what is overwritten. "
     "Name the folder by `--target-dir` if it is yours.",
     Code.CANNOT_PRINT: "It is closed, or the disk that it is redirected to is full. What the command had already done is done.",
+    Code.SEVERAL: "Programs that use `Project` meet it: `errors` of the exception has each table's error with its own code, and\n"
+    "`report` what was done for the others. The command line prints each by itself.",
     Code.NO_DEMO_DATA: "Install the extra `local`.",
     Code.TIMELINE_KEEPS_CHANGING: "Busy writers archive it. Run the command again.",
     Code.STALE_PLAN: "Nothing was touched. Plan again; `etc apply` without a file does so by itself.",

@@ -20,7 +20,7 @@ from etc_policy.plan.formats import (
     labelled,
     rows_of,
 )
-from etc_policy.publish.check_titles import expectation_title, result_title, subject_of, title_of_key
+from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, expectation_title, result_title, subject_of, title_of_key
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -170,14 +170,10 @@ def _expectation(result: ExpectationResult) -> str:
     return f"{name} ({', '.join(facts)})" if facts else name
 
 
-#: Moments that say what was asked, not what was found.
-_BOUNDS = {"none_before_ms": "none before", "none_after_ms": "none after"}
-
-
 def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
     """A count, a span of time or a bound in words; other moments, names and counts of nothing are left to the JSON."""
-    if key in _BOUNDS:
-        return keep_together(f"{_BOUNDS[key]} {format_time(value)}")
+    if key in BOUNDS_IN_WORDS:
+        return keep_together(f"{BOUNDS_IN_WORDS[key]} {format_time(value)}")
     if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
         return ""
     text = format_duration(value) if key.endswith("_ms") else f"{value:,}"
