@@ -18,6 +18,7 @@ from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.history import PolicyHistory, policy_history
 from etc_policy.publish.metrics import TableObservation
 from etc_policy.publish.results import TableFreshness, TableResult
+from etc_policy.publish.run_files import RunFiles
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -92,11 +93,29 @@ def observer(
     return observe
 
 
+def table_histories(
+    environment: Environment, policies: Iterable[Policy], target_dir: Path, warn: Callable[[Issue], None]
+) -> tuple[tuple[PolicyHistory, ...], tuple[EtcError, ...]]:
+    """The history of each table, and the errors of those that cannot be read."""
+    runs = load_runs(target_dir, warn)
+    found: list[PolicyHistory] = []
+    errors: list[EtcError] = []
+    for policy in policies:
+        try:
+            found.append(_history(environment, policy, runs))
+        except EtcError as error:
+            errors.append(error)
+    return tuple(found), tuple(errors)
+
+
 def table_history(
     environment: Environment, policy: Policy, target_dir: Path, warn: Callable[[Issue], None]
 ) -> PolicyHistory:
     """The compactions of a policy's table from its own commits, with the checks of the runs that are kept here."""
-    runs = load_runs(target_dir, warn)
+    return _history(environment, policy, load_runs(target_dir, warn))
+
+
+def _history(environment: Environment, policy: Policy, runs: RunFiles) -> PolicyHistory:
     with one_table(policy):
         log = environment.read_commit_log(policy, compactions_only=True)
         return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))

@@ -208,7 +208,8 @@ class Project(Workspace):
 
     def wait(
         self,
-        select: Terms,
+        select: Terms = (),
+        exclude: Terms = (),
         *,
         until: datetime | int,
         timeout: timedelta = timedelta(minutes=30),
@@ -223,7 +224,7 @@ class Project(Workspace):
         from etc_policy.api.waiting import Waiter
         from etc_policy.publish.results import FreshnessReport
 
-        policies = self.policies(select)
+        policies = self.policies(select, exclude)
         waiter = Waiter(self.environment, moment_ms(until), span_ms(timeout), max(span_ms(poll), 100))
         tables = waiter.wait(policies)
         return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
@@ -234,6 +235,15 @@ class Project(Workspace):
 
         policy = self._one(name, "history")
         return table_history(self.environment, policy, self.target_dir, self._warn)
+
+    def histories(self, select: Terms = (), exclude: Terms = ()) -> tuple[PolicyHistory, ...]:
+        """The history of each table that is selected; SeveralErrors with the others' as the report where one is not read."""
+        from etc_policy.api.observing import table_histories
+
+        policies = self.policies(select, exclude)
+        found, errors = table_histories(self.environment, policies, self.target_dir, self._warn)
+        raise_all(errors, (), found)
+        return found
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""

@@ -144,8 +144,8 @@ def test_the_commands_that_select():
     leaves = {path.removeprefix("etc "): command for path, command in commands() if not hasattr(command, "commands")}
     project = {path for path, command in leaves.items() if any(p.name == "project_dir" for p in command.params)}
     selecting = {path for path, command in leaves.items() if any(p.name == "select" for p in command.params)}
-    assert project - selecting == {"wait", "history", "repair", "docs serve", "demo"}
-    assert "while `wait`, `history` and `repair` take names" in COMMAND_PAGE
+    assert project - selecting == {"repair", "docs serve", "demo"}
+    assert "`repair` takes one name" in COMMAND_PAGE
 
 
 def test_its_exit_codes_are_all():
