@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.api.one_table import one_table
+from etc_policy.api.outcomes import raise_all
 from etc_policy.api.proofs import doubt_about
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
@@ -95,8 +96,13 @@ def observer(
 
 def table_histories(
     environment: Environment, policies: Iterable[Policy], target_dir: Path, warn: Callable[[Issue], None]
-) -> tuple[tuple[PolicyHistory, ...], tuple[EtcError, ...]]:
-    """The history of each table, and the errors of those that cannot be read."""
+) -> tuple[PolicyHistory, ...]:
+    """The history of each table.
+
+    Raises:
+        SeveralErrors: some cannot be read; the report has the others.
+
+    """
     runs = load_runs(target_dir, warn)
     found: list[PolicyHistory] = []
     errors: list[EtcError] = []
@@ -105,7 +111,8 @@ def table_histories(
             found.append(_history(environment, policy, runs))
         except EtcError as error:
             errors.append(error)
-    return tuple(found), tuple(errors)
+    raise_all(errors, (), tuple(found))
+    return tuple(found)
 
 
 def table_history(

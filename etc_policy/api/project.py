@@ -26,7 +26,6 @@ from etc_policy.api.workspace import Workspace
 from etc_policy.compile.manifest import Manifest, VerifyLevel
 from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
-from etc_policy.wiring import clock_ms
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
@@ -221,13 +220,10 @@ class Project(Workspace):
             RetryableError: the time ran out, or no wait of this length can be enough.
 
         """
-        from etc_policy.api.waiting import Waiter
-        from etc_policy.publish.results import FreshnessReport
+        from etc_policy.api.waiting import wait_for
 
         policies = self.policies(select, exclude)
-        waiter = Waiter(self.environment, moment_ms(until), span_ms(timeout), max(span_ms(poll), 100))
-        tables = waiter.wait(policies)
-        return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
+        return wait_for(self.environment, policies, moment_ms(until), span_ms(timeout), span_ms(poll))
 
     def history(self, name: str) -> PolicyHistory:
         """The compactions of one policy's table, from the table's own commits; checks are those of the runs kept here."""
@@ -237,13 +233,10 @@ class Project(Workspace):
         return table_history(self.environment, policy, self.target_dir, self._warn)
 
     def histories(self, select: Terms = (), exclude: Terms = ()) -> tuple[PolicyHistory, ...]:
-        """The history of each table that is selected; SeveralErrors with the others' as the report where one is not read."""
+        """The history of each selected table; SeveralErrors, with those of the others as report, where one is not read."""
         from etc_policy.api.observing import table_histories
 
-        policies = self.policies(select, exclude)
-        found, errors = table_histories(self.environment, policies, self.target_dir, self._warn)
-        raise_all(errors, (), found)
-        return found
+        return table_histories(self.environment, self.policies(select, exclude), self.target_dir, self._warn)
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
