@@ -295,7 +295,6 @@ class Project(Workspace):
         """Withdraw pending plans of etc; returns the instant by policy, or raises SeveralErrors with it as the report."""
         from etc_policy.api.undoing import undo_tables
 
-        policies = self.policies(select, exclude)
-        withdrawn, errors = undo_tables(self.environment, policies)
+        withdrawn, errors = undo_tables(self.environment, self.policies(select, exclude))
         raise_all(errors, (), dict(withdrawn))
         return dict(withdrawn)
