@@ -168,10 +168,7 @@ class Applier:
         return True
 
     def sync(self, policies: Iterable[Policy]) -> None:
-        """Tell the catalog what is known of each table now; where no compaction was completed it stays as it is.
-
-        A sync that does not succeed is an error, but the compaction remains.
-        """
+        """Record in the catalog what is known of each table now, where a compaction completed; an error leaves that as it is."""
         by_name = {policy.name: policy for policy in policies if policy.sync.ro_table is not None}
         for index, result in enumerate(self.results):
             done = result.status not in NOT_DONE or result.resumed_instant is not None
@@ -202,7 +199,7 @@ class Applier:
         return [error for error in found if error is not None]
 
     def _add(self, policy: Policy, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
-        """Book what was done, then verify: an error of the verification never makes a done compaction undone."""
+        """Record what was done, then verify: an error of the verification never makes a done compaction undone."""
         done_ms = clock_ms()
         self.errors += writes_beside_errors(policy, outcome)
         measured, verification = None, None

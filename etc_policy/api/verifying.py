@@ -13,9 +13,9 @@ from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, VerdictError
 from etc_policy.execute.ports import Outcome
 from etc_policy.publish.results import TableVerification
-from etc_policy.verify.metadata_checks import PROMISE, Evidence
+from etc_policy.verify.metadata_checks import PROMISE, Evidence, always_checked
 from etc_policy.verify.pinning import pin_of
-from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment
@@ -132,7 +132,7 @@ def verify(
         return verification
     hint = "verify again between two commits"
     error = EngineError(Code.TABLE_MOVED_ON, "the table changed each time that its rows were compared", hint=hint)
-    return broken_verification(level, evidence.claim.threshold_ms, error, _MOVED_ON)
+    return _without_rows(evidence, level, error, _MOVED_ON)
 
 
 def _verify_once(
@@ -141,7 +141,17 @@ def _verify_once(
     try:
         return verify_table(evidence, suite, level, environment.data_verifier)
     except EngineError as error:
-        return broken_verification(level, evidence.claim.threshold_ms, error)
+        return _without_rows(evidence, level, error)
+
+
+def _without_rows(
+    evidence: Evidence, level: VerifyLevel, error: EtcError, expectation: str = _UNREADABLE
+) -> Verification:
+    """The verdict where no row could be read: what metadata proves, and where that shows what is broken it is a failure."""
+    broken = broken_verification(level, evidence.claim.threshold_ms, error, expectation)
+    proved = always_checked(evidence)
+    status: VerificationStatus = "fail" if any(one.status == "fail" for one in proved) else "error"
+    return broken.model_copy(update={"status": status, "expectations": (*proved, *broken.expectations)})
 
 
 def broken_verification(

@@ -23,6 +23,7 @@ GIT_DIRTY = "etc.git_dirty"
 POLICY_VALUES = "etc.policy_values"
 VERSION = "etc.version"
 LEFT_OUT = "etc.left_out"
+WATERMARK_BEFORE = "etc.watermark_before"
 
 #: What `git describe --dirty` adds to a commit whose files were changed since.
 DIRTY_SUFFIX = "-dirty"
@@ -32,7 +33,8 @@ def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[
     """The pairs committed with the compaction, which join its plan, its policy and the project's git commit.
 
     The threshold is in epoch milliseconds; `git_sha` may end in `-dirty`. The policy's values are a JSON mapping, so that
-    the next run can say what changed in the policy, on any machine.
+    the next run can say what changed in the policy, on any machine. The watermark before the compaction is in epoch
+    milliseconds too: the log files that it was taken from will be gone.
     """
     pairs = {
         THRESHOLD: str(table.threshold_ms),
@@ -44,6 +46,8 @@ def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[
         POLICY_VALUES: json.dumps(table.policy_values, sort_keys=True, separators=(",", ":")),
         VERSION: __version__,
     }
+    if table.watermark_before_ms is not None:
+        pairs[WATERMARK_BEFORE] = str(table.watermark_before_ms)
     if table.left_out_though_due:
         pairs[LEFT_OUT] = str(table.left_out_though_due)
     if not git_sha:
@@ -71,6 +75,7 @@ def compaction_record(instant: str, completed: str, extra: Mapping[str, str]) ->
         seen_until=extra.get(SEEN_UNTIL, ""),
         policy_values=_values(extra.get(POLICY_VALUES, "")),
         left_out=int(left_out) if re.fullmatch(r"[0-9]{1,9}", left_out := extra.get(LEFT_OUT, "")) else 0,
+        watermark_before_ms=_epoch_ms(extra.get(WATERMARK_BEFORE, "")),
     )
 
 

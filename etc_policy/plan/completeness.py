@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 from zoneinfo import ZoneInfo
@@ -94,6 +94,7 @@ class _Replay:
         self._record: CompactionRecord | None = None
 
     def points(self) -> Iterator[CompletenessPoint]:
+        before: CompletenessPoint | None = None
         for commit in self._history.commits:
             late = self._late(commit)
             for group in commit.groups:
@@ -101,7 +102,19 @@ class _Replay:
             for key in commit.replaced:
                 self._merge(key, None)
             self._record = self._records.by_instant.get(commit.requested, self._record)
-            yield self._point(commit, late)
+            if before is not None:
+                yield self._as_its_plan_knew(before, commit)
+            before = self._point(commit, late)
+        if before is not None:
+            yield before
+
+    def _as_its_plan_knew(self, point: CompletenessPoint, commit: Commit) -> CompletenessPoint:
+        """The point before a compaction by etc: its plan may have read event times in log files that are gone now."""
+        record = self._records.by_instant.get(commit.requested)
+        mark = record.watermark_before_ms if record is not None else None
+        if mark is None or not point.known or (point.watermark_ms is not None and point.watermark_ms <= mark):
+            return point
+        return replace(point, watermark_ms=mark)
 
     def _write(self, commit: Commit, group: GroupChange) -> None:
         """Log files wait for compaction; a base file at C takes in what completed before C (FACTS 1)."""

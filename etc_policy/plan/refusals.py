@@ -132,7 +132,7 @@ def writers_elsewhere(state: TableState) -> Refusal | None:
     reason = (
         f"the table's instants are in its writers' local time, read here in {reading.timezone}, but {reading.evidence}"
     )
-    hint = "run every writer of the table, and etc, with one and the same environment variable `TZ`"
+    hint = "run every writer of the table, and etc, with one and the same `TZ`; once they do, some 20 new commits clear this"
     return Refusal("writers_zone", reason, hint)
 
 
@@ -158,6 +158,17 @@ def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("files_damaged", reason, "restore them, or roll the table back to a commit before them")
 
 
+def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
+    """Texts that are no times without a pattern: compacted as unknown, they could never be verified."""
+    found = state.unreadable_time
+    if found is None:
+        return None
+    column = policy.event_time.column
+    reason = f"`{found.value}` in column `{column}` of log file {found.log_file} is not a time that can be read"
+    hint = f"say how: `event_time_column: {{column: {column}, format: PATTERN}}`, such as `dd/MM/yyyy HH:mm`"
+    return Refusal("unreadable_times", reason, hint)
+
+
 def _finish_hint(action: str, policy: Policy) -> str:
     if action in FINISHED_SERVICES:
         return f"if no job of yours is running it, `etc finish --select {policy.name}` does"
@@ -170,7 +181,13 @@ RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     writer_in_flight,
     files_missing,
     files_damaged,
+    unreadable_times,
 )
+
+
+def find_damage(policy: Policy, state: TableState) -> Refusal | None:
+    """What keeps anybody from knowing how complete the table is, whatever is pending on it."""
+    return files_missing(policy, state) or files_damaged(policy, state) or unreadable_times(policy, state)
 
 
 def find_refusal(policy: Policy, state: TableState) -> Refusal | None:

@@ -77,13 +77,21 @@ class WriteInFlight:
     may_live: bool = True
 
 
+class UnreadableTime(NamedTuple):
+    """A value of the event-time column that is not a time as the policy says to read it, and the log file that holds it."""
+
+    log_file: str
+    value: str
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionRecord:
     """A compaction by etc as its commit or its plan file records it: what was promised when.
 
     `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
     `policy_values` are the policy's values then, by dotted key; empty where they were not committed. `left_out` counts
-    file slices that were due and left out; then the threshold is below what they may hold.
+    file slices that were due and left out; then the threshold is below what they may hold. `watermark_before_ms` is how far
+    RO was complete before, as far as its plan knew.
     """
 
     instant: str
@@ -94,6 +102,7 @@ class CompactionRecord:
     seen_until: str = ""
     policy_values: Mapping[str, str] = field(default_factory=dict, hash=False)
     left_out: int = 0
+    watermark_before_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class TableState:
     whose heartbeat is fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in
     flight. `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the
     latest slices that a commit of the active timeline wrote and that are not there. `wrong_times` are completion times, of
-    the table and of its metadata table, that cannot be true.
+    the table and of its metadata table, that cannot be true. `unreadable_time` is known only where log files were read.
     """
 
     base_path: str
@@ -127,6 +136,7 @@ class TableState:
     missing_files: tuple[str, ...] = ()
     wrong_times: tuple[WrongTime, ...] = ()
     zone: ZoneReading | None = None
+    unreadable_time: UnreadableTime | None = None
 
     @property
     def pending(self) -> tuple[Instant, ...]:

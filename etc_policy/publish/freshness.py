@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.refusals import files_damaged, files_missing
+from etc_policy.plan.refusals import find_damage
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
@@ -29,7 +29,7 @@ def table_freshness(
     writes = [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
     if not writes and not state.slices:
         return _unknown(policy, state.base_path, "no commit yet", remaining=0)
-    refusal = times_refusal(policy, state, clock_ms) or files_missing(policy, state) or files_damaged(policy, state)
+    refusal = times_refusal(policy, state, clock_ms) or find_damage(policy, state)
     if refusal is not None:
         return unreadable(
             policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason

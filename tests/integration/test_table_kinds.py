@@ -426,6 +426,20 @@ def test_stock_compaction_and_clustering_go_first(kind):
     table.check_rt()
 
 
+#: Names that a shell, a URL, a glob, a pattern or a terminal would take for something else.
+ODD_NAMES = ("it's $(id)", "a b;c", "p%41=1", "[1]*", "{a,b}?", "-rf ~", "\u00fc\u20ac", "~root", "\u202eabc")
+
+
+def test_partition_names_that_mean_something_elsewhere(kind):
+    table = kind(to_row=lambda key, *rest: (key, ODD_NAMES[key], *rest))
+    table.history()
+    for operation in table.holds().operations:
+        assert (table.base / operation.partition).is_dir()
+    assert {path.name for path in table.base.iterdir() if path.name != ".hoodie"} == set(ODD_NAMES)
+    table.writes_on()
+    table.holds(1000, left=False)
+
+
 def test_archived_timeline(kind):
     table = kind(options=ARCHIVING)
     table.write(*((key, "v0", key) for key in range(9)))

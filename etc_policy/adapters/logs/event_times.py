@@ -26,11 +26,20 @@ from etc_policy.adapters.logs.parquet import stored_values
 from etc_policy.compile.manifest import EventTime
 
 _CONTENT_VERSIONS = (1, 2, 3)
+_SAMPLE = 60
 _INT, _PAIR = struct.Struct(">i"), struct.Struct(">ii")
 
 
 class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
     """The smallest event time cannot be known; the reason is in the message."""
+
+
+class UnreadableTime(UnknownTimes):
+    """A text that is not a time for anybody, as the policy names no pattern for it; `sample` is its beginning."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__("a text that is not a time")
+        self.sample = str(value)[:_SAMPLE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +58,14 @@ class TimesWanted:
 
 @dataclass(frozen=True, slots=True)
 class LogTimes:
-    """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none."""
+    """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
+
+    `unreadable` is the first value of a file whose texts are no times without a pattern.
+    """
 
     min_ms: int | None
     has_nulls: bool = False
+    unreadable: str | None = None
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -73,6 +86,8 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
                     lowest = value
     except OSError:
         raise
+    except UnreadableTime as found:
+        return LogTimes(None, unreadable=found.sample if lowest is None else None)
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
         return LogTimes(None)
     return LogTimes(lowest, nulls)
@@ -102,6 +117,7 @@ class _Column:
     time_of: TimeOf
     writer_schema: Any
     reader_schema: Any
+    is_plain_text: bool
 
 
 @lru_cache(maxsize=16)
@@ -124,6 +140,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
         time_of=time_reader(kind, wanted.event_time),
         writer_schema=parse_schema(plain),
         reader_schema=parse_schema({**plain, "fields": projected}) if can_skip(plain) else None,
+        is_plain_text=kind == "text" and wanted.event_time.format is None,
     )
 
 
@@ -160,7 +177,7 @@ def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
         raw = value_at(fastavro.schemaless_reader(stream, column.writer_schema, column.reader_schema), column.path)
         if start + stream.tell() != at:
             raise UnknownTimes("a record of another length")
-        yield None if raw is None else _known(column.time_of(raw))
+        yield None if raw is None else _known(raw, column)
     if at != len(content):
         raise UnknownTimes("bytes after the last record")
 
@@ -168,7 +185,7 @@ def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     for raw in stored_values(block.content, column.path, column.kind):
-        yield None if raw is None else _known(column.time_of(raw))
+        yield None if raw is None else _known(raw, column)
 
 
 def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
@@ -178,11 +195,19 @@ def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
         raise UnknownTimes("deletes carry no event time")
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     for raw in ordering_values(block.content, column.kind, ordering.index(name), len(ordering)):
-        yield _known(None if raw is None else column.time_of(raw))
+        value = None if raw is None else column.time_of(raw)
+        if value is None:
+            raise UnknownTimes("a delete without event time")
+        yield value
 
 
-def _known(value: int | None) -> int:
-    """The value; UnknownTimes if it is missing."""
+def _known(raw: Any, column: _Column) -> int:  # noqa: ANN401 - a value as stored
+    """The time of a value; UnknownTimes where it is not one, UnreadableTime where Spark cannot read it either."""
+    value = column.time_of(raw)
     if value is None:
-        raise UnknownTimes("a value that is not a time")
+        raise (
+            UnreadableTime(raw)
+            if column.is_plain_text and str(raw).strip()
+            else UnknownTimes("a value that is not a time")
+        )
     return value

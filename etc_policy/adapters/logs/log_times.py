@@ -18,12 +18,12 @@ from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import Policy, digest
 from etc_policy.plan.formats import count_of, format_bytes
-from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+from etc_policy.plan.table_state import FileSlice, LogFile, TableState, UnreadableTime
 
 #: Beyond so many bytes the reading is announced, and again after as many more.
 ANNOUNCED_BYTES = 256 * 1024 * 1024
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 1
+RULES_VERSION = 2
 _MAX_BYTES = 256 * 1024 * 1024
 
 _ORDERING = ("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
@@ -53,7 +53,14 @@ def fill_from_logs(
         if times is not None:
             cache.put(path, log_file.size_bytes, times)
     cache.save({_path(s, f) for s, f in state.log_files})
-    return replace(state, slices=tuple(_filled(file_slice, cache) for file_slice in state.slices))
+    slices = tuple(_filled(file_slice, cache) for file_slice in state.slices)
+    return replace(state, slices=slices, unreadable_time=_unreadable(missing, cache))
+
+
+def _unreadable(missing: list[tuple[FileSlice, LogFile]], cache: _Cache) -> UnreadableTime | None:
+    """The first log file whose values cannot be read as the policy says."""
+    read = ((f.name, cache.get(_path(s, f), f.size_bytes)) for s, f in missing)
+    return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
 
 
 def _path(file_slice: FileSlice, log_file: LogFile) -> str:
@@ -140,7 +147,11 @@ class _Cache:
 
     def save(self, present: set[str]) -> None:
         """Write the cache, without log files that are gone; a folder that cannot be written only costs the next reading."""
-        own = {path: (size, t.min_ms, t.has_nulls) for path, (size, t) in self.entries.items() if path in present}
+        own = {
+            path: (size, t.min_ms, t.has_nulls, t.unreadable)
+            for path, (size, t) in self.entries.items()
+            if path in present
+        }
         if self.path is None or not (self.changed or len(own) < len(self.entries)):
             return
         others = {
@@ -170,6 +181,6 @@ def _load(path: Path | None) -> dict[str, dict[str, Any]]:
 def _entry(raw: Any) -> tuple[int, LogTimes] | None:  # noqa: ANN401 - any JSON value
     """One log file's entry; None where it was not written by this code."""
     match raw:
-        case [int(size), int() | None as min_ms, bool(has_nulls)] if not isinstance(min_ms, bool):
-            return size, LogTimes(min_ms, has_nulls)
+        case [int(size), int() | None as min_ms, bool(has_nulls), str() | None as unreadable] if min_ms is not True:
+            return size, LogTimes(min_ms, has_nulls, unreadable)
     return None

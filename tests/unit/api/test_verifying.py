@@ -1,8 +1,14 @@
+from pathlib import Path
+
 import pytest
 
-from etc_policy.api.verifying import broken_verification, exit_code_of
+from etc_policy.api.verifying import broken_verification, exit_code_of, verify
 from etc_policy.errors import EngineError, ExitCode
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.verify.metadata_checks import FILES, Evidence
 from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.prover import claim_of
+from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice
 
 
 def test_what_kept_the_rows_from_being_read_is_one_sentence():
@@ -32,3 +38,23 @@ def verification(status, *failed):
 )
 def test_only_busy_writers_are_worth_another_try(found, code):
     assert exit_code_of(found) is code
+
+
+class NoSpark:
+    """An environment whose data engine fails on the table's files."""
+
+    project_dir = Path("no-such-project")
+
+    def data_verifier(self):
+        raise EngineError("ETC332", "no expectation could be checked", cause="Exception when reading log file")
+
+
+@pytest.mark.parametrize(("cut", "status", "code"), [(0, "error", ExitCode.ENGINE), (1, "fail", ExitCode.FAILED)])
+def test_metadata_says_which_file_is_broken_where_no_row_can_be_read(cut, status, code):
+    state = with_slice(STATE, "f1", base_file_bytes=slice_of(STATE, "f1").base_file_bytes - cut)
+    evidence = Evidence(POLICY, state, TableHistory("UTC"), claim_of(POLICY, state, NOW), NOW)
+    found = verify(NoSpark(), evidence, "data", lambda: evidence)
+    assert (found.status, exit_code_of(found)) == (status, code)
+    assert "Exception when reading log file" in found.expectations[-1].message
+    files = next(one for one in found.expectations if one.expectation == FILES)
+    assert (files.status == "fail", slice_of(STATE, "f1").base_file in str(files.observed)) == (cut > 0, cut > 0)

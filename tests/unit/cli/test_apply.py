@@ -526,7 +526,7 @@ class TestKilledRuns:
         data.vanished = [*happens]
         code, found = results_of(etc, "--select", "orders_ro")
         assert (code, found["orders_ro"]["verification"]["status"], len(data.checks)) == (3, "error", checks)
-        assert "a file is not there" in found["orders_ro"]["verification"]["expectations"][0]["message"]
+        assert "a file is not there" in found["orders_ro"]["verification"]["expectations"][-1]["message"]
 
 
 def cleaned(table):

@@ -20,10 +20,12 @@ def test_a_commit_joins_git_policy_plan_and_threshold():
         "etc.seen_until": PLAN.seen.last_completed,
         "etc.granularity": PLAN.granularity,
         "etc.version": __version__,
+        "etc.watermark_before": str(PLAN.watermark_before_ms),
         "etc.git_sha": "abc",
     }
     record = compaction_record("1", "2", extra)
     assert (record.policy_values, record.plan_id) == ({"data_latency": "1h"}, "plan-1")
+    assert record.watermark_before_ms == PLAN.watermark_before_ms
 
 
 def test_files_that_were_changed_since_the_commit_are_told():

@@ -100,6 +100,26 @@ def test_an_unknown_event_time_is_bounded_by_the_promise_or_told_by_a_reading(st
     assert replay_completeness(history, LATENCY_MS, told)[-1].watermark_ms == 4
 
 
+def test_what_a_compaction_knew_of_the_past_is_kept_in_its_commit(table):
+    """The log file whose event time nobody recorded is gone; its plan had read it."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", None))
+    knew = {**OURS, "etc.watermark_before": "7"}
+    table.compaction(at("10:00:03.001"), at("10:00:20"), base("f1", merged=1, previous=at("10:00:00")), extra=knew)
+    before, after = points(table)[1:]
+    assert (before.watermark_ms, before.assumed) == (7, True)
+    assert (after.watermark_ms, after.open_log_files) == (None, 0)
+
+
+@pytest.mark.parametrize("knew", ["", "x", "9" * 40, str(2**53)])
+def test_what_no_calendar_has_or_is_later_than_known_changes_nothing(table, knew):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 20))
+    extra = {**OURS, "etc.watermark_before": knew}
+    table.compaction(at("10:00:03.001"), at("10:00:20"), base("f1", merged=1, previous=at("10:00:00")), extra=extra)
+    assert points(table)[1].watermark_ms == 19
+
+
 def test_a_clustering_takes_its_file_groups_away(stream):
     stream.replace(at("10:01:00"), at("10:01:01"), base("f3"), replaced={"p": ["f2"]})
     last = points(stream)[-1]

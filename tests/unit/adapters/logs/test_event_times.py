@@ -201,6 +201,22 @@ def test_a_delete_has_an_event_time_where_the_table_orders_by_it(ordering, ts, d
     assert read(deletes(delete, delete, ts=ts), None, ordering) == LogTimes(expected)
 
 
+@pytest.mark.parametrize(
+    ("values", "settings", "sample"),
+    [
+        (["22/11/2026 02:10", "2024-03-31"], {}, "22/11/2026 02:10"),
+        (["x" * 99], {}, "x" * 60),
+        (["2024-03-31", "22/11/2026 02:10"], {}, None),
+        ([" ", "22/11/2026 02:10"], {}, None),
+        (["22/11/2026 02:10"], {"format": "dd/MM/yyyy HH:mm"}, None),
+        (["22.11.2026"], {"format": "dd/MM/yyyy"}, None),
+    ],
+)
+def test_a_text_that_is_no_time_is_shown_where_no_pattern_says_how_to_read_it(values, settings, sample):
+    """One that follows a good one is an odd value, and of patterns Spark may read more."""
+    assert read(avro(values, "string"), "string", **settings).unreadable == sample
+
+
 WALL = dt.datetime(2024, 3, 31, 1, 0, 0, 123_999)  # noqa: DTZ001 - a wall clock
 STAMPS = [WALL + dt.timedelta(hours=1), None, WALL]
 
@@ -221,7 +237,8 @@ STAMPS = [WALL + dt.timedelta(hours=1), None, WALL]
     ],
 )  # fmt: skip
 def test_parquet_blocks(ts, array, expected):
-    assert read(parquet(array, ts), None) == LogTimes(expected, has_nulls=expected is not None)
+    found = read(parquet(array, ts), None)
+    assert (found.min_ms, found.has_nulls) == (expected, expected is not None)
 
 
 def test_parquet_blocks_that_cannot_be_read(monkeypatch):

@@ -10,6 +10,8 @@ from etc_policy.adapters.logs import log_times
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.storage import below
 from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.publish.freshness import table_freshness
 from tests.unit.adapters import log_file as log
 from tests.unit.adapters.log_file import avro, deletes
 from tests.unit.adapters.table_folder import TableFolder, at, base
@@ -226,3 +228,24 @@ def test_much_to_read_is_announced(folder, cache, monkeypatch):
     assert len(said) == 2
     fill_from_logs(state_of(folder), POLICY, cache, said.append)
     assert len(said) == 2
+
+
+def test_texts_that_are_no_times_stop_the_plan_before_anything_is_compacted(tmp_path, cache):
+    table = TableFolder(tmp_path / "t")
+    schema = {"type": "record", "name": "r", "fields": [{"name": "ts", "type": "string"}]}
+    table.commit(MIN, at("00:00:01"), base("f"), extra={"schema": json.dumps(schema)})
+    data = avro(["22/11/2026 02:10"], "string")
+    table.commit(SECOND, SECOND_DONE, replace(written("f"), size=len(data)), extra={"schema": json.dumps(schema)})
+    (table.base / "p" / written("f").name(SECOND)).write_bytes(data)
+    texts = EventTime(column="ts")
+    policy = POLICY.model_copy(update={"event_time": texts})
+    for _ in range(2):  # from the cache too
+        state = fill_from_logs(state_of(table, texts), policy, cache)
+        planned = build_table_plan(policy, state, now_ms=MS, clock_ms=2**42)
+        assert (planned.action, planned.reason_code) == ("refused", "unreadable_times")
+        assert "`22/11/2026 02:10` in column `ts` of log file " in planned.reason
+        assert "format: PATTERN" in planned.hints[0]
+        assert table_freshness(policy, state, MS, 2**42).status == "unknown"
+    spoken = policy.model_copy(update={"event_time": EventTime(column="ts", format="dd/MM/yyyy HH:mm")})
+    state = fill_from_logs(state_of(table, spoken.event_time), spoken, cache)
+    assert build_table_plan(spoken, state, now_ms=2**42, clock_ms=2**42).action == "compact"
