@@ -207,8 +207,10 @@ def require_choice(flags: Flags, *names: str) -> tuple[tuple[str, ...], tuple[st
         UsageError: nothing was chosen, for a command that does not take all policies by default.
 
     """
+    from etc_policy.compile.selection import split_terms
+
     select = (*names, *flags.select)
-    if not select and not flags.exclude:
+    if not split_terms((*select, *flags.exclude)):
         raise click.UsageError("name a policy, or select some by `--select`")
     return select, flags.exclude
 

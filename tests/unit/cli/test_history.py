@@ -99,8 +99,10 @@ def test_a_table_that_cannot_be_read_hides_no_other_history(project, table, etc)
     assert "error[ETC201]" in err
 
 
-def test_a_history_of_nothing(project, etc):
-    code, out, err = etc("history")
+@pytest.mark.parametrize("arguments", [("history",), ("history", "-s", ""), ("wait", "", "--until", "2026-01-01")])
+def test_a_command_that_needs_a_choice_takes_no_empty_one(project, etc, arguments):
+    """A variable of the shell that is not set is not all policies."""
+    code, out, err = etc(*arguments)
     assert (code, out) == (64, "")
     assert "name a policy, or select some by `--select`" in err
 
