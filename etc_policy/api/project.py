@@ -126,8 +126,7 @@ class Project(Workspace):
     ) -> RunResults:
         """Carry out `plan` (or the one in that file), or a new one if `confirm` says yes to it, and verify each table.
 
-        With `plan` the tables are those of the plan that are selected. The run is kept in `runs/` of the target folder, also
-        when it ends early.
+        With `plan` the tables are those of the plan that are selected. The run is kept in `runs/`, also when it ends early.
 
         Raises:
             UsageError: `plan` is not as it was made.
@@ -187,8 +186,7 @@ class Project(Workspace):
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:
         """Record in the catalog how far each RO table is complete; with `remove`, remove that again.
 
-        `apply` does the same for its tables. What was verified is known from the runs in the target folder, and from the
-        catalog itself.
+        `apply` does the same for its tables. What was verified is known from the runs kept here, and from the catalog.
 
         Raises:
             SeveralErrors: some table could not be synced.
@@ -236,7 +234,8 @@ class Project(Workspace):
         """The history of each selected table; SeveralErrors, with those of the others as report, where one is not read."""
         from etc_policy.api.observing import table_histories
 
-        return table_histories(self.environment, self.policies(select, exclude), self.target_dir, self._warn)
+        policies = self.policies(select, exclude)
+        return table_histories(self.environment, policies, self.target_dir, self._warn)
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""
@@ -295,6 +294,7 @@ class Project(Workspace):
         """Withdraw pending plans of etc; returns the instant by policy, or raises SeveralErrors with it as the report."""
         from etc_policy.api.undoing import undo_tables
 
-        withdrawn, errors = undo_tables(self.environment, self.policies(select, exclude))
+        policies = self.policies(select, exclude)
+        withdrawn, errors = undo_tables(self.environment, policies)
         raise_all(errors, (), dict(withdrawn))
         return dict(withdrawn)
