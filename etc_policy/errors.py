@@ -18,12 +18,15 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TypeVar
 
+from etc_policy.codes.registry import Code
 from etc_policy.plain_text import one_line, unseen_as_blanks
 
 #: Characters of a line that are shown.
 _EXCERPT = 100
 _WORD = re.compile(r"[\w.+-]+")
+_T = TypeVar("_T")
 
 
 class ExitCode(IntEnum):
@@ -170,16 +173,32 @@ class VerdictError(EtcError):
 
 
 class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
-    """The errors of several tables, gathered while the other tables went on; `report` is what the verb found and did."""
+    """The errors of several tables, gathered while the other tables went on; `report` is what the verb found and did.
+
+    What all have in common (code, place, hint) is the group's own; of different codes it is ETC355, and the text has each.
+    """
 
     def __init__(self, errors: Iterable[EtcError], exit_code: ExitCode, report: object = None) -> None:
         self.errors = tuple(errors)
+        codes = {error.code for error in self.errors}
+        texts = [error.message if len(codes) == 1 else f"{error.code}: {error.message}" for error in self.errors]
         causes = [error.cause for error in self.errors if error.cause]
-        first = self.errors[0]
-        super().__init__(first.code, "; ".join(error.message for error in self.errors), cause="\n".join(causes) or None)
+        super().__init__(
+            codes.pop() if len(codes) == 1 else Code.SEVERAL,
+            "; ".join(texts),
+            where=_common(error.where for error in self.errors),
+            hint=_common(error.hint for error in self.errors),
+            cause="\n".join(causes) or None,
+        )
         self.exit_code, self.report = exit_code, report
 
     @property
     def issues(self) -> tuple[Issue, ...]:
         """The issues of all errors in the order of the tables."""
         return tuple(issue for error in self.errors for issue in error.issues)
+
+
+def _common(values: Iterable[_T]) -> _T | None:
+    """The value that all are, None where they differ."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None

@@ -39,6 +39,17 @@ def create_text(folder: Path, name: str, text: str, option: str) -> None:
         files.create_below(folder, name, _encoded(text))
 
 
+def remove_file(folder: Path, name: str, option: str = "--target-dir") -> None:
+    """Remove etc's own file `name` below a folder that `option` names; one that is missing is no error.
+
+    Raises:
+        EngineError: it cannot be removed.
+
+    """
+    with _writing(folder / name, option):
+        files.remove_below(folder, name)
+
+
 def read_text(folder: Path, name: str) -> str:
     """The text of etc's own file `name` below a folder: a regular file, not a link, of a bounded size.
 
@@ -93,8 +104,7 @@ def write_listed(
     for name, text in texts.items():
         write_text(folder, name, text, option)
     for name in before - texts.keys() - set(kept):
-        with _writing(folder / name, option):
-            files.remove_below(folder, name)
+        remove_file(folder, name, option)
     listed = sorted(texts.keys() | (before & set(kept)))
     content = {"schema_version": 1, "etc_version": __version__, "files": listed}
     write_text(folder, listing, json.dumps(content, indent=1) + "\n", option)

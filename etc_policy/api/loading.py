@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from etc_policy.api.given_files import read_given
 from etc_policy.codes.registry import Code
@@ -66,9 +68,12 @@ class ProjectReading:
 
 
 def read_whole_project(
-    project_dir: Path, target: str | None, state: str | os.PathLike[str] | None = None
+    project_dir: Path,
+    target: str | None,
+    state: str | os.PathLike[str] | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> ProjectReading:
-    """The project as it is now, and the earlier manifest at `state`.
+    """The project as it is now, and the earlier manifest at `state`; `variables` win over those of the files.
 
     Raises:
         PolicyError: there is no `policies` folder, or nothing in it.
@@ -76,7 +81,7 @@ def read_whole_project(
 
     """
     earlier = read_earlier_manifest(Path(state)) if state is not None else None
-    files = read_project(str(project_dir), os.environ, target=target)
+    files = read_project(str(project_dir), os.environ, variables, target)
     suites = suite_names(project_dir)
     return ProjectReading(project_dir, files, suites, check_project(files, suites), earlier)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.api.one_table import one_table
+from etc_policy.api.outcomes import raise_all
 from etc_policy.api.proofs import doubt_about
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
@@ -18,6 +19,7 @@ from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.history import PolicyHistory, policy_history
 from etc_policy.publish.metrics import TableObservation
 from etc_policy.publish.results import TableFreshness, TableResult
+from etc_policy.publish.run_files import RunFiles
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -92,11 +94,35 @@ def observer(
     return observe
 
 
+def table_histories(
+    environment: Environment, policies: Iterable[Policy], target_dir: Path, warn: Callable[[Issue], None]
+) -> tuple[PolicyHistory, ...]:
+    """The history of each table.
+
+    Raises:
+        SeveralErrors: some cannot be read; the report has the others.
+
+    """
+    runs = load_runs(target_dir, warn)
+    found: list[PolicyHistory] = []
+    errors: list[EtcError] = []
+    for policy in policies:
+        try:
+            found.append(_history(environment, policy, runs))
+        except EtcError as error:
+            errors.append(error)
+    raise_all(errors, (), tuple(found))
+    return tuple(found)
+
+
 def table_history(
     environment: Environment, policy: Policy, target_dir: Path, warn: Callable[[Issue], None]
 ) -> PolicyHistory:
     """The compactions of a policy's table from its own commits, with the checks of the runs that are kept here."""
-    runs = load_runs(target_dir, warn)
+    return _history(environment, policy, load_runs(target_dir, warn))
+
+
+def _history(environment: Environment, policy: Policy, runs: RunFiles) -> PolicyHistory:
     with one_table(policy):
         log = environment.read_commit_log(policy, compactions_only=True)
         return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))

@@ -26,7 +26,6 @@ from etc_policy.api.workspace import Workspace
 from etc_policy.compile.manifest import Manifest, VerifyLevel
 from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
-from etc_policy.wiring import clock_ms
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
@@ -127,8 +126,7 @@ class Project(Workspace):
     ) -> RunResults:
         """Carry out `plan` (or the one in that file), or a new one if `confirm` says yes to it, and verify each table.
 
-        With `plan` the tables are those of the plan that are selected. The run is kept in `runs/` of the target folder, also
-        when it ends early.
+        With `plan` the tables are those of the plan that are selected. The run is kept in `runs/`, also when it ends early.
 
         Raises:
             UsageError: `plan` is not as it was made.
@@ -188,8 +186,7 @@ class Project(Workspace):
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:
         """Record in the catalog how far each RO table is complete; with `remove`, remove that again.
 
-        `apply` does the same for its tables. What was verified is known from the runs in the target folder, and from the
-        catalog itself.
+        `apply` does the same for its tables. What was verified is known from the runs kept here, and from the catalog.
 
         Raises:
             SeveralErrors: some table could not be synced.
@@ -208,7 +205,8 @@ class Project(Workspace):
 
     def wait(
         self,
-        select: Terms,
+        select: Terms = (),
+        exclude: Terms = (),
         *,
         until: datetime | int,
         timeout: timedelta = timedelta(minutes=30),
@@ -220,13 +218,10 @@ class Project(Workspace):
             RetryableError: the time ran out, or no wait of this length can be enough.
 
         """
-        from etc_policy.api.waiting import Waiter
-        from etc_policy.publish.results import FreshnessReport
+        from etc_policy.api.waiting import wait_for
 
-        policies = self.policies(select)
-        waiter = Waiter(self.environment, moment_ms(until), span_ms(timeout), max(span_ms(poll), 100))
-        tables = waiter.wait(policies)
-        return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
+        policies = self.policies(select, exclude)
+        return wait_for(self.environment, policies, moment_ms(until), span_ms(timeout), span_ms(poll))
 
     def history(self, name: str) -> PolicyHistory:
         """The compactions of one policy's table, from the table's own commits; checks are those of the runs kept here."""
@@ -234,6 +229,13 @@ class Project(Workspace):
 
         policy = self._one(name, "history")
         return table_history(self.environment, policy, self.target_dir, self._warn)
+
+    def histories(self, select: Terms = (), exclude: Terms = ()) -> tuple[PolicyHistory, ...]:
+        """The history of each selected table; SeveralErrors, with those of the others as report, where one is not read."""
+        from etc_policy.api.observing import table_histories
+
+        policies = self.policies(select, exclude)
+        return table_histories(self.environment, policies, self.target_dir, self._warn)
 
     def repair(self, name: str) -> PlannedRepair:
         """The steps that set wrong completion times of one policy's table right; its `carry_out()` does them."""

@@ -11,13 +11,21 @@ from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import RetryableError
-from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.publish.results import TableFreshness
+from etc_policy.plan.formats import format_duration, format_time, iso_time
+from etc_policy.publish.results import FreshnessReport, TableFreshness
 from etc_policy.wiring import Environment, clock_ms
 
 
 def _sleep(milliseconds: int) -> None:
     time.sleep(milliseconds / 1000)
+
+
+def wait_for(
+    environment: Environment, policies: Sequence[Policy], until_ms: int, timeout_ms: int, poll_ms: int
+) -> FreshnessReport:
+    """The freshness of each table once all are complete up to `until_ms`; raises as `Waiter.wait` does."""
+    tables = Waiter(environment, until_ms, timeout_ms, max(poll_ms, 100)).wait(policies)
+    return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
 
 
 @dataclass

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from etc_policy.api.arguments import Terms, terms_of
 from etc_policy.api.loading import ProjectReading, read_whole_project
@@ -49,6 +49,7 @@ class Workspace:
         project_dir: the folder that holds `policies/`.
         target: the target of the profile; without it that of `ETC_TARGET`, else the profile's default.
         target_dir: the folder that verbs write to; `target/` in the project if not given.
+        variables: values for `var('name')` in the project's files, which win over theirs; they are in the manifest.
         state: the earlier manifest, or its folder, that `state:` compares with; without it that of `ETC_STATE`.
         spark_confs: settings of Spark that win over the target's.
         spark_log: the file for what Spark and its Java print; without it they print where Python does.
@@ -67,6 +68,7 @@ class Workspace:
         *,
         target: str | None = None,
         target_dir: str | os.PathLike[str] | None = None,
+        variables: Mapping[str, Any] | None = None,
         state: str | os.PathLike[str] | None = None,
         spark_confs: Mapping[str, str] | None = None,
         spark_log: Path | None = None,
@@ -80,6 +82,7 @@ class Workspace:
         self.project_dir = Path(project_dir)
         self.target = target or os.environ.get("ETC_TARGET") or None
         self.target_dir = Path(target_dir) if target_dir is not None else default_target_dir(self.project_dir)
+        self._variables = dict(variables or {})
         self._state = state or os.environ.get("ETC_STATE") or None
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once
@@ -157,13 +160,13 @@ class Workspace:
     def _read(self) -> ProjectReading:
         """The project as it is now, or as it was when the first verb read it."""
         if self._last is None or not self._read_once:
-            self._last = read_whole_project(self.project_dir, self.target, self._state)
+            self._last = read_whole_project(self.project_dir, self.target, self._state, self._variables)
         return self._last
 
     def _target(self) -> Target:
         if self._last is not None and not self._last.has_errors:
             return self._last.files.target
-        return read_target(str(self.project_dir), os.environ, self.target)
+        return read_target(str(self.project_dir), os.environ, self.target, self._variables)
 
     def _manifest(self, reading: ProjectReading) -> Manifest:
         """The manifest of a reading; its warnings are said once."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from etc_policy.api.artifacts import write_text
+from etc_policy.api.artifacts import remove_file, write_text
 from etc_policy.api.one_table import place
 from etc_policy.api.outcomes import worst
 from etc_policy.api.project import Project
@@ -19,7 +19,7 @@ from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
-from etc_policy.errors import ExitCode, UsageError
+from etc_policy.errors import EtcError, ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.formats import fold, iso_time
 from etc_policy.publish.report import render_freshness, render_results
@@ -62,19 +62,39 @@ def command(flags: Flags) -> ExitCode:
 
 
 def _policy(project: Project) -> Policy:
-    """The demo's policy, written if it does not exist."""
-    path = project.project_dir / "policies" / POLICY_FILE
-    if not path.exists():
-        write_text(
-            project.project_dir, f"policies/{POLICY_FILE}", read_template(f"demo/{POLICY_FILE}"), "--project-dir"
-        )
+    """The demo's policy, written if it does not exist; what is refused leaves nothing behind."""
+    name = f"policies/{POLICY_FILE}"
+    if (project.project_dir / name).exists():
+        return _own_table(project)
+    folder = project.project_dir / "policies"
+    had_policies = folder.exists()
+    write_text(project.project_dir, name, read_template(f"demo/{POLICY_FILE}"), "--project-dir")
+    try:
+        return _own_table(project)
+    except EtcError as error:
+        remove_file(project.project_dir, name, "--project-dir")
+        if not had_policies:
+            folder.rmdir()
+        error.where = None if error.code == Code.DEMO_REFUSED else error.where
+        raise
+
+
+def _own_table(project: Project) -> Policy:
+    """The demo's policy, if it is about the demo's table.
+
+    Raises:
+        UsageError: it is about another one.
+
+    """
     (policy,) = project.policies(POLICY)
     if Path(policy.table) != project.project_dir.absolute() / "demo" / "flights":
         message = f"the demo writes only to demo/flights, but policy `{POLICY}` is about `{policy.table}`"
-        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name))
+        hint = "run `etc demo` in a folder of its own"
+        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name), hint=hint)
     if Path(policy.table).resolve() != project.project_dir.resolve() / "demo" / "flights":
         message = "the demo replaces the table in demo/flights, and that leads elsewhere by a link"
-        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name))
+        hint = "run `etc demo` in a folder of its own"
+        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name), hint=hint)
     return policy
 
 

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from etc_policy.cli.opening import open_project
-from etc_policy.cli.options import PROJECT_OPTIONS, Flags, conf_option, examples, output_option, shared_options
-from etc_policy.cli.printing import show, text_width
+from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.options import (
+    PROJECT_OPTIONS,
+    SELECT_OPTIONS,
+    Flags,
+    complete_policies,
+    conf_option,
+    examples,
+    output_option,
+    require_choice,
+    shared_options,
+)
+from etc_policy.cli.printing import say, show, text_width
+from etc_policy.cli.terminal import print_json
+from etc_policy.errors import ExitCode
 from etc_policy.publish.history_text import render_history
 
 
@@ -16,21 +30,38 @@ from etc_policy.publish.history_text import render_history
     epilog=examples(
         "etc history orders_ro",
         "etc history orders_ro --limit 3",
+        "etc history --select tag:morning --limit 1",
         "etc history orders_ro --output json | jq '.compactions[].git_sha'",
     ),
 )
-@click.argument("name")
+@click.argument(
+    "name",
+    required=False,
+    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
+)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show the newest of them; JSON has all."
 )
-@shared_options(*PROJECT_OPTIONS, conf_option, output_option)
-def command(flags: Flags, name: str, limit: int) -> None:
+@shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, output_option)
+def command(flags: Flags, name: str | None, limit: int) -> ExitCode:
     """Show the compactions of a table and their checks.
 
     Each compaction is read from the table's own commits, active and archived, so it is known on any machine that can
     read the table, without Spark: the git commit, the policy's fingerprint, the plan, the instant and what it wrote.
     The checks of a run come from target/runs/ where the run was made here. A compaction by somebody else is shown too.
+    With `--select` there is a history for each table, in JSON as the list `histories`.
     """
+    if name is not None and flags.terms == ((), ()):
+        with open_project(flags) as project:
+            found = project.history(name)
+        show(flags, found, lambda: render_history(found, limit, text_width()))
+        return ExitCode.DONE
+    select, exclude = require_choice(flags, *([name] if name else []))
     with open_project(flags) as project:
-        found = project.history(name)
-    show(flags, found, lambda: render_history(found, limit, text_width()))
+        histories, error = settle(lambda: project.histories(select, exclude))
+    if flags.output == "json":
+        listed = [history.model_dump(mode="json") for history in histories]
+        print_json(json.dumps({"schema_version": 1, "histories": listed}, indent=2))
+    else:
+        say("\n\n".join(render_history(history, limit, text_width()) for history in histories))
+    return finish(error)

@@ -26,6 +26,7 @@ def open_project(flags: Flags) -> Iterator[Project]:
         flags.project_dir,
         target=flags.target,
         target_dir=flags.target_dir,
+        variables=flags.variables,
         state=flags.state,
         spark_confs=flags.confs,
         spark_log=None if SETTINGS.debug else flags.target_dir / "spark.log",

@@ -23,6 +23,7 @@ class Flags:
     project_dir: Path = Path()
     target: str | None = None
     target_dir: Path = Path("target")
+    variables: Mapping[str, Any] = field(default_factory=dict)
     select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     state: Path | None = None
@@ -117,6 +118,30 @@ _target_dir_option = click.option(
     callback=lambda context, _parameter, value: value or _default_target_dir(context),
     help="Where files are written.  [default: target/ in the project]",
 )
+
+
+def _given_variables(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Mapping[str, Any]:
+    from etc_policy.declare.yaml_marks import load_marked
+    from etc_policy.errors import PolicyError
+
+    if text is None:
+        return {}
+    try:
+        found = load_marked(text, "--vars").value
+    except PolicyError as error:
+        raise click.BadParameter(error.issues[0].message) from error
+    if not isinstance(found, dict):
+        raise click.BadParameter(f"`{text[:60]}` is no mapping such as `{{lake: /mnt/lake, days: 3}}`")
+    return found
+
+
+_vars_option = click.option(
+    "--vars",
+    "variables",
+    metavar="YAML",
+    callback=_given_variables,
+    help="Values for var('name') in the files, such as '{lake: /mnt/lake}'; they win. Not for secrets: compile shows them.",
+)
 metadata_only_option = click.option(
     "--metadata-only",
     is_flag=True,
@@ -151,7 +176,7 @@ conf_option = click.option(
 
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-PROJECT_OPTIONS: tuple[Option, ...] = (_project_dir_option, _target_option, _target_dir_option)
+PROJECT_OPTIONS: tuple[Option, ...] = (_project_dir_option, _target_option, _vars_option, _target_dir_option)
 SELECT_OPTIONS: tuple[Option, ...] = (_select_option, _exclude_option, _state_option)
 
 
@@ -173,6 +198,21 @@ def shared_options(*options: Option) -> Option:
         return command
 
     return add
+
+
+def require_choice(flags: Flags, *names: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What is selected with the names that were given as arguments, and what is excluded.
+
+    Raises:
+        UsageError: nothing was chosen, for a command that does not take all policies by default.
+
+    """
+    from etc_policy.compile.selection import split_terms
+
+    select = (*names, *flags.select)
+    if not split_terms((*select, *flags.exclude)):
+        raise click.UsageError("name a policy, or select some by `--select`")
+    return select, flags.exclude
 
 
 common_options = shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)

@@ -11,12 +11,14 @@ from etc_policy.cli.moments import MomentType, Span
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
+    SELECT_OPTIONS,
     Flags,
     complete_policies,
     conf_option,
     examples,
     metadata_only_option,
     output_option,
+    require_choice,
     shared_options,
 )
 from etc_policy.cli.printing import show
@@ -29,14 +31,14 @@ from etc_policy.plan.formats import format_duration, format_time
     epilog=examples(
         "etc wait orders_ro --until 2026-01-01T06:00:00Z --timeout 30m",
         "etc wait orders_ro payments_ro --until 2026-01-01T06:00:00Z && ./report",
+        "etc wait --select tag:morning --until 2026-01-01T06:00:00Z",
         "etc wait orders_ro --until 1767247200000 --timeout 0s   # only check",
     ),
 )
 @click.argument(
     "names",
-    metavar="NAME...",
+    metavar="[NAME]...",
     nargs=-1,
-    required=True,
     shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
 )
 @click.option(
@@ -57,16 +59,17 @@ from etc_policy.plan.formats import format_duration, format_time
     show_default=True,
     help="Time between two readings of the metadata.",
 )
-@shared_options(*PROJECT_OPTIONS, conf_option, metadata_only_option, output_option)
+@shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, metadata_only_option, output_option)
 def command(flags: Flags, names: tuple[str, ...], until_ms: int, timeout_ms: int, poll_ms: int) -> None:
     """Wait until RO is complete up to a time.
 
-    For the job that reads the view: exits with 0 as soon as every named table holds all rows with event time up to
+    For the job that reads the view: exits with 0 as soon as every selected table holds all rows with event time up to
     `--until`, as far as the data keep their promise on latency, and with 4 when the time runs out. It only reads
     metadata, so it starts no Spark (a `db.table` is looked up in Spark's catalog once); who compacts, and where, does not matter.
     """
     timeout, poll = (timedelta(milliseconds=span) for span in (timeout_ms, poll_ms))
+    select, exclude = require_choice(flags, *names)
     with open_project(flags) as project:
-        report = project.wait(names, until=until_ms, timeout=timeout, poll=poll)
+        report = project.wait(select, exclude, until=until_ms, timeout=timeout, poll=poll)
     lines = (f"{one.policy}  RO is complete until {format_time(one.complete_until_ms)}" for one in report.tables)
     show(flags, report, lambda: "\n".join(lines))

@@ -8,14 +8,23 @@ from etc_policy.codes.running import RUNNING
 
 #: Digits of a code, or its first -> how a command ends that meets it.
 _ENDS = {
-    "0": "Exit code 64, or 3 where a file could not be written.",
+    "0": "Exit code 64.",
+    **dict.fromkeys(("003", "009"), "Exit code 3."),
     "1": "Exit code 1. `etc parse` shows all that is wrong with the project's files at once.",
     "2": "Exit code 3. Nothing was changed.",
     "22": "Exit code 1. `etc parse` finds all of it that does not need the table.",
     **dict.fromkeys(("231", "232", "233", "234"), "Exit code 3. The table counts as not verified."),
+    "355": "The exit code is that of the gravest: 3, then 1, then 4.",
     "3": "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.",
-    "4": "Exit code 4 where a retry may help, else 3; a verdict that failed is 1.",
+    "4": "Exit code 4.",
+    "405": "Exit code 4 where it passes by itself, else 3.",
+    "412": "Exit code 1, or 3 where a check could not be carried out.",
+    "416": "Exit code 1.",
+    "418": "Exit code 3.",
+    "421": "Exit code 4 where a retry may help, else 3.",
+    "440": "Exit code 64.",
     "6": "Exit code 64.",
+    **dict.fromkeys(("611", "612"), "A warning: the exit code is that of what else was found."),
 }
 
 

@@ -138,6 +138,7 @@ class Code(StrEnum):
     CANNOT_WRITE_JUNIT = "ETC345", "The JUnit file cannot be written"
     TARGET_DIR_OUTSIDE = "ETC350", "The target folder leads out of the project"
     CANNOT_PRINT = "ETC351", "Standard output cannot be written"
+    SEVERAL = "ETC355", "Several tables failed, for reasons of different kinds"
     NO_DEMO_DATA = "ETC390", "The demo's data is not installed"
 
     TIMELINE_KEEPS_CHANGING = "ETC401", "The timeline changed each time that it was read"

@@ -19,7 +19,7 @@ RUNNING: Mapping[Code, str] = {
     Code.BAD_SELECTION: "`--select` takes names, globs, `tag:`, `path:`, `strategy:` and `state:`; spaces "
     "unite, commas intersect.",
     Code.BAD_STATE: "`--state DIR` names a folder with the manifest.json that `etc compile` wrote, by this "
-    "version of etc or an older one.",
+    "version of etc or an older one, for the same target and with the same `--vars`.",
     Code.UNEXPECTED: "This is a bug in etc. Report it with what `--debug` prints; no data of a table are lost.",
     Code.NO_TABLE: "The folder does not exist. Check `table` in the policy, and `table_root` of the target.",
     Code.NOT_HUDI: "It has no .hoodie/hoodie.properties. A table begins to exist with its first write.",
@@ -111,19 +111,22 @@ RUNNING: Mapping[Code, str] = {
     Code.TARGET_DIR_OUTSIDE: "`target` in the project is a link, so whoever wrote the project would choose what is overwritten. "
     "Name the folder by `--target-dir` if it is yours.",
     Code.CANNOT_PRINT: "It is closed, or the disk that it is redirected to is full. What the command had already done is done.",
+    Code.SEVERAL: "Programs that use `Project` meet it: `errors` of the exception has each table's error with its own code, and\n"
+    "`report` what was done for the others. The command line prints each by itself.",
     Code.NO_DEMO_DATA: "Install the extra `local`.",
     Code.TIMELINE_KEEPS_CHANGING: "Busy writers archive it. Run the command again.",
     Code.STALE_PLAN: "Nothing was touched. Plan again; `etc apply` without a file does so by itself.",
     Code.TABLE_IN_USE: "Wait for it to end, then run this again.",
     Code.RUN_IS_ALIVE: "It goes on writing. Wait for it to end, then run this again.",
-    Code.CANNOT_COMPACT_NOW: "The message says why and the hint what to do. What another service or writer is "
-    "doing passes by itself; a table version, a damaged file or a wrong clock does not.",
+    Code.CANNOT_COMPACT_NOW: "The message says why and the hint what to do. A write in flight passes by itself, and so does "
+    "a table that is too young. A pending compaction, log compaction or clustering passes when somebody carries it out: "
+    "its own engine, or `etc finish NAME`. A table version, a damaged file or a wrong clock does not pass.",
     Code.POLICY_IS_GONE: "The plan was made for a policy that the project no longer has. Plan again.",
     Code.POLICY_CHANGED: "The message lists what changed. Plan again.",
     Code.OTHER_TABLE: "The target or the catalog names another base path now. Plan again.",
     Code.CATALOG_FAILED: "Its own message is shown below the error. The table itself is unharmed: run `etc sync` when "
     "the catalog answers.",
-    Code.WAIT_TIMED_OUT: "RO is not complete up to the wanted time yet; the message says how far it is. Exit code 4.",
+    Code.WAIT_TIMED_OUT: "RO is not complete up to the wanted time yet; the message says how far it is.",
     Code.WAIT_TOO_SHORT: "RO is complete up to now minus `data_latency` at best. Wait longer, or for an earlier time.",
     Code.VERIFICATION_FAILED: "The compaction is done; what RO holds is not what was promised. The report "
     "names each check; see docs/how-to/verify.md.",
@@ -139,9 +142,9 @@ RUNNING: Mapping[Code, str] = {
     "says which, and the hint what can be done. See docs/how-to/repair.md.",
     Code.LOCK_NOT_GIVEN_BACK: "Somebody held the lock file for longer than `writer.lock_wait`. What a run of etc\n"
     "left behind is removed by the next run. A writer's lock is not, as that writer\n"
-    "may still be alive: see the hint. Exit code 4.",
+    "may still be alive: see the hint.",
     Code.LOCK_LOST: "The lock file was removed, by its expiry or by hand, and another process has made it since. Nothing was\n"
-    "committed. Run `etc apply` again, and give the lock an expiry longer than any commit. Exit code 4.",
+    "committed. Run `etc apply` again, and give the lock an expiry longer than any commit.",
     Code.MALFORMED_PLAN: "A plan's id is right, but an instant, a time or a zone in it has not the form that etc "
     "writes, so somebody made it by hand. Nothing was touched. Save a new plan, and keep plans where only the job that "
     "makes them can write.",

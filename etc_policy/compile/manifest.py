@@ -148,7 +148,8 @@ class GitState(Frozen):
 class Manifest(Frozen):
     """All policies of a project, sorted by name; `git` is None outside git.
 
-    `project` and `target` are names; `table_root` is what relative paths of tables start from.
+    `project` and `target` are names; `table_root` is what relative paths of tables start from; `vars` are those that were
+    given beside the files (`--vars`).
     """
 
     schema_version: int = MANIFEST_SCHEMA_VERSION
@@ -157,6 +158,7 @@ class Manifest(Frozen):
     project: str | None = None
     target: str | None = None
     table_root: str | None = None
+    vars: dict[str, Any] = Field(default_factory=dict)
     policies: tuple[Policy, ...]
 
 

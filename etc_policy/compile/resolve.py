@@ -47,6 +47,7 @@ def compile_project(
         project=files.name,
         target=files.target.name,
         table_root=root,
+        vars=dict(files.variables),
         policies=tuple(sorted(policies, key=lambda policy: policy.name)),
     )
 

@@ -136,6 +136,7 @@ class _Chooser:
         if self._earlier is None:
             hint = "name the folder of an earlier manifest: --state DIR"
             raise UsageError(Code.BAD_SELECTION, f"`state:{state}` needs something to compare with", hint=hint)
+        _require_comparable(self._manifest, self._earlier)
         before = {policy.name: _comparable(policy, self._earlier) for policy in self._earlier.policies}
         same = self._names(lambda policy: before.get(policy.name) == _comparable(policy, self._manifest))
         old = self.enabled & frozenset(before)
@@ -143,6 +144,30 @@ class _Chooser:
 
     def _names(self, matches: Callable[[Policy], bool]) -> _Names:
         return frozenset(policy.name for policy in self._policies if matches(policy))
+
+
+def _require_comparable(now: Manifest, earlier: Manifest) -> None:
+    """Return where manifests are of one target and one set of variables; else every policy could differ.
+
+    Raises:
+        UsageError: they are not.
+
+    """
+    if now.target and earlier.target and now.target != earlier.target:
+        message = f"the manifest of `--state` is of the target `{earlier.target}`, this run is of `{now.target}`"
+        hint = f"compare with that of `etc compile --target {now.target} --target-dir DIR`"
+        raise UsageError(Code.BAD_STATE, message, hint=hint)
+    names = sorted(now.vars.keys() | earlier.vars.keys())
+    other = [
+        name
+        for name in names
+        if (name in now.vars, now.vars.get(name)) != (name in earlier.vars, earlier.vars.get(name))
+    ]
+    if other:
+        message = (
+            f"the manifest of `--state` was made with other values of --vars: {', '.join(f'`{n}`' for n in other[:10])}"
+        )
+        raise UsageError(Code.BAD_STATE, message, hint="compile both with the same --vars")
 
 
 def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:

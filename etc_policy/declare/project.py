@@ -80,7 +80,7 @@ class ProjectFiles:
     """A project as read: `project_dir` is absolute, `issues` are those of files and single values.
 
     `name` is that of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are the files by
-    the path that errors name.
+    the path that errors name; `variables` are those that were given beside the files.
     """
 
     project_dir: str
@@ -90,3 +90,4 @@ class ProjectFiles:
     target: Target = field(default_factory=Target)
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     target_places: Places | None = None
+    variables: Mapping[str, object] = field(default_factory=dict)

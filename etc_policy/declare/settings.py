@@ -40,8 +40,15 @@ class Settings:
     target_places: Places | None = None
 
 
-def read_target(project_dir: str, environment: Mapping[str, str], target: str | None = None) -> Target:
+def read_target(
+    project_dir: str,
+    environment: Mapping[str, str],
+    target: str | None = None,
+    given: Mapping[str, Value] | None = None,
+) -> Target:
     """The target of a run in the project; `target` is its name, None for the default of the profile.
+
+    `given` are variables that win over those of the files.
 
     Raises:
         PolicyError: the project file has errors.
@@ -49,7 +56,7 @@ def read_target(project_dir: str, environment: Mapping[str, str], target: str | 
 
     """
     issues: list[Issue] = []
-    settings = read_settings(read_project_file(project_dir, issues), environment, target)
+    settings = read_settings(read_project_file(project_dir, issues), environment, target, given)
     issues += settings.issues
     if issues:
         raise PolicyError(issues)

@@ -166,8 +166,8 @@ class Runner:
     def _publish(self, policy: Policy, table: TablePlan, fence: Fence) -> None:
         """Publish the plan unless the table changed since it was looked at before Spark starts."""
         job = fence.job
-        self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         compactor = self.compactor()
+        self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         fence.before_publishing()
 
         def check(published: bool) -> None:

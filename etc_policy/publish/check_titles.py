@@ -13,6 +13,11 @@ _NAMED = {
     "expect_completeness_up_to": "completeness up to a time",
 }
 
+#: Without a bound it is about the rows that have no event time.
+_BOUNDS = "expect_event_times_within_bounds"
+#: Moments that say what was asked, not what was found.
+BOUNDS_IN_WORDS = {"none_before_ms": "none before", "none_after_ms": "none after"}
+
 
 def expectation_title(name: str) -> str:
     """`expect_no_key_twice` as `no key twice`, the views in capitals."""
@@ -21,6 +26,8 @@ def expectation_title(name: str) -> str:
 
 def result_title(result: ExpectationResult) -> str:
     """The name of a check, with what it was about: `column values to not be null (status on RO)`."""
+    if result.expectation == _BOUNDS and result.observed and not BOUNDS_IN_WORDS.keys() & result.observed.keys():
+        return "no row without an event time held back from RO"
     about = subject_of(result)
     return f"{expectation_title(result.expectation)} ({about})" if about else expectation_title(result.expectation)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -113,10 +114,14 @@ def checks_of_verifications(report: VerificationReport, places: Places) -> tuple
 
 
 def _of_verification(policy: str, verification: Verification, where: Where | None) -> Iterator[Check]:
+    """One check per expectation; of equal ones each has a number, as CI systems merge what has one name."""
+    seen: Counter[str] = Counter()
     for result in verification.expectations:
         about = subject_of(result)
         name = f"{result.expectation} ({about})" if about else result.expectation
-        yield Check(policy, name, result.status, result.message, where)
+        seen[name] += 1
+        number = f" #{seen[name]}" if seen[name] > 1 else ""
+        yield Check(policy, f"{name}{number}", result.status, result.message, where)
 
 
 def checks_of_freshness(report: FreshnessReport, places: Places, *, fail_on_warn: bool) -> tuple[Check, ...]:

@@ -20,7 +20,7 @@ from etc_policy.plan.formats import (
     labelled,
     rows_of,
 )
-from etc_policy.publish.check_titles import expectation_title, result_title, subject_of, title_of_key
+from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, expectation_title, result_title, subject_of, title_of_key
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -40,7 +40,7 @@ from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 #: No span is as long: what is larger is a moment in epoch milliseconds.
 _MOMENT_MS = 100_000_000_000
 
-_LATENCY = {"fits": "fits", "too_short": "is too short", "generous": "is generous", "unknown": "cannot be judged"}
+_LATENCY = {"fits": "fits", "too_short": "is too short", "generous": "is generous", "unknown": "cannot be judged yet"}
 
 _DONE = {
     "compacted": "compacted",
@@ -170,14 +170,10 @@ def _expectation(result: ExpectationResult) -> str:
     return f"{name} ({', '.join(facts)})" if facts else name
 
 
-#: Moments that say what was asked, not what was found.
-_BOUNDS = {"none_before_ms": "none before", "none_after_ms": "none after"}
-
-
 def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
     """A count, a span of time or a bound in words; other moments, names and counts of nothing are left to the JSON."""
-    if key in _BOUNDS:
-        return keep_together(f"{_BOUNDS[key]} {format_time(value)}")
+    if key in BOUNDS_IN_WORDS:
+        return keep_together(f"{BOUNDS_IN_WORDS[key]} {format_time(value)}")
     if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
         return ""
     text = format_duration(value) if key.endswith("_ms") else f"{value:,}"
@@ -233,8 +229,8 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)
     if table.late_data is not None and table.late_data.writes:
         yield "late data", _late_data(table.late_data)
-    if table.data_latency is not None and table.data_latency.observed is not None:
-        yield "data latency", _latency(table.data_latency, table.data_latency.observed)
+    if table.data_latency is not None:
+        yield "data latency", _latency(table.data_latency)
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
         yield "last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago"
 
@@ -257,12 +253,27 @@ def _late_data(late: LateData) -> str:
     )
 
 
-def _latency(verdict: LatencyVerdict, observed: ObservedLatency) -> str:
-    """The policy's `data_latency` against the quantiles of what was observed, with a suggestion where it does not fit."""
-    declared = f"{format_duration(verdict.declared_ms)} {_LATENCY[verdict.status]}"
-    seen = (
-        f"of {count_of(observed.writes, 'write')} half came within {format_duration(observed.p50_ms)}, "
-        f"99 % within {format_duration(observed.p99_ms)}, all within {format_duration(observed.max_ms)}"
+def _latency(verdict: LatencyVerdict) -> str:
+    """The policy's `data_latency` against what was observed, with a suggestion where it does not fit."""
+    said = f"{format_duration(verdict.declared_ms)} {_LATENCY[verdict.status]}: "
+    seen = verdict.observed
+    if seen is None or verdict.status == "unknown":
+        return f"{said}{verdict.reason}{_known_so_far(verdict, seen) if seen else ''}"
+    said += (
+        f"of {count_of(seen.writes, 'write')} half came within {format_duration(seen.p50_ms)}, "
+        f"99 % within {format_duration(seen.p99_ms)}, all within {format_duration(seen.max_ms)}"
     )
+    if seen.loaded_writes:
+        said += f"; {count_of(seen.loaded_writes, 'write')} of old data before them do not count"
     fits = verdict.status == "fits" or verdict.suggested_ms is None
-    return f"{declared}: {seen}" + ("" if fits else f"; suggested `{format_duration(verdict.suggested_ms or 0)}`")
+    return said if fits else f"{said}; suggested `{format_duration(verdict.suggested_ms or 0)}`"
+
+
+def _known_so_far(verdict: LatencyVerdict, seen: ObservedLatency) -> str:
+    """What few writes show; of n of them and the next, each is as likely to be the latest, if nothing changes."""
+    late = round((verdict.late_share or 0) * seen.writes)
+    beyond = f", {late} of them later than {format_duration(verdict.declared_ms)}" if late else ""
+    return (
+        f"; so far half came within {format_duration(seen.p50_ms)}, all within {format_duration(seen.max_ms)}{beyond}; "
+        f"the next one comes later than all of them with a chance of about 1 in {seen.writes + 1}"
+    )

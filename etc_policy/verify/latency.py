@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Literal
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Frozen
+from etc_policy.plan.formats import format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import TableHistory
 
@@ -19,6 +21,8 @@ FEWEST_WRITES = 20
 LATE_SHARE = 0.01
 #: A `data_latency` this many times the largest latency seen only costs freshness.
 GENEROUS_TIMES = 2
+#: Rows are old data if they are older than both when they are written: this many days, and this many times `data_latency`.
+OLD_DAYS, OLD_TIMES = 30, 10
 
 _MINUTE_MS, _HOUR_MS, _DAY_MS = 60_000, 3_600_000, 86_400_000
 #: Suggestions below the first are rounded up to whole multiples of the second.
@@ -35,11 +39,13 @@ class ObservedLatency(Frozen):
     """Completion time less smallest event time, over what each commit wrote to the log of each file group.
 
     So the quantiles are those of the latest row of each such write, not of single rows; `max_ms` is that of the latest
-    row of all. `unknown_writes` recorded no event time and are not in it. `since_ms` is when the first write completed.
+    row of all. `unknown_writes` recorded no event time, `loaded_writes` held old data before the first that did not; both
+    are not in it. `since_ms` is when the first write completed.
     """
 
     writes: int
     unknown_writes: int
+    loaded_writes: int = 0
     since_ms: int
     p50_ms: int
     p99_ms: int
@@ -50,7 +56,8 @@ class LatencyVerdict(Frozen):
     """A policy's `data_latency` against what was observed.
 
     `too_short`: more than 1 % of the writes brought rows later than declared. `generous`: it is more than twice the
-    largest seen. `suggested_ms` covers 99 % of the writes, rounded up to a value that reads well; None where unknown.
+    largest seen. `unknown`: `reason` says why, and `observed` what the few writes show. `suggested_ms` covers 99 % of the
+    writes, rounded up to a value that reads well; None where unknown.
     """
 
     declared_ms: int
@@ -62,24 +69,25 @@ class LatencyVerdict(Frozen):
 
 
 def judge_latency(history: TableHistory, declared_ms: int, now_ms: int) -> LatencyVerdict:
-    """The verdict over the writes that had completed at `now_ms`; rows in base files are in RO at once and do not count."""
+    """The verdict over the writes that had completed at `now_ms`; rows in base files are in RO at once and do not count.
+
+    Old data that were written before the first other write do not count either: they were loaded, or are replayed.
+    """
     zone = ZoneInfo(history.timezone)
-    written = [(instant_to_ms(w.completed, zone), w.min_event_time_ms) for w in history.writes]
-    seen = [(completed, event) for completed, event in written if completed <= now_ms]
-    latencies = sorted(max(0, completed - event) for completed, event in seen if event is not None)
-    if len(latencies) < FEWEST_WRITES:
-        kept = f"{len(latencies)} of {len(seen)} writes to log files record their event times"
-        reason = f"{kept}, fewer than the {FEWEST_WRITES} that a judgement needs"
-        return LatencyVerdict(declared_ms=declared_ms, status="unknown", reason=reason)
-    observed = ObservedLatency(
-        writes=len(latencies),
-        unknown_writes=len(seen) - len(latencies),
-        since_ms=min(completed for completed, _ in seen),
-        p50_ms=quantile(latencies, 0.5),
-        p99_ms=quantile(latencies, 0.99),
-        max_ms=latencies[-1],
+    written = sorted(
+        ((instant_to_ms(w.completed, zone), w.min_event_time_ms) for w in history.writes), key=lambda write: write[0]
     )
-    late_share = sum(latency > declared_ms for latency in latencies) / len(latencies)
+    seen = [(completed, event) for completed, event in written if completed <= now_ms]
+    known = [(completed, max(0, completed - event)) for completed, event in seen if event is not None]
+    old_ms = max(OLD_DAYS * _DAY_MS, OLD_TIMES * declared_ms)
+    judged = list(dropwhile(lambda write: write[1] > old_ms, known))
+    observed = _observed(judged, len(seen) - len(known), len(known) - len(judged)) if judged else None
+    late_share = sum(latency > declared_ms for _, latency in judged) / len(judged) if judged else None
+    if observed is None or late_share is None or observed.writes < FEWEST_WRITES:
+        reason = _too_few(len(written), len(seen), [latency for _, latency in known], len(judged))
+        return LatencyVerdict(
+            declared_ms=declared_ms, status="unknown", reason=reason, observed=observed, late_share=late_share
+        )
     return LatencyVerdict(
         declared_ms=declared_ms,
         status=_status(late_share, declared_ms, observed),
@@ -87,6 +95,34 @@ def judge_latency(history: TableHistory, declared_ms: int, now_ms: int) -> Laten
         late_share=late_share,
         suggested_ms=round_up_ms(observed.p99_ms),
     )
+
+
+def _observed(judged: Sequence[tuple[int, int]], unknown: int, loaded: int) -> ObservedLatency:
+    """What writes show, given as (completion, latency) in the order of completion."""
+    latencies = sorted(latency for _, latency in judged)
+    return ObservedLatency(
+        writes=len(judged),
+        unknown_writes=unknown,
+        loaded_writes=loaded,
+        since_ms=judged[0][0],
+        p50_ms=quantile(latencies, 0.5),
+        p99_ms=quantile(latencies, 0.99),
+        max_ms=latencies[-1],
+    )
+
+
+def _too_few(written: int, seen: int, latencies_ms: Sequence[int], judged: int) -> str:
+    """Why there is no judgement, where `judged` writes are left of those that were written, seen, and record times."""
+    if not written:
+        return "no write to a log file yet"
+    if not seen:
+        return "no write had completed at the time that counts as now, as where old data are replayed"
+    if latencies_ms and not judged:
+        least = format_duration(min(latencies_ms))
+        return f"all {len(latencies_ms)} writes hold events {least} old and older, as where old data are loaded or replayed"
+    kept = f"{len(latencies_ms)} of {seen} writes to log files record their event times"
+    loaded = f", {len(latencies_ms) - judged} of them those of old data" if judged < len(latencies_ms) else ""
+    return f"{kept}{loaded}, a judgement needs {FEWEST_WRITES}"
 
 
 def quantile(ordered: Sequence[int], share: float) -> int:

@@ -111,7 +111,7 @@ class Readings(SparkSessions):
         """What this machine has for running Spark with Hudi; `variables` are those of the process."""
         from etc_policy.adapters.spark.machine import machine_findings
 
-        return machine_findings(self.target.bundle, variables)
+        return machine_findings(self.target.bundle, {**self.target.spark_confs, **self.spark_options}, variables)
 
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""

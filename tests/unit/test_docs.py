@@ -12,8 +12,10 @@ from pathlib import Path
 import click
 import pytest
 
-from etc_policy.cli.main import COMMANDS, main
+from etc_policy.cli.main import COMMANDS, INTERRUPTED, main
+from etc_policy.codes.registry import Code
 from etc_policy.errors import ExitCode
+from etc_policy.publish.error_page import render_error_codes
 from etc_policy.publish.reference import render_reference
 from tests.unit.cli.test_help import commands
 
@@ -40,11 +42,22 @@ def blocks(page, language):
     ]
 
 
-def test_the_reference_is_fresh():
-    path = DOCS / "reference.md"
+@pytest.mark.parametrize(
+    ("name", "render"), [("reference.md", render_reference), ("reference/errors.md", render_error_codes)]
+)
+def test_pages_that_are_made_are_fresh(name, render):
+    path = DOCS / name
     if os.environ.get("ETC_REWRITE_GOLDEN") == "1":
-        path.write_text(render_reference(), encoding="utf-8")
-    assert path.read_text("utf-8") == render_reference(), "run this test with ETC_REWRITE_GOLDEN=1"
+        path.write_text(render(), encoding="utf-8")
+    assert path.read_text("utf-8") == render(), "run this test with ETC_REWRITE_GOLDEN=1"
+
+
+def test_the_page_of_error_codes_has_each_once_with_what_to_do():
+    text = (DOCS / "reference" / "errors.md").read_text("utf-8")
+    entries = dict(re.findall(r"^### (ETC\d{3})\n\n(.*)$", text, re.MULTILINE))
+    assert sorted(entries) == sorted(Code) == sorted(re.findall(r"^### (.*)$", text, re.MULTILINE))
+    assert [code for code in Code if not entries[code].startswith(f"**{code.summary}.** ")] == []
+    assert [code for code, entry in entries.items() if "xit code" not in entry] == []
 
 
 def anchors(page):
@@ -144,11 +157,14 @@ def test_the_commands_that_select():
     leaves = {path.removeprefix("etc "): command for path, command in commands() if not hasattr(command, "commands")}
     project = {path for path, command in leaves.items() if any(p.name == "project_dir" for p in command.params)}
     selecting = {path for path, command in leaves.items() if any(p.name == "select" for p in command.params)}
-    assert project - selecting == {"wait", "history", "repair", "docs serve", "demo"}
-    assert "while `wait`, `history` and `repair` take names" in COMMAND_PAGE
+    assert project - selecting == {"repair", "docs serve", "demo"}
+    assert "`repair` takes one name" in COMMAND_PAGE
 
 
-def test_its_exit_codes_are_all():
+def test_its_exit_codes_are_all_and_each_says_what_to_do():
+    rows = re.findall(r"^\| (\d+) \|[^|]+\| (go on|page|retry|correct)\b", COMMAND_PAGE, re.MULTILINE)
+    assert [code for code, _ in rows] == [str(int(code)) for code in ExitCode]
+    assert f"`{INTERRUPTED}`" in COMMAND_PAGE
     assert re.findall(r"^\| (\d+) \|", COMMAND_PAGE, re.MULTILINE) == [str(int(code)) for code in ExitCode]
 
 

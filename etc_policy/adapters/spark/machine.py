@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
+import pwd
 import re
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -20,8 +22,8 @@ _INSTALL = 'run `pip install "etc-policy[local]"`'
 _BUNDLE_NAME = re.compile(r"hudi-spark(?P<spark>\d+\.\d+)-bundle_[\d.]+[-:](?P<hudi>[\w.-]+?)(?:\.jar)?$")
 
 
-def machine_findings(bundle: str | None, environ: Mapping[str, str]) -> tuple[Finding, ...]:
-    """Python, Java, Spark, Great Expectations and the Hudi bundle; `bundle` is what the target names."""
+def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Python, Java, Spark, Great Expectations and the Hudi bundle; `bundle` and Spark's `confs` are those of the target."""
     found = installed("pyspark")
     return (
         Finding(subject="machine", check="python", status="ok", message=f"Python {platform.python_version()}"),
@@ -29,7 +31,7 @@ def machine_findings(bundle: str | None, environ: Mapping[str, str]) -> tuple[Fi
         _spark(found),
         _package("gx", "great-expectations", "verification at level `data`"),
         _package("pyarrow", "pyarrow", "archived commits and Parquet log blocks"),
-        _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found),
+        _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found, _ivy_folder(confs, environ)),
     )
 
 
@@ -88,7 +90,7 @@ def _package(check: str, name: str, need: str) -> Finding:
     return _finding(check, "ok", f"{name} {found}, for {need}")
 
 
-def _bundle(bundle: str, spark: str | None) -> Finding:
+def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
     named = _BUNDLE_NAME.search(bundle)
     if bundle.endswith(".jar") and not Path(bundle).is_file():
         return _finding(
@@ -101,13 +103,23 @@ def _bundle(bundle: str, spark: str | None) -> Finding:
     if spark is not None and not spark.startswith(f"{named['spark']}."):
         hint = f"take the bundle for Spark {'.'.join(spark.split('.')[:2])}"
         return _finding("bundle", "error", f"the bundle is for Spark {named['spark']}, PySpark is {spark}", hint)
-    place = bundle if bundle.endswith(".jar") else _cached(bundle)
+    place = bundle if bundle.endswith(".jar") else _cached(bundle, ivy)
     return _finding("bundle", "ok", f"Hudi {named['hudi']} for Spark {named['spark']} ({place})")
 
 
-def _cached(coordinates: str) -> str:
-    jar = Path.home() / ".ivy2" / "jars" / f"{coordinates.replace(':', '_', 1).replace(':', '-')}.jar"
+def _cached(coordinates: str, ivy: Path) -> str:
+    jar = ivy / "jars" / f"{coordinates.replace(':', '_', 1).replace(':', '-')}.jar"
     return "fetched before" if jar.is_file() else "fetched from Maven Central when Spark first starts"
+
+
+def _ivy_folder(confs: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+    """Where Spark keeps what it has fetched: below the home that Java knows, which is the system's and not HOME."""
+    if "spark.jars.ivy" in confs:
+        return Path(confs["spark.jars.ivy"])
+    home = ""
+    with suppress(KeyError):  # a container may run as a user that the system does not know
+        home = pwd.getpwuid(os.getuid()).pw_dir
+    return Path(home if len(home) > 1 else environ.get("HOME", "/")) / ".ivy2"
 
 
 def _finding(check: str, status: str, message: str, hint: str | None = None) -> Finding:

@@ -132,9 +132,9 @@ def test_gathered_errors_are_raised_as_one():
     raise_all([])
     raise_all([], [ExitCode.FAILED])
     errors = [RetryableError("ETC401", "one", cause="c"), EngineError("ETC300", "two")]
-    with pytest.raises(SeveralErrors, match="one; two") as error:
+    with pytest.raises(SeveralErrors, match="ETC401: one; ETC300: two") as error:
         raise_all(errors)
-    assert (error.value.code, error.value.exit_code, error.value.cause) == ("ETC401", ExitCode.ENGINE, "c")
+    assert (error.value.code, error.value.exit_code, error.value.cause) == ("ETC355", ExitCode.ENGINE, "c")
     assert [issue.message for issue in error.value.issues] == ["one", "two"]
     with pytest.raises(EtcError) as error:
         raise_all(errors[:1], [ExitCode.FAILED])

@@ -104,6 +104,11 @@ VERBS = {
         ("wait", "orders_ro", "--until", str(UNTIL), "--timeout", "0s"),
         (),
     ),
+    "wait by selection": (
+        lambda p: p.wait("*_ro", exclude="gone_ro", until=UNTIL, timeout=timedelta(0)),
+        ("wait", "-s", "*_ro", "--exclude", "gone_ro", "--until", str(UNTIL), "--timeout", "0s"),
+        (),
+    ),
     "history": (lambda p: p.history("orders_ro"), ("history", "orders_ro"), ()),
     "debug": (lambda p: p.debug("orders_ro"), ("debug", "--select", "orders_ro"), ()),
 }

@@ -20,3 +20,25 @@ def test_it_writes_to_no_table_but_its_own(etc, tmp_path, monkeypatch, table):
     assert (code, out) == (64, "")
     assert "error[ETC605]: the demo writes only to demo/flights" in err
     assert f"policies/{demo.POLICY_FILE}:3:" in err
+
+
+TARGETS = "profiles: {p: {target: dev, targets: {dev: {table_root: %s}}}}\n"
+
+
+def test_a_demo_that_is_refused_leaves_nothing_behind(etc, project, tmp_path):
+    """Its table would lie elsewhere: the project's target has a root for tables."""
+    (project / "etc_project.yml").write_text(TARGETS % (tmp_path / "lake"))
+    before = sorted(project.rglob("*"))
+    code, out, err = etc("demo")
+    assert (code, out, err.count("error[ETC605]")) == (64, "", 1)
+    assert f"is about `{tmp_path}/lake/demo/flights`" in err
+    assert "run `etc demo` in a folder of its own" in err
+    assert f"policies/{demo.POLICY_FILE}" not in err
+    assert sorted(project.rglob("*")) == before
+
+
+def test_a_demo_in_a_project_with_errors_leaves_nothing_behind(etc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "etc_project.yml").write_text("nmae: x\n")
+    assert etc("demo")[0] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["etc_project.yml"]

@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import etc_policy
+from etc_policy import errors
 from etc_policy.codes.explain import explain
 from etc_policy.codes.project_files import PROJECT_FILES
 from etc_policy.codes.registry import Code
@@ -26,6 +27,27 @@ def test_every_code_is_used_and_none_is_written_out():
     used = {name for text in texts for name in re.findall(r"\bCode\.([A-Z0-9_]+)\b", text)}
     assert [code.name for code in Code if code.name not in used] == []
     assert [code for text in texts for code in re.findall(r'"(ETC[0-9]{3})"', text)] == []
+
+
+#: The classes whose exit code is always their own.
+RAISED = ("UsageError", "EngineError", "TableError", "RetryableError", "StalePlanError")
+
+
+def test_the_exit_code_that_is_explained_is_that_of_the_error_that_is_raised():
+    raised = {}
+    for file in SOURCES.rglob("*.py"):
+        for kind, name in re.findall(r"\b(\w+)\(\s*Code\.(\w+)\b", file.read_text()):
+            raised.setdefault(Code[name], set()).add(kind)
+    certain = {code: kinds.copy().pop() for code, kinds in raised.items() if len(kinds) == 1 and kinds <= {*RAISED}}
+    assert len(certain) > 60
+    told = {code: explain(code).replace("\n", " ").rpartition("xit code")[2] for code in certain}
+    assert [
+        code for code, kind in certain.items() if f" {int(getattr(errors, kind).exit_code)}" not in told[code]
+    ] == []
+
+
+def test_an_exit_code_is_explained_once():
+    assert [code for code in Code if len(re.findall("[Ee]xit code", explain(code))) != 1] == []
 
 
 def test_one_code(etc):

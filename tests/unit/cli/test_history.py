@@ -76,6 +76,37 @@ def test_checks_come_from_this_machine_and_the_rest_from_any(project, table, etc
     assert [entry[-1] for entry in compactions(there)] == [0, 0]
 
 
+def test_histories_of_what_is_selected(project, table, etc):
+    other = TableFolder(project / "lake" / "payments")
+    other.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    code, out, _ = etc("history", "--select", "payments_ro orders_ro", "--output", "json")
+    found = json.loads(out)
+    assert (code, found["schema_version"]) == (0, 1)
+    assert [(one["policy"], len(one["compactions"])) for one in found["histories"]] == [
+        ("orders_ro", 2),
+        ("payments_ro", 0),
+    ]
+    text = etc("history", "--select", "*_ro", "--exclude", "payments_ro")[1]
+    assert text == etc("history", "orders_ro")[1]
+    assert (
+        "\n\npayments_ro  lake/payments\n\n  no compaction yet\n" in etc("history", "orders_ro", "-s", "payments_ro")[1]
+    )
+
+
+def test_a_table_that_cannot_be_read_hides_no_other_history(project, table, etc):
+    code, out, err = etc("history", "--select", "*_ro", "--output", "json")
+    assert (code, [one["policy"] for one in json.loads(out)["histories"]]) == (3, ["orders_ro"])
+    assert "error[ETC201]" in err
+
+
+@pytest.mark.parametrize("arguments", [("history",), ("history", "-s", ""), ("wait", "", "--until", "2026-01-01")])
+def test_a_command_that_needs_a_choice_takes_no_empty_one(project, etc, arguments):
+    """A variable of the shell that is not set is not all policies."""
+    code, out, err = etc(*arguments)
+    assert (code, out) == (64, "")
+    assert "name a policy, or select some by `--select`" in err
+
+
 def test_a_result_of_a_newer_version_is_named_and_left_out(project, table, etc):
     runs = project / "target" / "runs"
     runs.mkdir(parents=True)

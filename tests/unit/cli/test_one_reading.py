@@ -15,6 +15,8 @@ apply --yes
 verify
 freshness
 history orders_ro
+history --select orders_ro
+wait --select orders_ro --until 0001 --timeout 0s
 debug
 undo
 finish

@@ -1,9 +1,11 @@
 import json
 import os
+import re
+from typing import get_args
 
 import pytest
 
-from etc_policy.compile.manifest import Manifest
+from etc_policy.compile.manifest import Manifest, VerifyLevel
 from etc_policy.compile.writer_forms import FORMS
 
 POLICY_THAT_IS_OFF = """version: 1
@@ -145,6 +147,13 @@ def test_every_example_that_init_comments_out_is_a_policy_too(etc, tmp_path):
     assert list(policy["writer"]["lock"]) == ["hoodie.write.lock.provider"]
     assert policy["hudi_options"] == {"hoodie.compaction.target.io": "512000"}
     assert policy["tags"] == ["orders", "hourly"]
+
+
+def test_the_comments_of_init_name_every_level_of_verification(etc, tmp_path):
+    etc("init", str(tmp_path))
+    text = (tmp_path / "policies" / "orders.yml").read_text()
+    said = text[text.index("# verify:") : text.index("# What the table does not record")]
+    assert [level for level in get_args(VerifyLevel) if not re.search(rf"\b{level}\b", said)] == []
 
 
 def _is_yaml(line):

@@ -6,6 +6,7 @@ import pytest
 
 from etc_policy.adapters.spark.client_options import lock_options
 from etc_policy.api import workspace
+from etc_policy.api.project import Project
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.settings import read_target
 from etc_policy.errors import EngineError
@@ -45,6 +46,40 @@ def targets(project, monkeypatch):
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     return project
+
+
+def test_variables_of_the_command_line_win(etc, targets):
+    """Over those of the project file, and of the file itself; the target's own values are made with them too."""
+    head = "vars: {lake: here}\nversion: 1"
+    text = (targets / "policies" / "a.yml").read_text()
+    (targets / "policies" / "a.yml").write_text(
+        text.replace("version: 1", head).replace("lake/orders", "\"{{ var('lake') }}/orders\"")
+    )
+    for arguments, table in (
+        ((), "s3a://lake-eu/tables/here/orders"),
+        (("--vars", "zone: us"), "s3a://lake-us/tables/here/orders"),
+        (("--vars", '{"lake": "there", "zone": "us"}'), "s3a://lake-us/tables/there/orders"),
+    ):
+        found = etc("compile", "--output", "json", "--target", "prod", *arguments)
+        assert _tables(found[1])[0] == table, found[2]
+    assert json.loads(found[1])["vars"] == {"lake": "there", "zone": "us"}
+    with Project(targets, target="prod", variables={"zone": "us"}) as project:
+        assert project.policies()[0].table == "s3a://lake-us/tables/here/orders"
+        assert project.environment.target.table_root == "s3a://lake-us/tables"
+
+
+@pytest.mark.parametrize("value", ["", "lake", "[a]", "{a: ", "a: 1\na: 2", "!!python/name:os.system"])
+def test_variables_that_cannot_be_read(etc, targets, value):
+    code, out, err = etc("ls", "--vars", value)
+    assert (code, out, "--vars" in err, err.count("error[ETC001]")) == (64, "", True, 1)
+
+
+def test_the_state_of_another_target_is_refused(etc, targets):
+    assert etc("compile", "--target-dir", "before")[0] == 0
+    assert etc("ls", "-s", "state:modified", "--state", "before", "--output", "names")[:2] == (0, "")
+    for arguments in (("--target", "prod"), ("--vars", "zone: us")):
+        code, out, err = etc("ls", "-s", "state:modified", "--state", "before", *arguments)
+        assert (code, out, err.count("error[ETC007]")) == (64, "", 1)
 
 
 def _tables(out):

@@ -52,6 +52,36 @@ def test_terms(values, terms):
 
 
 @pytest.mark.parametrize(
+    ("earlier", "said", "hint"),
+    [
+        (
+            {"target": "prod"},
+            "is of the target `prod`, this run is of `dev`",
+            "etc compile --target dev --target-dir DIR",
+        ),
+        ({"vars": {"lake": "/b"}}, "was made with other values of --vars: `lake`", "with the same --vars"),
+        ({"vars": {}}, "was made with other values of --vars: `lake`", "with the same --vars"),
+        ({"vars": {"lake": "/a", "x": 1}}, "was made with other values of --vars: `x`", "with the same --vars"),
+    ],
+)
+def test_a_manifest_of_another_target_or_other_variables_is_no_earlier_state(earlier, said, hint):
+    """Every policy would be named as modified."""
+    now = MANIFEST.model_copy(update={"target": "dev", "vars": {"lake": "/a"}})
+    before = now.model_copy(update=earlier)
+    for state in ("modified", "new"):
+        with pytest.raises(UsageError, match=said) as error:
+            select_policies(now, Selection((f"state:{state}",), (), before))
+        assert (error.value.code, hint in error.value.hint) == ("ETC007", True)
+    assert len(select_policies(now, Selection(("orders_ro",), (), before))) == 1
+    assert select_policies(now, Selection(("state:modified",), (), now)) == ()
+
+
+def test_a_manifest_from_before_there_were_targets_is_an_earlier_state():
+    now = MANIFEST.model_copy(update={"target": "dev"})
+    assert select_policies(now, Selection(("state:modified",), (), MANIFEST)) == ()
+
+
+@pytest.mark.parametrize(
     ("select", "names"),
     [
         ([], ALL),

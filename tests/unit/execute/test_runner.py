@@ -58,6 +58,18 @@ class TestApply:
         assert outcome.watermark_predicted_ms == PLAN.watermark_after_ms
         assert outcome.bytes_read == PLAN.operations[0].bytes_read
 
+    def test_nothing_is_said_to_be_published_before_the_engine_is_there(self, table):
+        said = []
+
+        def no_spark():
+            raise EngineError("ETC302", "PySpark is not installed")
+
+        with pytest.raises(EngineError, match="PySpark"):
+            replace(table.runner(), compactor=no_spark, progress=said.append).apply(POLICY, PLAN, "plan-1", None)
+        assert said == []
+        replace(table.runner(), progress=said.append).apply(POLICY, PLAN, "plan-1", None)
+        assert "publishing the plan" in said[0]
+
     def test_exactly_the_plan_is_published_and_its_metadata_committed(self, table):
         compactor = MemoryCompactor(table)
         apply(table, compactor=compactor)

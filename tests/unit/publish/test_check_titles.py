@@ -15,3 +15,11 @@ def test_checks_in_words():
     assert said("expect_table_row_count_to_be_between", on="ro") == "table row count to be between (on RO)"
     assert said("data_can_be_read") == "the rows can be read"
     assert subject_of(ExpectationResult(expectation="x", status="pass", columns=("a", "b"))) == "a, b"
+
+
+def test_the_two_checks_of_event_times_have_names_of_their_own():
+    name = "expect_event_times_within_bounds"
+    assert said(name, observed={"rt_rows": 9}) == "no row without an event time held back from RO"
+    for bound in ("none_before_ms", "none_after_ms"):
+        assert said(name, observed={"rt_rows": 9, bound: 1}) == "event times within bounds"
+    assert said(name) == "event times within bounds"  # what could not be checked has observed nothing

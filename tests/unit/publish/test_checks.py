@@ -95,3 +95,12 @@ def test_issues():
         ("project", "ETC110", "warn", None),
         ("project", "ETC300", "error", None),
     ]
+
+
+def test_equal_expectations_are_checks_with_names_of_their_own():
+    twice = ExpectationResult(expectation="expect_event_times_within_bounds", status="pass")
+    found = RUN.model_copy(
+        update={"verification": Verification(level="data", status="pass", threshold_ms=1, expectations=(twice, twice))}
+    )
+    names = [check.name for check in checks_of_results(RunResults(tables=(found,)), PLACES)]
+    assert names[1:3] == ["expect_event_times_within_bounds", "expect_event_times_within_bounds #2"]

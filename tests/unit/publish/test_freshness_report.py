@@ -126,6 +126,36 @@ def test_late_data_and_the_fit_of_the_latency_are_told_where_the_past_was_read()
     )
 
 
+def latency_text(commits):
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, TableHistory("UTC", tuple(commits)))
+    return " ".join(render_freshness(FreshnessReport(observed_at="-", tables=(found,))).split())
+
+
+def test_of_few_writes_what_is_known_is_shown_with_how_sure_it_is():
+    done = instant("11:40:05")
+    commits = [
+        GroupWrite(done, done, "p", "f1", epoch_ms(event), True, 3) for event in ["11:35:00"] * 18 + ["11:25:00"]
+    ]
+    assert (
+        "data latency 10m cannot be judged yet: 19 of 19 writes to log files record their event times, a judgement needs "
+        "20; so far half came within 5m5s, all within 15m5s, 1 of them later than 10m; "
+        "the next one comes later than all of them with a chance of about 1 in 20" in latency_text(commits)
+    )
+
+
+def test_of_no_writes_the_reason_is_shown():
+    done = instant("11:40:05")
+    unknown = [GroupWrite(done, done, "p", "f1", None, False, 3)] * 40
+    assert "data latency 10m cannot be judged yet: 0 of 40 writes to log files record" in latency_text(unknown)
+
+
+def test_what_was_loaded_is_said_to_be_left_out():
+    loaded, live = instant("11:30:00"), instant("11:40:05")
+    commits = [GroupWrite(loaded, loaded, "p", "f1", 0, True, 3)] * 30
+    commits += [GroupWrite(live, live, "p", "f1", epoch_ms("11:35:00"), True, 3)] * 25
+    assert "99 % within 5m5s, all within 5m5s; 30 writes of old data before them do not count" in latency_text(commits)
+
+
 def test_without_the_past_neither_is_told():
     found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW)
     assert (found.late_data, found.data_latency) == (None, None)

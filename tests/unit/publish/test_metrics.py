@@ -116,6 +116,11 @@ def test_a_table_before_its_first_commit_can_be_read():
     assert ("complete_until_timestamp_seconds", None) not in found
 
 
+def test_of_too_few_writes_no_latency_is_claimed():
+    few = FRESH.model_copy(update={"data_latency": FRESH.data_latency.model_copy(update={"status": "unknown"})})
+    assert ("observed_latency_p99_seconds", None) not in samples(few)
+
+
 def test_of_a_table_that_cannot_be_read_only_that_is_told():
     bare = POLICY.model_copy(update={"freshness": Freshness()})
     found = samples(unreadable(bare, "gone"), policy=bare)

@@ -44,17 +44,57 @@ def test_the_verdict_turns_at_one_write_in_a_hundred_and_at_twice_the_largest(de
     assert (verdict.status, verdict.late_share) == (status, late_share)
 
 
-def test_a_handful_of_writes_says_nothing():
+def test_a_handful_of_writes_is_no_judgement_but_what_they_show_is_known():
     assert judge_latency(history(*[MINUTE] * 20), HOUR, NOW).status == "generous"
-    few = judge_latency(history(*[MINUTE] * 19, None, None), HOUR, NOW)
-    assert (few.status, few.observed, few.suggested_ms) == ("unknown", None, None)
-    assert few.reason.startswith("19 of 21 writes")
+    few = judge_latency(history(*[MINUTE] * 17, 2 * HOUR, 3 * HOUR, None, None), HOUR, NOW)
+    assert (few.status, few.suggested_ms, few.late_share) == ("unknown", None, 2 / 19)
+    assert (few.observed.writes, few.observed.unknown_writes) == (19, 2)
+    assert (few.observed.p50_ms, few.observed.max_ms) == (MINUTE, 3 * HOUR)
+    assert few.reason == "19 of 21 writes to log files record their event times, a judgement needs 20"
+
+
+def test_without_an_event_time_nothing_is_known():
+    for writes, said in (((), "no write to a log file yet"), ((None,), "0 of 1 writes to log files record")):
+        found = judge_latency(history(*writes), HOUR, NOW)
+        assert (found.status, found.observed, found.late_share) == ("unknown", None, None)
+        assert found.reason.startswith(said)
 
 
 def test_what_has_not_completed_at_the_moment_asked_for_does_not_count():
     """A replay: `--at` lies years before the commits, and what they say of lateness is not true of it."""
     assert judge_latency(history(*[MINUTE] * 50), HOUR, epoch_ms("11:00:00")).status == "generous"
-    assert judge_latency(history(*[MINUTE] * 50), HOUR, epoch_ms("11:00:00") - 1).status == "unknown"
+    before = judge_latency(history(*[MINUTE] * 50), HOUR, epoch_ms("11:00:00") - 1)
+    assert (before.status, before.observed) == ("unknown", None)
+    assert before.reason == "no write had completed at the time that counts as now, as where old data are replayed"
+
+
+class TestOldData:
+    """Data of years ago were written today: what lies between says when they were loaded, not how late events come."""
+
+    def test_a_replay_is_recognized(self):
+        found = judge_latency(history(*(5073 * DAY - n * HOUR for n in range(50))), 5 * HOUR, NOW)
+        assert (found.status, found.suggested_ms, found.observed, found.late_share) == ("unknown", None, None, None)
+        assert (
+            found.reason == "all 50 writes hold events 5070d23h old and older, as where old data are loaded or replayed"
+        )
+
+    def test_what_was_loaded_before_live_writes_began_does_not_count(self):
+        loaded = history(*[900 * DAY] * 30, completed=instant("10:00:00")).writes
+        live = history(*[MINUTE] * 25).writes
+        found = judge_latency(TableHistory("UTC", live + loaded), 2 * MINUTE, NOW)
+        assert (found.status, found.observed.writes, found.observed.loaded_writes) == ("fits", 25, 30)
+        assert (found.observed.max_ms, found.observed.since_ms) == (MINUTE, epoch_ms("11:00:00"))
+
+    def test_what_comes_as_late_beside_live_writes_is_late(self):
+        live = history(*[MINUTE] * 25, completed=instant("10:00:00")).writes
+        late = history(*[900 * DAY] * 5).writes
+        found = judge_latency(TableHistory("UTC", live + late), 2 * MINUTE, NOW)
+        assert (found.status, found.observed.writes, found.late_share) == ("too_short", 30, 5 / 30)
+
+    @pytest.mark.parametrize(("latency_ms", "declared_ms"), [(30 * DAY, HOUR), (300 * DAY, 30 * DAY)])
+    def test_a_table_whose_events_may_be_as_late_is_judged(self, latency_ms, declared_ms):
+        assert judge_latency(history(*[latency_ms] * 50), declared_ms, NOW).status == "too_short"
+        assert judge_latency(history(*[latency_ms + 1] * 50), declared_ms, NOW).status == "unknown"
 
 
 def test_instants_are_read_in_the_tables_zone():

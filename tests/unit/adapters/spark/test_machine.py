@@ -1,6 +1,7 @@
 import os
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,8 +9,8 @@ from etc_policy.adapters.spark import machine
 from etc_policy.adapters.spark.machine import machine_findings
 
 
-def look(check, bundle=None, **variables):
-    found = {f.check: f for f in machine_findings(bundle, {"PATH": "", **variables})}
+def look(check, bundle=None, confs=None, **variables):
+    found = {f.check: f for f in machine_findings(bundle, confs or {}, {"PATH": "", **variables})}
     return found[check]
 
 
@@ -62,6 +63,47 @@ def test_the_environment_s_bundle_wins(tmp_path):
     jar = tmp_path / "org.apache.hudi_hudi-spark3.5-bundle_2.12-1.0.2.jar"
     jar.write_bytes(b"")
     assert "Hudi 1.0.2" in look("bundle", "org.example:other:1", ETC_HUDI_BUNDLE=str(jar)).message
+
+
+def cached(folder):
+    """The default bundle, in a folder as Spark keeps it."""
+    (folder / "jars").mkdir(parents=True)
+    (folder / "jars" / "org.apache.hudi_hudi-spark3.5-bundle_2.12-1.2.0.jar").write_bytes(b"")
+    return folder
+
+
+class TestFetchedBundle:
+    """Java takes its home from the system's list of users, not from HOME."""
+
+    @pytest.fixture(autouse=True)
+    def user(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(machine.pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=str(tmp_path / "user")))
+
+    def test_in_the_user_s_home_whatever_home_says(self, tmp_path):
+        cached(tmp_path / "user" / ".ivy2")
+        assert "(fetched before)" in look("bundle", HOME=str(tmp_path / "other")).message
+
+    def test_in_home_alone_it_is_not_found(self, tmp_path):
+        cached(tmp_path / "other" / ".ivy2")
+        assert "fetched from Maven Central" in look("bundle", HOME=str(tmp_path / "other")).message
+
+    @pytest.mark.parametrize("known", ["", "/"])
+    def test_in_home_where_the_system_knows_no_home(self, tmp_path, monkeypatch, known):
+        monkeypatch.setattr(machine.pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=known))
+        cached(tmp_path / "other" / ".ivy2")
+        assert "(fetched before)" in look("bundle", HOME=str(tmp_path / "other")).message
+
+    def test_in_home_where_the_system_does_not_know_the_user(self, tmp_path, monkeypatch):
+        def unknown(_):
+            raise KeyError
+
+        monkeypatch.setattr(machine.pwd, "getpwuid", unknown)
+        cached(tmp_path / "other" / ".ivy2")
+        assert "(fetched before)" in look("bundle", HOME=str(tmp_path / "other")).message
+
+    def test_where_the_target_keeps_ivy_s_files(self, tmp_path):
+        confs = {"spark.jars.ivy": str(cached(tmp_path / "ivy"))}
+        assert "(fetched before)" in look("bundle", confs=confs).message
 
 
 @pytest.mark.parametrize(("version", "status"), [("3.5.9", "ok"), ("4.0.1", "error"), (None, "error")])

@@ -1,0 +1,47 @@
+"""The page of error codes as Markdown, made from the registry; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from etc_policy.codes.explain import explain
+from etc_policy.codes.registry import Code
+
+_HEAD = """# Error codes
+
+Made from the registry of codes; `etc explain CODE` says the same in the terminal. An error that is printed names its place, and
+its hint the one thing to do there; this page has the background. A code is never reused for anything else.
+[Exit codes](commands.md#exit-codes) say what a scheduler should do.
+"""
+#: How the codes of a family begin, after `ETC`; of two that fit the longer one counts.
+_FAMILIES = {
+    "0": "The command line and its files",
+    "1": "The project's files",
+    "2": "The table",
+    "22": "Suites of expectations",
+    "23": "Rows and files that cannot be read",
+    "3": "Engines, input and output",
+    "4": "Not now, or not as planned",
+    "6": "What a command was given",
+}
+
+
+def render_error_codes() -> str:
+    """The whole page, by families and in the order of the codes."""
+    parts = [_HEAD]
+    for beginning, heading in _FAMILIES.items():
+        parts.append(f"## {heading}\n")
+        parts += [_entry(code) for code in _of_family(beginning)]
+    return "\n".join(parts)
+
+
+def _of_family(beginning: str) -> Iterator[Code]:
+    for code in sorted(Code):
+        fitting = (known for known in _FAMILIES if code.removeprefix("ETC").startswith(known))
+        if max(fitting, key=len, default=None) == beginning:
+            yield code
+
+
+def _entry(code: Code) -> str:
+    text = " ".join((explain(code) or "").partition("\n\n")[2].split())
+    return f"### {code}\n\n**{code.summary}.** {text}\n"
