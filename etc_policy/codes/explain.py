@@ -23,6 +23,7 @@ _ENDS = {
     "418": "Exit code 3.",
     "421": "Exit code 4 where a retry may help, else 3.",
     "440": "Exit code 64.",
+    "442": "Exit code 3.",
     "6": "Exit code 64.",
     **dict.fromkeys(("611", "612"), "A warning: the exit code is that of what else was found."),
 }
