@@ -11,8 +11,8 @@ _MARKER, _LISTING = ".marker.", "MARKERS"
 
 
 def marker_files(storage: TableStorage, instant: str) -> Iterator[str]:
-    """The files in an instant's folder of markers, as paths below the table."""
-    return storage.below(f".hoodie/.temp/{instant}")
+    """The files in an instant's folder of markers, as paths below the table; Hadoop's checksums beside them are none."""
+    return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.endswith(".crc"))
 
 
 def announced_by(storage: TableStorage, path: str) -> Iterator[str]:
