@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
-from etc_policy.api.one_table import one_table
+from etc_policy.api.one_table import each_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.publish.results import FinishedService
@@ -15,14 +16,11 @@ def finish_tables(
     environment: Environment, policies: Iterable[Policy]
 ) -> tuple[tuple[FinishedService, ...], tuple[EtcError, ...]]:
     """The services that were carried out, and the errors of the tables where that failed."""
-    finished: list[FinishedService] = []
-    errors: list[EtcError] = []
-    for policy in policies:
-        try:
-            with one_table(policy):
-                located = resolve_table(environment, policy)
-                done = environment.finisher().finish(located, located.table)
-            finished += [FinishedService(policy=policy.name, action=i.action, instant=i.requested) for i in done]
-        except EtcError as error:
-            errors.append(error)
-    return tuple(finished), tuple(errors)
+
+    def finish(policy: Policy) -> list[FinishedService]:
+        located = resolve_table(environment, policy)
+        done = environment.finisher().finish(located, located.table)
+        return [FinishedService(policy=policy.name, action=i.action, instant=i.requested) for i in done]
+
+    finished, errors = each_table(policies, finish)
+    return tuple(chain.from_iterable(finished)), errors

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from etc_policy.api.one_table import one_table
+from etc_policy.api.one_table import each_table, one_table
 from etc_policy.api.outcomes import raise_all
 from etc_policy.api.proofs import doubt_about
 from etc_policy.api.recording import load_runs
@@ -104,25 +104,19 @@ def table_histories(
 
     """
     runs = load_runs(target_dir, warn)
-    found: list[PolicyHistory] = []
-    errors: list[EtcError] = []
-    for policy in policies:
-        try:
-            found.append(_history(environment, policy, runs))
-        except EtcError as error:
-            errors.append(error)
-    raise_all(errors, (), tuple(found))
-    return tuple(found)
+    found, errors = each_table(policies, lambda policy: _history(environment, policy, runs))
+    raise_all(errors, (), found)
+    return found
 
 
 def table_history(
     environment: Environment, policy: Policy, target_dir: Path, warn: Callable[[Issue], None]
 ) -> PolicyHistory:
     """The compactions of a policy's table from its own commits, with the checks of the runs that are kept here."""
-    return _history(environment, policy, load_runs(target_dir, warn))
+    with one_table(policy):
+        return _history(environment, policy, load_runs(target_dir, warn))
 
 
 def _history(environment: Environment, policy: Policy, runs: RunFiles) -> PolicyHistory:
-    with one_table(policy):
-        log = environment.read_commit_log(policy, compactions_only=True)
-        return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))
+    log = environment.read_commit_log(policy, compactions_only=True)
+    return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))

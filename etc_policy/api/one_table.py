@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from traceback import clear_frames
+from typing import TypeVar
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, TableError, Where
+
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -31,6 +34,21 @@ def one_table(policy: Policy) -> Iterator[None]:
         hint = "the table may be damaged, or too large for this machine; `--debug` prints the stack"
         where = place(policy.source, policy.name)
         raise TableError(Code.TABLE_FAILED, message, where=where, hint=hint) from error
+
+
+def each_table(
+    policies: Iterable[Policy], work: Callable[[Policy], Result]
+) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
+    """What the work gives for each policy where it succeeds, and the errors of the others."""
+    results: list[Result] = []
+    errors: list[EtcError] = []
+    for policy in policies:
+        try:
+            with one_table(policy):
+                results.append(work(policy))
+        except EtcError as error:
+            errors.append(error)
+    return tuple(results), tuple(errors)
 
 
 def place(source: str | None, name: str) -> Where | None:

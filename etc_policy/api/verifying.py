@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.api.one_table import one_table
+from etc_policy.api.one_table import each_table
 from etc_policy.api.proofs import note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -30,15 +30,7 @@ def verify_tables(
     environment: Environment, policies: Iterable[Policy], now_ms: int, level: VerifyLevel | None = None
 ) -> tuple[tuple[TableVerification, ...], tuple[EtcError, ...]]:
     """The verdict over each table that could be read, and the errors of the others; `level` wins over the policies'."""
-    verified: list[TableVerification] = []
-    errors: list[EtcError] = []
-    for policy in policies:
-        try:
-            with one_table(policy):
-                verified.append(_verify(environment, policy, now_ms, level or policy.verify.level))
-        except EtcError as error:
-            errors.append(error)
-    return tuple(verified), tuple(errors)
+    return each_table(policies, lambda policy: _verify(environment, policy, now_ms, level or policy.verify.level))
 
 
 def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:

@@ -89,6 +89,7 @@ class Workspace:
         self._ends_java_on_interrupt = ends_java_on_interrupt
         self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
         self._last: ProjectReading | None = None
+        self._shapes: dict[str, TableShape | None] = {}
 
     @cached_property
     def environment(self) -> Environment:
@@ -140,7 +141,13 @@ class Workspace:
         return self._select(self._read(), select, exclude)
 
     def _shape(self, policy: Policy) -> TableShape | None:
-        """The table as it is, None for one that does not exist yet; one that cannot be read is a warning."""
+        """The table as it is, or as it was when the first verb read it; None for one that does not exist yet."""
+        if policy.name not in self._shapes or not self._read_once:
+            self._shapes[policy.name] = self._read_shape(policy)
+        return self._shapes[policy.name]
+
+    def _read_shape(self, policy: Policy) -> TableShape | None:
+        """One that cannot be read is a warning."""
         try:
             return self.environment.table_shape(policy)
         except EtcError as error:

@@ -24,7 +24,7 @@ class TableShape:
     column_type: str | None
 
     def untracked(self, event_time: EventTime) -> str | None:
-        """Why Hudi cannot record event times for this table, whatever its writers are told; None where it can."""
+        """Why Hudi cannot record event times for this table, whatever options its writers have; None where it can."""
         if self.table_version < _FIRST_VERSION:
             return f"Hudi records none in table version {self.table_version}"
         if self.merge_mode not in (None, EVENT_TIME_ORDERING):

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue, StrictStr
 
-from etc_policy.declare.schema import Declared, Name, OptionValue, Text
+from etc_policy.declare.schema_values import Declared, Name, OptionValue, Text
 
 
 class SparkSettings(Declared):

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.execute.fence import Fence
-from etc_policy.execute.ports import Job, Lease, Services, TableFiles
-from etc_policy.execute.runner import raise_refusal
+from etc_policy.execute.ports import Job, Lease, Services
+from etc_policy.execute.runner import Runner, raise_refusal
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.refusals import FINISHED_SERVICES
-from etc_policy.plan.table_state import Instant, TableState, TableStateReader
+from etc_policy.plan.table_state import Instant, TableState
 
 
 @dataclass(frozen=True)
 class Finisher:
-    """The steps of `etc finish` over the ports; `services` is a function so that Spark starts only when it must."""
+    """The steps of `etc finish` over the runner's ports; `services` is a function so that Spark starts only when it must."""
 
-    reader: TableStateReader
-    files: TableFiles
+    runner: Runner
     services: Callable[[], Services]
-    lease: Callable[[str], Lease]
-    progress: Callable[[str], None]
-    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def finish(self, policy: Policy, base_path: str) -> tuple[Instant, ...]:
         """The pending services that were carried out, oldest first; a pending plan of etc is left to `etc apply`.
@@ -37,26 +31,25 @@ class Finisher:
         if not self._pending(policy, base_path)[1]:
             return ()
         done: list[Instant] = []
-        with self.lease(base_path) as lease:
+        with self.runner.lease(base_path) as lease:
             while True:
                 state, pending = self._pending(policy, base_path)
                 if not pending:
                     return tuple(done)
-                raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
+                raise_refusal(policy, times_refusal(policy, state, self.runner.clock_ms()))
                 self._run(policy, state, pending[0], lease)
                 done.append(pending[0])
 
     def _pending(self, policy: Policy, base_path: str) -> tuple[TableState, tuple[Instant, ...]]:
-        state = self.reader.read(base_path, policy.event_time)
+        state = self.runner.reader.read(base_path, policy.event_time)
         found = (i for i in state.pending if i.action in FINISHED_SERVICES and i.requested != state.own_pending)
         return state, tuple(sorted(found, key=lambda instant: instant.requested))
 
     def _run(self, policy: Policy, state: TableState, pending: Instant, lease: Lease) -> None:
         """The engine starts first: the job that has begun it shows itself meanwhile."""
-        self.progress(f"{policy.name}: running the {pending.action} at {pending.requested}")
+        self.runner.progress(f"{policy.name}: running the {pending.action} at {pending.requested}")
         services = self.services()
         lease.wait_for_dead_run(pending.requested)
         job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, pending.requested)
         lease.mark(job.instant)
-        fence = Fence(self.reader, self.files, job, lease, state)
-        services.finish(job, pending.action, lambda: lease.begun(job.instant), fence)
+        services.finish(job, pending.action, lambda: lease.begun(job.instant), self.runner.fence(job, lease, state))

@@ -37,7 +37,7 @@ class Runner:
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
     def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
-        """Finish a pending plan of etc that a killed run left; None when there is none.
+        """Finish a pending plan of etc that a killed run left; None without one.
 
         A plan whose log files are gone (a rollback took them), that archiving has passed, or that writers have overtaken
         is withdrawn instead, and None is returned.
@@ -59,7 +59,7 @@ class Runner:
                 return None
             raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
             try:
-                return self._run(job, self._fence(job, lease, state), "resumed")
+                return self._run(job, self.fence(job, lease, state), "resumed")
             except OvertakenError as error:
                 self.progress(f"{policy.name}: {error.message}; planning again")
                 return None
@@ -86,7 +86,7 @@ class Runner:
         return next((one.why for one in overtaken if not one.waits), None)
 
     def undo(self, policy: Policy, base_path: str) -> Outcome | None:
-        """Withdraw a pending plan of etc; None when there is none.
+        """Withdraw a pending plan of etc; None without one.
 
         Raises:
             RetryableError: a run that executes it is alive.
@@ -153,14 +153,15 @@ class Runner:
                 operations=table.operations,
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
             )
-            fence = self._fence(job, lease, state)
+            fence = self.fence(job, lease, state)
             self._refuse(policy, table, state, published=False)
             require_derived()
             self._publish(policy, table, fence)
             outcome = self._run(job, fence, "compacted")
         return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
 
-    def _fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
+    def fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
+        """What is asked between the work of a job and its commit; `state` is the newest that was read."""
         return Fence(self.reader, self.files, job, lease, state)
 
     def _publish(self, policy: Policy, table: TablePlan, fence: Fence) -> None:

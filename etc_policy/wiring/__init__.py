@@ -87,7 +87,7 @@ class Readings(SparkSessions):
         return FileCommitLogReader().read_commit_log(location, policy.event_time, compactions_only=compactions_only)
 
     def table_shape(self, policy: Policy) -> TableShape | None:
-        """What of a policy's table decides its writers' options; None where there is none yet, or only a catalog knows it."""
+        """What of a table decides its writers' options; None for one that does not exist yet or that only a catalog knows."""
         if is_catalog_name(policy.table):
             return None
         from etc_policy.adapters.hudi.shape import read_shape
@@ -158,10 +158,7 @@ class Environment(Readings):
         from etc_policy.adapters.spark.services import HudiServices
         from etc_policy.execute.finisher import Finisher
 
-        runner = self.runner()
-        return Finisher(
-            runner.reader, runner.files, lambda: HudiServices(self.spark, self.progress), runner.lease, self.progress
-        )
+        return Finisher(self.runner(), lambda: HudiServices(self.spark, self.progress))
 
     @property
     def memory(self) -> ApplyStateStore:

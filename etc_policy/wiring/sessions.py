@@ -87,5 +87,5 @@ class SparkSessions:
 
     @property
     def local_catalog(self) -> Path:
-        """The folder of the catalog that serves where the target names none."""
+        """The folder of the catalog of this machine, for a target without one of its own."""
         return self.catalog_dir or self.project_dir / "target" / "catalog"

@@ -150,7 +150,7 @@ def _outside(path: Path) -> Path:
 
 
 def _make_device(path: Path) -> None:
-    """One that gives zeros without end and takes all; a pipe where this user may make none."""
+    """One that gives zeros without end and takes all; a pipe where this user may not make a device."""
     try:
         os.mknod(path, 0o20666, os.makedev(1, 5))
     except OSError:

@@ -12,7 +12,7 @@ from random import Random
 from tests.hostile.avro import damaged
 from tests.hostile.plans import replaced
 from tests.hostile.tables import VALUES
-from tests.property.bad_input import FILES, HOSTILE, LINKS
+from tests.property.bad_input import FILES, HOSTILE, LINKS, write
 
 SUITE_OF_BAD = "latency: 30m, verify: {suite: mine}"
 _SUITE = b"""name: mine
@@ -73,14 +73,7 @@ def _policies(root: Path, random: Random) -> tuple[str, str]:
         )
         files[where] = random.choice(LINKS)
         said.append(f"{where} -> {files[where]}")
-    for name, content in files.items():
-        path = project / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            path.unlink(missing_ok=True)
-            path.symlink_to(content)
+    write(files, project)
     if random.random() < 0.15:
         name = random.choice(["policies/a.yml", "templates/base.yml", "templates", "etc_project.yml", "policies"])
         said.append(f"{name}: {replaced(project / name, random)}")
@@ -123,7 +116,7 @@ def _other_content(content: bytes, random: Random) -> bytes:
 
 
 def _outputs(root: Path, random: Random) -> tuple[str, str]:
-    """What commands are told to write to, or write to by themselves."""
+    """Files that commands write to: named on the command line, or by themselves."""
     project = root / "project"
     command = random.choice(_OUTPUTS)
     if random.random() < 0.5:

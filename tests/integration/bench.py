@@ -68,10 +68,7 @@ class Bench:
 
     def finish(self):
         """What `etc finish` does."""
-        runner, services = self.runner, HudiServices(self.spark)
-        return Finisher(runner.reader, runner.files, lambda: services, FileLease, runner.progress).finish(
-            self.policy, str(self.base)
-        )
+        return Finisher(self.runner, lambda: HudiServices(self.spark)).finish(self.policy, str(self.base))
 
     def publish(self, plan):
         table = plan.tables[0]

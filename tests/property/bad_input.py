@@ -162,13 +162,14 @@ _WATCH = Watch()
 
 
 def write(files: Mapping[str, bytes | str], root: Path) -> None:
-    """Write the project below `root`."""
+    """Write the project below `root`, over what is there."""
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, bytes):
             path.write_bytes(content)
         else:
+            path.unlink(missing_ok=True)
             path.symlink_to(content)
 
 

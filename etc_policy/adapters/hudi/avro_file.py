@@ -39,7 +39,7 @@ def read_first_record(content: bytes) -> Any:  # noqa: ANN401 - any Avro value
     """The first record of an Avro file.
 
     Raises:
-        BadAvroFile: there is none, or not within bounds.
+        BadAvroFile: the file has no record, or is not within bounds.
         Exception: fastavro raises almost anything over damaged bytes.
 
     """
@@ -102,7 +102,7 @@ def schema_of(text: bytes) -> Any:  # noqa: ANN401 - fastavro's parsed schema
     """A schema by its text, as fastavro decodes by it.
 
     Raises:
-        Exception: as `parse_schema`, and where the text is no JSON.
+        Exception: as `parse_schema`, and where the text is not JSON.
 
     """
     return parse_schema(json.loads(text))

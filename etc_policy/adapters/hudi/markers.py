@@ -11,7 +11,7 @@ _MARKER, _LISTING = ".marker.", "MARKERS"
 
 
 def marker_files(storage: TableStorage, instant: str) -> Iterator[str]:
-    """The files in an instant's folder of markers, as paths below the table; Hadoop's checksums beside them are none."""
+    """The files in an instant's folder of markers, as paths below the table, without Hadoop's checksum files beside them."""
     return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.endswith(".crc"))
 
 

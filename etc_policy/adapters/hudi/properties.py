@@ -24,8 +24,9 @@ _ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.versi
 _MOST_DIGITS = 9
 _MAX_BYTES = 1 << 20
 
-_PROPERTIES = ".hoodie/hoodie.properties"
-_BACKUP = f"{_PROPERTIES}.backup"
+#: Its path below the table.
+PROPERTIES = ".hoodie/hoodie.properties"
+_BACKUP = f"{PROPERTIES}.backup"
 
 
 def read_properties(storage: TableStorage) -> dict[str, str]:
@@ -46,7 +47,7 @@ def read_properties(storage: TableStorage) -> dict[str, str]:
 def properties_of(storage: TableStorage, folder: str) -> dict[str, str] | None:
     """The properties of a table in a folder of another, such as the metadata table, as they are; None if they are missing."""
     try:
-        return parse_properties(storage.read(f"{folder}/{_PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace"))
+        return parse_properties(storage.read(f"{folder}/{PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace"))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -57,7 +58,7 @@ def _text(storage: TableStorage) -> str:
         if number:
             time.sleep(PAUSE_SECONDS)
         try:
-            text = storage.read(_PROPERTIES, _MAX_BYTES).decode("utf-8", errors="replace")
+            text = storage.read(PROPERTIES, _MAX_BYTES).decode("utf-8", errors="replace")
         except (FileNotFoundError, NotADirectoryError):
             if storage.info(_BACKUP) is not None:
                 continue

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.hudi.table import column_type_of
+from etc_policy.adapters.hudi.properties import PROPERTIES, read_properties
+from etc_policy.adapters.hudi.table import column_type_of, is_write
 from etc_policy.adapters.hudi.timeline import read_timeline
-from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.compile.manifest import EventTime
 from etc_policy.compile.table_shape import MERGE_MODE, TableShape
-
-_PROPERTIES = ".hoodie/hoodie.properties"
 
 
 def read_shape(base_path: str, event_time: EventTime) -> TableShape | None:
@@ -21,17 +18,11 @@ def read_shape(base_path: str, event_time: EventTime) -> TableShape | None:
 
     """
     storage = open_storage(base_path)
-    if storage.info(_PROPERTIES) is None:
+    if storage.info(PROPERTIES) is None:
         return None
     properties = read_properties(storage)
     timeline = read_timeline(storage, properties)
-    written = (
-        f.requested for f in map(timeline.latest, timeline.files) if f.state == "completed" and f.action in WRITES
-    )
-    for requested in sorted(written, reverse=True):
-        found = column_type_of(event_time.column, {requested: timeline.commit(requested)}, storage.location)
-        if found is not None:
-            break
-    else:
-        found = None
-    return TableShape(int(properties["hoodie.table.version"]), properties.get(MERGE_MODE), found)
+    written = sorted((f.requested for f in map(timeline.latest, timeline.files) if is_write(f)), reverse=True)
+    types = (column_type_of(event_time.column, {one: timeline.commit(one)}, storage.location) for one in written)
+    column_type = next(filter(None, types), None)
+    return TableShape(int(properties["hoodie.table.version"]), properties.get(MERGE_MODE), column_type)

@@ -108,7 +108,7 @@ def _read_commits(
     timeline = require_times(read_timeline(storage, properties))
     if len(timeline.files) >= _MANY_INSTANTS:
         tree.begin()
-    metadata = {f.requested: timeline.commit(f.requested) for f in map(timeline.latest, timeline.files) if _is_write(f)}
+    metadata = {f.requested: timeline.commit(f.requested) for f in map(timeline.latest, timeline.files) if is_write(f)}
     column_type = column_type_of(event_time.column, metadata, storage.location)
     trust = trust_of(timeline.layout, properties, event_time, column_type)
     writes = {
@@ -197,7 +197,8 @@ def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
     return column_type != "string" or event_time.unit is not None
 
 
-def _is_write(file: InstantFile) -> bool:
+def is_write(file: InstantFile) -> bool:
+    """Whether it is that of a completed write, of rows or of a service."""
     return file.state == "completed" and file.action in WRITES
 
 

@@ -59,7 +59,7 @@ def ordering_values(content: memoryview, kind: str, place: int, fields: int) -> 
 
 
 def _items(stream: io.BytesIO) -> Iterator[int]:
-    """Once for each item of an Avro array, which is to be read by who is told so: none but one is in memory."""
+    """One step for each item of an Avro array; the caller reads the item, so that only one is in memory."""
     while count := fastavro.schemaless_reader(stream, "long", None):
         if count < 0:  # its size in bytes follows
             fastavro.schemaless_reader(stream, "long", None)

@@ -34,7 +34,7 @@ class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
     """The smallest event time cannot be known; the reason is in the message."""
 
 
-class UnreadableTime(UnknownTimes):
+class UnreadableText(UnknownTimes):
     """A text that is not a time for anybody, as the policy names no pattern for it; `sample` is its beginning."""
 
     def __init__(self, value: object) -> None:
@@ -86,7 +86,7 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
                     lowest = value
     except OSError:
         raise
-    except UnreadableTime as found:
+    except UnreadableText as found:
         return LogTimes(None, unreadable=found.sample if lowest is None else None)
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
         return LogTimes(None)
@@ -202,12 +202,10 @@ def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
 
 
 def _known(raw: Any, column: _Column) -> int:  # noqa: ANN401 - a value as stored
-    """The time of a value; UnknownTimes where it is not one, UnreadableTime where Spark cannot read it either."""
+    """The time of a value; UnknownTimes where it is not one, UnreadableText where Spark cannot read it either."""
     value = column.time_of(raw)
-    if value is None:
-        raise (
-            UnreadableTime(raw)
-            if column.is_plain_text and str(raw).strip()
-            else UnknownTimes("a value that is not a time")
-        )
-    return value
+    if value is not None:
+        return value
+    if column.is_plain_text and str(raw).strip():
+        raise UnreadableText(raw)
+    raise UnknownTimes("a value that is not a time")

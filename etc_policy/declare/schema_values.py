@@ -1,0 +1,43 @@
+"""What the keys of YAML files hold: durations, sizes, texts, names, and the base of the files' models."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic.json_schema import WithJsonSchema
+
+from etc_policy.declare.quantities import parse_duration_ms, parse_size_bytes
+
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
+
+DurationMs: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_duration_ms),
+    WithJsonSchema({"type": "string", "examples": ["30m", "1h30m", "2d", "PT30M"]}),
+]
+SizeBytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_size_bytes),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}),
+]
+Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
+Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
+OptionValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat
+WriterIndex: TypeAlias = Literal[
+    "simple",
+    "bloom",
+    "bucket",
+    "record_index",
+    "global_record_index",
+    "global_simple",
+    "global_bloom",
+    "hbase",
+    "unknown",
+]
+
+
+class Declared(BaseModel):
+    """Base of the file's models: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
