@@ -17,6 +17,7 @@ from etc_policy.adapters.outputs.files import read_below, write_below
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import Policy, digest
+from etc_policy.errors import EtcError
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState, UnreadableTime
 
@@ -96,6 +97,8 @@ def _read(storage: TableStorage, path: str, size: int, wanted: TimesWanted) -> L
                 return None
             stream.seek(0)
             return read_times(stream, size, wanted)
+    except EtcError:
+        raise
     except OSError:
         return None
 
