@@ -46,6 +46,7 @@ def fill_from_logs(
     storage = open_storage(state.base_path)
     cache = _Cache.load(cache_dir, state.base_path, wanted := _wanted(storage, policy, state))
     unread = [(s, f) for s, f in missing if cache.get(_path(s, f), f.size_bytes) is None]
+    storage.expect({_path(s, f): f.size_bytes for s, f in unread})
     announce = _announcer(unread, progress)
     for file_slice, log_file in unread:
         announce(log_file)
