@@ -12,6 +12,7 @@ SECOND_HALF = (
     "test_left_locks.py",
     "test_prometheus.py",
     "test_repair.py",
+    "test_soak.py",
     "test_soak_oracle.py",
     "test_sync.py",
     "test_zones.py",
