@@ -7,6 +7,7 @@ SECOND_HALF = (
     "test_apply_process.py",
     "test_commit_zone.py",
     "test_gx_verifier.py",
+    "test_how_to.py",
     "test_interleavings.py",
     "test_kills.py",
     "test_left_locks.py",
