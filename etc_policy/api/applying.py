@@ -15,13 +15,15 @@ from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, 
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import (
     broken_verification,
+    read_for_proof,
     require_suites,
     verdict_codes,
     verdict_error,
     verify,
     without_promise,
+    wrong_times_error,
 )
-from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.commit_metadata import git_state_of
@@ -32,7 +34,7 @@ from etc_policy.plan.table_state import GroupKey, TableState
 from etc_policy.plan.watermark import watermark_of
 from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
-from etc_policy.verify.metadata_checks import Claim, Evidence
+from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
 from etc_policy.verify.prover import claim_of, claim_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
@@ -215,14 +217,16 @@ class Applier:
         self._book(outcome, started_ms, done_ms, measured, verification, refusals)
 
     def _verify(self, policy: Policy, outcome: Outcome) -> tuple[int | None, Verification]:
-        """Verify at the policy's level; where nothing was due and the last compaction is proved, by metadata alone.
+        """Verify at the policy's level; where nothing was due and the last compaction is proved, without rows.
 
         A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
         """
         state, evidence = self._evidence(policy, outcome)
         memory, last = self.environment.memory, state.last_compaction
         proven = is_proven(policy, last, memory)
-        level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proven else policy.verify.level
+        level = policy.verify.level
+        if outcome.status == "nothing_due" and proven and level != "metadata":
+            level = "logs"
         self.environment.progress(f"{policy.name}: verifying ({level})")
         begin_proof(policy, last, memory)
         if evidence is None:
@@ -230,11 +234,13 @@ class Applier:
         else:
             verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
         note_verdict(policy, last, memory, verification, level, evidence.claim if evidence else None)
+        wrong = wrong_times_error(policy, verification)
+        self.errors += [wrong] if wrong else []
         return watermark_of(state, policy.data_latency_ms).value_ms, verification
 
     def _evidence(self, policy: Policy, outcome: Outcome) -> tuple[TableState, Evidence | None]:
         """The table as it is now, and what of it is to be verified; None where it makes no claim."""
-        state, history = self.environment.read_table(policy, read_stats=True)
+        state, history = read_for_proof(self.environment, policy, policy.verify.level)
         claim = self._claim(policy, outcome, state, history)
         return state, Evidence(policy, state, history, claim, self.now_ms) if claim else None
 

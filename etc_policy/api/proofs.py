@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.execute.ports import ApplyStateStore, Unproven
-from etc_policy.plan.formats import format_time
+from etc_policy.plan.formats import count_of, format_time
+from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord, TableState
-from etc_policy.verify.metadata_checks import Claim
+from etc_policy.verify.evidence import Claim
 from etc_policy.verify.ports import Verification
 
 _NOT_ENDED = "its verification was begun and has not ended"
@@ -45,6 +46,9 @@ def note_verdict(
 def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
     record, unproven = state.last_compaction, _unproven(state, memory)
+    misrecorded = _misrecorded(state, memory)
+    if misrecorded is not None:
+        return table.model_copy(update={"warnings": (f"{misrecorded}. The plan takes the true time", *table.warnings)})
     if record is None or unproven is None:
         return table
     doubt = (
@@ -56,11 +60,31 @@ def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> 
 
 
 def doubt_about(state: TableState, memory: ApplyStateStore) -> str | None:
-    """Why nobody should rely on the last compaction: its verification failed, or could not be done."""
+    """Why nobody should rely on what metadata say: commits were wrong, or the last compaction did not pass its verification."""
+    misrecorded = _misrecorded(state, memory)
+    if misrecorded is not None:
+        return misrecorded
     record, unproven = state.last_compaction, _unproven(state, memory)
     if record is None or unproven is None or unproven.why == _NOT_ENDED:
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
+
+
+def note_misrecorded(state: TableState, memory: ApplyStateStore) -> None:
+    """Keep which log files hold earlier events than recorded, of those that could be read; the others stay as they were."""
+    if state.witnesses is None:
+        return
+    unread = {one.path for one in state.witnesses if one.why is not None}
+    known = (one for one in still_there(state, memory.misrecorded(state.base_path)) if one.path in unread)
+    memory.note_misrecorded(state.base_path, (*misrecorded_in(state.witnesses), *known))
+
+
+def _misrecorded(state: TableState, memory: ApplyStateStore) -> str | None:
+    found = still_there(state, memory.misrecorded(state.base_path))
+    if not found:
+        return None
+    more = f", and {count_of(len(found) - 1, 'other log file')}" if len(found) > 1 else ""
+    return f"what commits recorded of event times is wrong: {in_words(found[0])}{more}"
 
 
 def _unproven(state: TableState, memory: ApplyStateStore) -> Unproven | None:

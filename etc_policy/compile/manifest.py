@@ -15,7 +15,8 @@ MANIFEST_SCHEMA_VERSION = 1
 
 EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
-VerifyLevel = Literal["metadata", "sample", "data"]
+#: The weakest first.
+VerifyLevel = Literal["metadata", "logs", "sample", "data"]
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})

@@ -96,10 +96,10 @@ class VerifyChoice(Declared):
         description="Name of a suite of expectations, a file `suites/<name>.yml`.",
         examples=["ro_complete", "orders"],
     )
-    level: Literal["metadata", "sample", "data"] = Field(
+    level: Literal["metadata", "logs", "sample", "data"] = Field(
         "data",
-        description="`data` compares the rows of both views; `sample` those of some whole file groups; `metadata` proves "
-        "from the timeline alone.",
+        description="`data` compares the rows of both views; `sample` those of some whole file groups; `logs` reads the event "
+        "times of log files that are not compacted; `metadata` proves from the timeline alone.",
         examples=["metadata"],
     )
     sample: SampleChoice | None = Field(

@@ -6,7 +6,8 @@ from etc_policy.compile.manifest import EventTime, Freshness, Policy, Sample, Ve
 from etc_policy.errors import EngineError
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord
-from etc_policy.verify.metadata_checks import Claim, Evidence, prove_compacted
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.metadata_checks import prove_compacted
 from etc_policy.verify.ports import ExpectationResult
 from etc_policy.verify.prover import claim_of, claim_of_run, verify_table
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
