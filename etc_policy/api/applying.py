@@ -10,7 +10,7 @@ from etc_policy.api.derived_plans import PlanCheck, no_check, plan_check
 from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.overtaken import writes_beside_errors, written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now, require_same_table
-from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
+from etc_policy.api.proofs import begin_proof, level_to_prove, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import (
@@ -21,7 +21,7 @@ from etc_policy.api.verifying import (
     verdict_error,
     verify,
     without_promise,
-    wrong_times_error,
+    wrong_times_errors,
 )
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
@@ -223,10 +223,7 @@ class Applier:
         """
         state, evidence = self._evidence(policy, outcome)
         memory, last = self.environment.memory, state.last_compaction
-        proven = is_proven(policy, last, memory)
-        level = policy.verify.level
-        if outcome.status == "nothing_due" and proven and level != "metadata":
-            level = "logs"
+        level = level_to_prove(policy, last, memory, is_idle=outcome.status == "nothing_due")
         self.environment.progress(f"{policy.name}: verifying ({level})")
         begin_proof(policy, last, memory)
         if evidence is None:
@@ -234,8 +231,7 @@ class Applier:
         else:
             verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
         note_verdict(policy, last, memory, verification, level, evidence.claim if evidence else None)
-        wrong = wrong_times_error(policy, verification)
-        self.errors += [wrong] if wrong else []
+        self.errors += wrong_times_errors(policy, verification)
         return watermark_of(state, policy.data_latency_ms).value_ms, verification
 
     def _evidence(self, policy: Policy, outcome: Outcome) -> tuple[TableState, Evidence | None]:

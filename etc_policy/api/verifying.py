@@ -42,8 +42,8 @@ def verify_tables(
     found, errors = each_table(
         by_name.values(), lambda policy: _verify(environment, policy, now_ms, level or policy.verify.level)
     )
-    wrong = (wrong_times_error(by_name[one.policy], one.verification) for one in found)
-    return found, (*errors, *(error for error in wrong if error is not None))
+    wrong = (error for one in found for error in wrong_times_errors(by_name[one.policy], one.verification))
+    return found, (*errors, *wrong)
 
 
 def read_for_proof(environment: Environment, policy: Policy, level: VerifyLevel) -> tuple[TableState, TableHistory]:
@@ -90,17 +90,17 @@ def verdict_error(policy: str, verdict: Verification) -> VerdictError | None:
     return error
 
 
-def wrong_times_error(policy: Policy, verification: Verification) -> EtcError | None:
-    """What commits recorded too late of log files, as an error of its own; None where they did not."""
+def wrong_times_errors(policy: Policy, verification: Verification) -> tuple[EtcError, ...]:
+    """What commits recorded too late of log files, as an error of its own; none where they did not."""
     found = next((one for one in verification.expectations if one.expectation == LOGS and one.status == "fail"), None)
     if found is None:
-        return None
+        return ()
     hint = f"`etc apply --select {policy.name}` takes the true times; `etc explain {Code.WRONG_EVENT_TIMES}` says more"
     message = f"commits of `{policy.name}` recorded wrong event times: {found.message}"
     error = EtcError(Code.WRONG_EVENT_TIMES, message, hint=hint)
     error.exit_code = ExitCode.FAILED
     set_place(error, policy)
-    return error
+    return (error,)
 
 
 def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:

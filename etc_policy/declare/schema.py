@@ -71,6 +71,12 @@ class FreshnessLimits(Declared):
     error_after: DurationMs | None = Field(
         None, description="`etc freshness` fails (exit 1) from this lag on.", examples=["3h"]
     )
+    proof: Literal["logs", "data"] | None = Field(
+        None,
+        description="Count only what a verification of this level, or of a stronger one, has proved since the last compaction; "
+        "a table without such a proof is `unknown`.",
+        examples=["logs"],
+    )
 
 
 class SampleChoice(Declared):

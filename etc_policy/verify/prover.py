@@ -10,9 +10,9 @@ from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
-from etc_policy.verify.catalog import source_of
+from etc_policy.verify.catalog import VIEWS_AGREE, source_of
 from etc_policy.verify.evidence import Claim, Evidence
-from etc_policy.verify.log_checks import is_proven_by_logs
+from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
 from etc_policy.verify.metadata_checks import always_checked, check_metadata, is_wanted
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import (
@@ -138,6 +138,18 @@ def _coverage(request: DataCheck, evidence: Evidence) -> Coverage | None:
         since_ms=request.since_ms,
         where=verify.where,
     )
+
+
+def proof_level(verification: Verification) -> VerifyLevel:
+    """The level that a verification proves completeness at: rows count only where both views were compared."""
+    names = {one.expectation for one in verification.expectations}
+    if verification.level == "data" and VIEWS_AGREE in names and verification.coverage is None:
+        return "data"
+    logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
+    if logs is None or logs.status == "fail" or logs.observed.get("log_files_unproven"):
+        return "metadata"
+    is_sample = verification.level not in WITHOUT_ROWS and VIEWS_AGREE in names
+    return "sample" if is_sample else "logs"
 
 
 def verdict_over(expectations: Sequence[ExpectationResult]) -> VerificationStatus:

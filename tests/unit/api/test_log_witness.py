@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.plan.commit_metadata import THRESHOLD
 from tests.unit.adapters import log_file
 from tests.unit.adapters.table_folder import TableFolder, at, base
 from tests.unit.adapters.table_folder import log as written
@@ -202,9 +203,91 @@ def test_a_policy_of_level_metadata_reads_no_log_file(folder, etc, tmp_path):
     assert (code, verdict_of(report)["level"]) == (0, "metadata")
 
 
-@pytest.mark.parametrize("content", ["[]", '{"misrecorded": 7}', '{"misrecorded": [7, {"path": 1}, {"path": "p/x"}]}'])
+KEPT = (
+    "[]",
+    '{"misrecorded": 7, "proofs": 7}',
+    '{"proofs": {"subject": "", "of": [7]}}',
+    '{"misrecorded": [7, {"path": 1}, {"path": "p/x"}]}',
+)
+
+
+@pytest.mark.parametrize("content", KEPT)
 def test_what_is_kept_may_be_anything(folder, etc, content):
     kept = folder.base / ".hoodie" / ".etc" / "memory.json"
     kept.parent.mkdir(exist_ok=True)
     kept.write_text(content)
     assert freshness_of(etc)[0] == "pass"
+
+
+def fresh(etc, *arguments):
+    (table,) = etc("freshness", *arguments)[1]["tables"]
+    return table
+
+
+def test_what_is_said_of_completeness_carries_its_proof(folder, etc):
+    before = fresh(etc)
+    assert before["complete_until_proof"]["level"] == "metadata"
+    assert before["proofs"] == []
+    etc("apply", "--yes")
+    after = fresh(etc)
+    proof = after["complete_until_proof"]
+    assert (proof["level"], proof["until_ms"]) == ("logs", after["complete_until_ms"])
+    assert before["complete_until_ms"] == after["complete_until_ms"]
+
+
+def test_a_proof_of_less_than_is_said_now_is_named_beside(folder, etc, capsys):
+    from etc_policy.cli.main import main
+
+    etc("apply", "--yes")
+    assert main(("freshness", "--at", "2026-01-01T12:10:00Z")) == 0
+    text = " ".join(capsys.readouterr().out.replace("\N{NO-BREAK SPACE}", " ").split())
+    assert "until 2026-01-01 11:10:00 UTC, 1h ago (proof: metadata, 2026-01-01 12:10:00 UTC)" in text
+    assert "proved until 2026-01-01 11:00:00 UTC (proof: logs, " in text
+
+
+def test_a_proof_is_of_one_compaction_and_one_reading_of_event_times(folder, etc, tmp_path):
+    etc("apply", "--yes")
+    policies = tmp_path / "policies" / "a.yml"
+    policies.write_text(POLICIES.replace("unit: ms", "unit: ms, trust_commit_metadata: false"))
+    assert fresh(etc)["proofs"] == []
+    policies.write_text(POLICIES)
+    assert len(fresh(etc)["proofs"]) == 1
+    folder.compaction(at("11:40:00"), at("11:41:00"), base("f2"), extra={THRESHOLD: "5"})
+    assert fresh(etc)["proofs"] == []
+
+
+def test_a_verification_that_failed_disproves(folder, etc):
+    etc("apply", "--yes")
+    (path,) = (folder.base / "p").glob("f1_*.parquet")
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    assert etc("verify", "--level", "logs")[0] == 1
+    path.write_bytes(content)
+    assert fresh(etc)["proofs"] == []
+
+
+def insist(tmp_path, level):
+    text = POLICIES.replace("verify:", f"freshness: {{proof: {level}}}, verify:")
+    (tmp_path / "policies" / "a.yml").write_text(text)
+
+
+def test_a_policy_may_insist_on_a_proof(folder, etc, tmp_path):
+    insist(tmp_path, "logs")
+    found = fresh(etc)
+    assert (found["status"], found["complete_until_ms"]) == ("unknown", None)
+    assert "etc verify --select orders --level logs" in found["reason"]
+    etc("apply", "--yes")
+    assert fresh(etc)["status"] == "pass"
+    insist(tmp_path, "data")
+    assert fresh(etc)["status"] == "unknown"
+
+
+def test_what_is_insisted_on_counts_only_as_far_as_it_was_proved(folder, etc, tmp_path, capsys):
+    from etc_policy.cli.main import main
+
+    insist(tmp_path, "logs")
+    etc("apply", "--yes")
+    main(("freshness", "--at", "2026-01-01T12:10:00Z", "--output", "json"))
+    (found,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (found["complete_until_ms"], found["lag_seconds"]) == (epoch_ms("11:00:00"), 70 * 60)
+    assert found["complete_until_proof"]["level"] == "logs"

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
-from etc_policy.api.observing import freshness_of
+from etc_policy.api.freshness import freshness_of
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
 from etc_policy.errors import EngineError, TableError
