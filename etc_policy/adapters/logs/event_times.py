@@ -62,13 +62,14 @@ class LogTimes:
     """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
 
     `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
-    is unknown.
+    is unknown, `deletes` that a block of the file deletes rows.
     """
 
     min_ms: int | None
     has_nulls: bool = False
     unreadable: str | None = None
     why: str | None = field(default=None, compare=False)
+    deletes: bool = field(default=False, compare=False)
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -79,9 +80,10 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
 
     """
     lowest: int | None = None
-    nulls = False
+    nulls = deletes = False
     try:
         for block in read_blocks(stream, size):
+            deletes = deletes or block.kind == log_blocks.DELETE
             for value in _block_times(block, wanted):
                 if value is None:
                     nulls = True
@@ -95,7 +97,7 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
         return LogTimes(None, why=str(found))
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
         return LogTimes(None, why="bytes that are not those of a log file")
-    return LogTimes(lowest, nulls)
+    return LogTimes(lowest, nulls, deletes=deletes)
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

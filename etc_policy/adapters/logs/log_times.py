@@ -21,6 +21,7 @@ from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, TableSta
 ANNOUNCED_BYTES = 256 * 1024 * 1024
 
 _ORDERING = ("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+_UNCOUNTED = "it deletes rows, and its commit counts no deletes"
 
 Progress = Callable[[str], None]
 Files = Sequence[tuple[FileSlice, LogFile]]
@@ -77,7 +78,8 @@ def _witness(path: str, log_file: LogFile, cache: TimesCache) -> LogWitness:
     recorded_ms, times = log_file.min_event_time_ms, cache.get(path, log_file.size_bytes)
     if times is None:
         return LogWitness(path, log_file.size_bytes, recorded_ms, None, NOT_THERE)
-    return LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, times.why, times.has_nulls)
+    why = _UNCOUNTED if times.deletes and recorded_ms is not None and times.why is None else times.why
+    return LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, why, times.has_nulls)
 
 
 def _filled(state: TableState, missing: Files, cache: TimesCache) -> TableState:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted
 from etc_policy.adapters.logs.parquet import can_read_parquet
@@ -21,7 +22,7 @@ _MAX_BYTES = 256 * 1024 * 1024
 
 @dataclass
 class TimesCache:
-    """What was read from the log files of one table, by path and size; one JSON file, which may be deleted."""
+    """What was read from the log files of one table, by path and size; one JSON file below its checksum, which may be deleted."""
 
     path: Path | None
     settings: str
@@ -52,7 +53,7 @@ class TimesCache:
     def save(self, present: set[str]) -> None:
         """Write the cache, without log files that are gone; a folder that cannot be written only costs the next reading."""
         own = {
-            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why)
+            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes)
             for path, (size, t) in self.entries.items()
             if path in present
         }
@@ -64,7 +65,8 @@ class TimesCache:
         }
         tables = {settings: files for settings, files in {**others, self.settings: own}.items() if files}
         with suppress(OSError):
-            write_below(*_place(self.path), json.dumps(tables, sort_keys=True).encode())
+            content = json.dumps(tables, sort_keys=True).encode()
+            write_below(*_place(self.path), b"%08x\n%b" % (crc32(content), content))
 
 
 def _place(path: Path) -> tuple[Path, str]:
@@ -74,7 +76,8 @@ def _place(path: Path) -> tuple[Path, str]:
 
 def _load(path: Path | None) -> dict[str, dict[str, Any]]:
     try:
-        content = json.loads(read_below(*_place(path), _MAX_BYTES)) if path else {}
+        checksum, _, text = read_below(*_place(path), _MAX_BYTES).partition(b"\n") if path else (b"", b"", b"{}")
+        content = json.loads(text) if path is None or checksum == b"%08x" % crc32(text) else {}
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(content, Mapping):
@@ -91,6 +94,7 @@ def _entry(raw: Any) -> tuple[int, LogTimes] | None:  # noqa: ANN401 - any JSON 
             bool(has_nulls),
             str() | None as unreadable,
             str() | None as why,
+            bool(deletes),
         ] if not isinstance(min_ms, bool):
-            return size, LogTimes(min_ms, has_nulls, unreadable, why)
+            return size, LogTimes(min_ms, has_nulls, unreadable, why, deletes)
     return None

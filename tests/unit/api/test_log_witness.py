@@ -150,6 +150,10 @@ NOT_READ = {
     "a kind of block that is not read": (log_file.block(log_file.HFILE, b"x"), "HFile blocks"),
     "bytes that are no log file": (b"#HUDI#" + b"x" * 40, "no block"),
     "a partial update": (log_file.avro([AFTER], "long", {log_file.IS_PARTIAL: "true"}), "partial update"),
+    "deletes that its commit does not count": (
+        log_file.avro([AFTER], "long") + log_file.deletes((log_file.LONG, AFTER), ts="long"),
+        "counts no deletes",
+    ),
     "a delete by key that its commit does not count": (
         log_file.avro([AFTER], "long") + log_file.deletes((log_file.INT, 0), ts="long"),
         "a delete without event time",
