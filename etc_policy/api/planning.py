@@ -66,8 +66,7 @@ def plan_table(
         with one_table(policy):
             state = environment.read_state(policy, read_stats=read_stats)
             table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
-            if state.last_compaction is not None:
-                table = with_doubt(table, state, environment.memory)
+            table = with_doubt(table, state, environment.memory)
             return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
     except EtcError as error:
         return _unreadable(policy, now_ms, error)

@@ -164,6 +164,8 @@ class Code(StrEnum):
     MALFORMED_PLAN = "ETC440", "A plan has a value that etc does not write"
     PLAN_NOT_DERIVED = "ETC441", "A saved plan does not follow from its table"
     BEHIND_A_LINK = "ETC442", "A file that would have to be removed lies behind a link"
+    PROOF_NOT_MADE = "ETC471", "A policy wants a proof that `etc apply` does not make"
+    WRONG_EVENT_TIMES = "ETC470", "A log file holds earlier events than its commit recorded"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"
