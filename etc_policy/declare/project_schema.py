@@ -18,6 +18,11 @@ class SparkSettings(Declared):
         description="Spark settings (`spark.*`); `--conf` on the command line wins over them.",
         examples=[{"spark.executor.memory": "4g"}],
     )
+    packages: list[Text] = Field(
+        default_factory=list,
+        description="Maven coordinates of what Spark needs besides the Hudi bundle, such as a client of an object store.",
+        examples=[["org.apache.hadoop:hadoop-aws:3.3.4"]],
+    )
 
 
 class CatalogSettings(Declared):

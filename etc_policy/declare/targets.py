@@ -19,7 +19,7 @@ class Target:
     """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
 
     `spark_confs` hold the values of environment variables and are never written anywhere; `lock` holds references to
-    them instead. `bundle` is a jar's path or Maven coordinates; `table_root` is as declared, perhaps relative to the
+    them instead. `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as declared, perhaps relative to the
     project.
     """
 
@@ -27,6 +27,7 @@ class Target:
     profile: str | None = None
     spark_confs: Mapping[str, str] = field(default_factory=dict, repr=False)
     bundle: str | None = None
+    packages: tuple[str, ...] = ()
     catalog: CatalogSettings | None = None
     lock: Mapping[str, str] = field(default_factory=dict)
     table_root: str | None = None
@@ -76,6 +77,7 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, 
         profile=chosen[0],
         spark_confs={**_catalog_confs(declared.catalog), **master, **option_texts(declared.spark.confs)},
         bundle=declared.bundle,
+        packages=tuple(declared.spark.packages),
         catalog=declared.catalog,
         lock=option_texts(without_secrets(lock)),
         table_root=declared.table_root,

@@ -55,7 +55,7 @@ class SparkSessions:
         from etc_policy.adapters.spark.session import start_spark
 
         self._announce(step)
-        session = start_spark(confs, self.spark_log, self.target.bundle)
+        session = start_spark(confs, self.spark_log, self.target.bundle, self.target.packages)
         if self.ends_java_on_interrupt:
             end_java_on_interrupt()
         return session
