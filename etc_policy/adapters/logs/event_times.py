@@ -62,7 +62,7 @@ class LogTimes:
     """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
 
     `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
-    is unknown, `deletes` that a block of the file deletes rows.
+    is unknown, `deletes` that a block of the file deletes rows, `damaged` that its bytes are not those of a log file.
     """
 
     min_ms: int | None
@@ -70,6 +70,7 @@ class LogTimes:
     unreadable: str | None = None
     why: str | None = field(default=None, compare=False)
     deletes: bool = field(default=False, compare=False)
+    damaged: bool = field(default=False, compare=False)
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -93,10 +94,12 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
         raise
     except UnreadableText as found:
         return LogTimes(None, unreadable=found.sample if lowest is None else None, why=str(found))
-    except (UnknownTimes, log_blocks.BadLogFile) as found:
+    except UnknownTimes as found:
         return LogTimes(None, why=str(found))
+    except log_blocks.BadLogFile as found:
+        return LogTimes(None, why=f"damaged: {found}", damaged=True)
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
-        return LogTimes(None, why="bytes that are not those of a log file")
+        return LogTimes(None, why="damaged: a block that cannot be decoded", damaged=True)
     return LogTimes(lowest, nulls, deletes=deletes)
 
 
