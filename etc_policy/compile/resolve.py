@@ -54,7 +54,7 @@ def compile_project(
 
 def table_root(files: ProjectFiles) -> str:
     """What relative paths of tables start from: the target's `table_root`, else the project's folder."""
-    return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir)
+    return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir).rstrip("/") or "/"
 
 
 def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | None = None) -> Policy:

@@ -41,11 +41,18 @@ class Readings(SparkSessions):
 
     def locate(self, policy: Policy) -> str:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
+        self._reach_storages()
         if not is_catalog_name(policy.table):
             return policy.table
         from etc_policy.adapters.spark.catalog import table_location
 
         return table_location(self.catalog_spark, policy.table)
+
+    def _reach_storages(self) -> None:
+        """As the target says, also where another project has been at work in between."""
+        from etc_policy.adapters.storage.door import use_storage_settings
+
+        use_storage_settings(self.target.storage)
 
     def read_state(self, policy: Policy, *, read_stats: bool = False, read_logs: bool = True) -> TableState:
         """The state of a policy's table.
@@ -105,7 +112,7 @@ class Readings(SparkSessions):
             return None
         from etc_policy.adapters.hudi.shape import read_shape
 
-        return read_shape(policy.table, policy.event_time)
+        return read_shape(self.locate(policy), policy.event_time)
 
     def table_properties(self, policy: Policy) -> Mapping[str, str]:
         """The pairs of a policy's table's `hoodie.properties`."""

@@ -13,6 +13,7 @@ from etc_policy.adapters.logs.times_cache import TimesCache
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import Policy
+from etc_policy.errors import EtcError
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
 from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
@@ -121,6 +122,8 @@ def _read(storage: TableStorage, path: str, size: int, wanted: TimesWanted) -> L
                 return None
             stream.seek(0)
             return read_times(stream, size, wanted)
+    except EtcError:
+        raise
     except OSError:
         return None
 
