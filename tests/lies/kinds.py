@@ -374,7 +374,9 @@ def _forged_proof(found: Honest, random: Random) -> Told | None:
 
 _GONE = "rows that are gone from both views alike: the views agree, and nothing says what was written"
 
-_GROWS = "before table version 8 commits go on writing to log files of earlier ones, so that one that is gone is not missed"
+_GROWS = (
+    "before table version 8 commits go on writing to log files of earlier ones, so that one that is gone is not missed"
+)
 _ONE_BIT = "a bit within a value: no checksum of Hudi covers it, and RT itself shows the other value"
 _KEPT = "what is kept beside the table, or in its catalog, is believed until the next verification or sync"
 
