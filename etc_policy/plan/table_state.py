@@ -88,7 +88,7 @@ class LogWitness(NamedTuple):
     """What the blocks of a log file say, beside what its commit recorded of it; `path` is below the table.
 
     `found_ms` is the smallest event time in the file, None where it holds none or where that cannot be known: then `why`
-    says why. `has_nulls` says that a row in it has no event time.
+    says why. `has_nulls` says that a row in it has no event time, `damaged` that its bytes are not those of a log file.
     """
 
     path: str
@@ -97,6 +97,7 @@ class LogWitness(NamedTuple):
     found_ms: int | None
     why: str | None = None
     has_nulls: bool = False
+    damaged: bool = False
 
 
 class Misrecorded(NamedTuple):

@@ -44,12 +44,11 @@ def table_freshness(
         return unreadable(
             policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason
         )
-    files = [log_file for _, log_file in state.log_files]
     mark = watermark_of(state, policy.data_latency_ms)
     until = _until(policy, complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), proofs)
     lag_ms = completeness_lag_ms(now_ms, until)
     late = late_data(with_times_of(history, state)) if history else ()
-    return TableFreshness(
+    found = TableFreshness(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
         base_path=state.base_path,
@@ -65,14 +64,21 @@ def table_freshness(
         threshold_ms=state.last_compaction.threshold_ms if state.last_compaction else None,
         held_back_by=mark.held_back_by,
         last_commit_age_seconds=(now_ms - instant_to_ms(max(writes), zone)) / 1000 if writes else None,
-        remaining_log_files=len(files),
-        remaining_log_bytes=sum(log_file.size_bytes for log_file in files),
-        remaining_file_slices=sum(1 for file_slice in state.slices if file_slice.log_files),
-        unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in files),
         left_out_file_slices=(state.last_compaction.left_out or None) if state.last_compaction else None,
         late_data=late[-1] if late else None,
         data_latency=judge_latency(history, policy.data_latency_ms, now_ms) if history else None,
     )
+    return found.model_copy(update=_not_compacted(state))
+
+
+def _not_compacted(state: TableState) -> dict[str, int]:
+    files = [log_file for _, log_file in state.log_files]
+    return {
+        "remaining_log_files": len(files),
+        "remaining_log_bytes": sum(log_file.size_bytes for log_file in files),
+        "remaining_file_slices": sum(1 for file_slice in state.slices if file_slice.log_files),
+        "unknown_log_files": sum(log_file.min_event_time_ms is None for log_file in files),
+    }
 
 
 def _until(policy: Policy, until_ms: int, proofs: Sequence[Proof]) -> int | None:

@@ -54,7 +54,7 @@ def is_proven_by_logs(evidence: Evidence) -> bool:
 def unproven(evidence: Evidence) -> Iterator[tuple[str, str]]:
     """The path of each log file of which only the writer's word is known, or only its promise on latency, and why.
 
-    One whose time nobody knows at all is not among them: it counts as at or below the threshold.
+    One whose time nobody knows at all is not among them, as it counts as at or below the threshold, unless it is damaged.
     """
     by_path = {one.path: one for one in evidence.state.witnesses or ()}
     for file_slice, log_file in evidence.state.log_files:
@@ -66,7 +66,7 @@ def unproven(evidence: Evidence) -> Iterator[tuple[str, str]]:
 def _why_unproven(
     evidence: Evidence, file_slice: FileSlice, log_file: LogFile, witness: LogWitness | None
 ) -> str | None:
-    if log_file.min_event_time_ms is not None:
+    if log_file.min_event_time_ms is not None or (witness is not None and witness.damaged):
         return witness.why if witness is not None else "it was not read"
     is_assumed = evidence.claim.leaves_out and evidence.speaks_of(file_slice, log_file)
     return "its event times are only bounded by `data_latency`" if is_assumed else None

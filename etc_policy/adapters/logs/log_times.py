@@ -17,6 +17,7 @@ from etc_policy.errors import EtcError
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
 from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: Beyond so many bytes the reading is announced, and again after as many more.
 ANNOUNCED_BYTES = 256 * 1024 * 1024
@@ -48,7 +49,8 @@ def read_all_logs(
     if not files:
         return replace(state, witnesses=())
     cache = _read_files(state, files, policy, cache_dir, progress)
-    witnesses = tuple(_witness(path_of(s, f), f, cache) for s, f in files)
+    grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
+    witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
     filled = replace(_filled(state, _unknown(state), cache), witnesses=witnesses)
     return with_true_times(filled, misrecorded_in(witnesses))
 
@@ -75,12 +77,12 @@ def _read_files(
     return cache
 
 
-def _witness(path: str, log_file: LogFile, cache: TimesCache) -> LogWitness:
+def _witness(path: str, log_file: LogFile, cache: TimesCache, *, may_delete: bool) -> LogWitness:
     recorded_ms, times = log_file.min_event_time_ms, cache.get(path, log_file.size_bytes)
     if times is None:
         return LogWitness(path, log_file.size_bytes, recorded_ms, None, NOT_THERE)
-    why = _UNCOUNTED if times.deletes and recorded_ms is not None and times.why is None else times.why
-    return LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, why, times.has_nulls)
+    why = _UNCOUNTED if times.deletes and times.why is None and not may_delete else times.why
+    return LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, why, times.has_nulls, times.damaged)
 
 
 def _filled(state: TableState, missing: Files, cache: TimesCache) -> TableState:

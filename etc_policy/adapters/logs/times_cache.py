@@ -53,7 +53,7 @@ class TimesCache:
     def save(self, present: set[str]) -> None:
         """Write the cache, without log files that are gone; a folder that cannot be written only costs the next reading."""
         own = {
-            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes)
+            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes, t.damaged)
             for path, (size, t) in self.entries.items()
             if path in present
         }
@@ -95,6 +95,7 @@ def _entry(raw: Any) -> tuple[int, LogTimes] | None:  # noqa: ANN401 - any JSON 
             str() | None as unreadable,
             str() | None as why,
             bool(deletes),
+            bool(damaged),
         ] if not isinstance(min_ms, bool):
-            return size, LogTimes(min_ms, has_nulls, unreadable, why, deletes)
+            return size, LogTimes(min_ms, has_nulls, unreadable, why, deletes, damaged)
     return None

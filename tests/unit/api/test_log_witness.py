@@ -148,7 +148,7 @@ def test_a_file_that_is_compacted_is_forgotten(folder, etc):
 
 NOT_READ = {
     "a kind of block that is not read": (log_file.block(log_file.HFILE, b"x"), "HFile blocks"),
-    "bytes that are no log file": (b"#HUDI#" + b"x" * 40, "no block"),
+    "bytes that are no log file": (b"#HUDI#" + b"x" * 40, "damaged: no block"),
     "a partial update": (log_file.avro([AFTER], "long", {log_file.IS_PARTIAL: "true"}), "partial update"),
     "deletes that its commit does not count": (
         log_file.avro([AFTER], "long") + log_file.deletes((log_file.LONG, AFTER), ts="long"),

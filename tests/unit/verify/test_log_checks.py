@@ -58,6 +58,7 @@ def test_a_time_that_nobody_knows_is_no_writers_word_unless_it_was_left_out():
     state = with_slice(STATE, first.file_id, log_files=unknown)
     why = {"found_ms": None, "why": "deletes carry no event time"}
     assert is_proven_by_logs(evidence(state, **why))
+    assert not is_proven_by_logs(evidence(state, **why, damaged=True))
     assert not is_proven_by_logs(evidence(state, replace(CLAIM, leaves_out=True), **why))
 
 
