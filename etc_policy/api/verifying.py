@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.api.one_table import each_table
+from etc_policy.api.one_table import each_reading
 from etc_policy.api.proofs import note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, VerdictError
 from etc_policy.execute.ports import Outcome
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_state import TableState
 from etc_policy.publish.results import TableVerification
 from etc_policy.verify.metadata_checks import PROMISE, Evidence, always_checked
 from etc_policy.verify.pinning import pin_of
@@ -30,16 +32,29 @@ def verify_tables(
     environment: Environment, policies: Iterable[Policy], now_ms: int, level: VerifyLevel | None = None
 ) -> tuple[tuple[TableVerification, ...], tuple[EtcError, ...]]:
     """The verdict over each table that could be read, and the errors of the others; `level` wins over the policies'."""
-    return each_table(policies, lambda policy: _verify(environment, policy, now_ms, level or policy.verify.level))
+
+    def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
+        return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
+
+    chosen = tuple(policies)
+    rows = any((level or policy.verify.level) != "metadata" for policy in chosen)
+    # what was read long before the rows are would only have to be read again
+    return each_reading(chosen, environment.read_table, use, 1 if rows else environment.jobs, environment.progress)
 
 
-def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:
-    def read() -> Evidence:
-        state, history = environment.read_table(policy, read_stats=True)
-        return Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
+def _verify(
+    environment: Environment,
+    policy: Policy,
+    now_ms: int,
+    level: VerifyLevel,
+    reading: tuple[TableState, TableHistory],
+) -> TableVerification:
+    def evidence_of(state: TableState, history: TableHistory) -> Evidence:
+        whole = environment.with_statistics(policy, state)
+        return Evidence(policy, whole, history, claim_of(policy, whole, now_ms), now_ms)
 
-    evidence = read()
-    verification = verify(environment, evidence, level, read)
+    evidence = evidence_of(*reading)
+    verification = verify(environment, evidence, level, lambda: evidence_of(*environment.read_table(policy)))
     located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
     note_verdict(located, record, environment.memory, verification, level, evidence.claim)
     return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)

@@ -87,7 +87,9 @@ def test_every_block_is_run_or_has_a_reason():
 def test_the_tests_that_run_blocks_take_them_from_the_pages(test):
     (file,) = definitions()[test]
     text = (REPOSITORY / file).read_text("utf-8")
-    assert re.search(rf"^def {test}\(\s*([a-z_0-9]+, )*blocks\b", text, re.MULTILINE), "it has to take them by the fixture"
+    assert re.search(rf"^def {test}\(\s*([a-z_0-9]+, )*blocks\b", text, re.MULTILINE), (
+        "it has to take them by the fixture"
+    )
 
 
 def test_a_wheel_and_git_give_the_command(tmp_path, blocks):
