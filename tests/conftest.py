@@ -2,6 +2,10 @@
 
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.s3_servers import moto_server, s3_server, s3_variables, versity_server
+
+__all__ = ["moto_server", "s3_server", "s3_variables", "versity_server"]
+
 #: As long together as the other half; all that start `etc` as processes of their own are among them.
 SECOND_HALF = (
     "test_apply_process.py",
@@ -13,6 +17,7 @@ SECOND_HALF = (
     "test_left_locks.py",
     "test_prometheus.py",
     "test_repair.py",
+    "test_soak.py",
     "test_soak_oracle.py",
     "test_sync.py",
     "test_zones.py",

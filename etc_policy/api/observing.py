@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import each_reading, one_table, outcomes_of
 from etc_policy.api.outcomes import raise_all
-from etc_policy.api.proofs import doubt_about
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, Issue
-from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import TableState
-from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import PolicyHistory, policy_history
 from etc_policy.publish.metrics import TableObservation
 from etc_policy.publish.results import TableFreshness, TableResult
@@ -44,25 +42,6 @@ def observe_freshness(
         else:
             tables.append(found)
     return tuple(tables), tuple(errors)
-
-
-def freshness_of(
-    environment: Environment,
-    policy: Policy,
-    state: TableState,
-    now_ms: int,
-    history: TableHistory | None = None,
-    *,
-    clock_at_ms: int | None = None,
-) -> TableFreshness:
-    """A table's freshness by its metadata; unknown where the last compaction did not pass its verification.
-
-    `clock_at_ms` is the wall clock, if it was read before.
-    """
-    doubt = doubt_about(state, environment.memory)
-    if doubt:
-        return unreadable(policy, doubt)
-    return table_freshness(policy, state, now_ms, clock_ms() if clock_at_ms is None else clock_at_ms, history)
 
 
 def observe_tables(

@@ -65,8 +65,7 @@ def plan_table(
 ) -> TablePlan:
     """One table's plan, with what earlier runs left to say about it."""
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
-    if state.last_compaction is not None:
-        table = with_doubt(table, state, environment.memory)
+    table = with_doubt(table, state, environment.memory)
     return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
-from etc_policy.api.observing import freshness_of
+from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import one_table, outcomes_of
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template

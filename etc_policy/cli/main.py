@@ -137,13 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(given)
         sys.stdout.flush()
+    except EtcError as error:  # some are OSErrors too
+        code = _print_error(error)
     except OSError as error:
         code = _print_lost_output(error) if is_lost_output(error) else _print_unexpected(error)
     except KeyboardInterrupt:
         show_note("interrupted")
         code = INTERRUPTED
-    except EtcError as error:
-        code = _print_error(error)
     except Exception as error:  # the last line of defence: one line for the reader, the stack on request
         code = _print_unexpected(error)
     return int(code)

@@ -29,7 +29,8 @@ RUNNING: Mapping[Code, str] = {
     Code.TABLE_VERSION: "Table versions 6, 8 and 9 are known. A later one may lay out its files in another "
     "way: use a newer etc.",
     Code.TIMELINE_LAYOUT: "Timeline layouts 1 and 2 are known. Use a newer etc.",
-    Code.NOT_LOCAL: "Tables on local disk or a mounted folder can be read.",
+    Code.NOT_LOCAL: "Tables on local disk, on a mounted folder and on object stores (`s3://`, `s3a://`, `gs://`, "
+    "`abfs://`) can be read. What changes a table works on local disk and mounted folders alone.",
     Code.DAMAGED_TIMELINE: "It is missing, empty or damaged, and Hudi could not read it either. Restore it "
     "from a copy, or let Hudi's own tools repair the table.",
     Code.NO_EVENT_TIME_COLUMN: "`event_time_column` must be a column of the table's newest schema; the hint "
@@ -153,6 +154,21 @@ RUNNING: Mapping[Code, str] = {
     "rollback), plan again.",
     Code.BEHIND_A_LINK: "A partition of the table is a link, or one was put there. Nothing was removed, and the plan is still "
     "pending. Let the folder lie where the link is, then run the command again.",
+    Code.PROOF_NOT_MADE: "`freshness.proof` makes a table without such a proof `unknown`. What `etc apply` verifies is "
+    "declared in `verify`: with a lower level, or for `data` with `window` or `where`, no run makes that proof.",
+    Code.WRONG_EVENT_TIMES: "The writer's tracking recorded a later smallest event time than the file holds: Hudi silently drops "
+    "values without 10 or 13 digits, and anybody who can write to the timeline can change it. The table is `unknown` in "
+    "`etc freshness` until the file is compacted. The next `etc apply` takes the true time. If this happens again, set "
+    "`event_time_column: {column: ..., trust_commit_metadata: false}`: log files are then read instead.",
+    Code.STORE_UNREACHABLE: "It refused the connection, took too long, or said that it is too busy, at every try within "
+    "`storage.timeout`. Nothing was lost: run the command again.",
+    Code.NO_BUCKET: "The store answers, and has no bucket of that name. Check `table` in the policy, and `table_root` and "
+    "`storage.endpoint` of the target.",
+    Code.STORE_REFUSES: "Mostly keys that are wrong, have expired, or may not do this; or the clock or the region is wrong. The "
+    "store's own words are below the error.",
+    Code.NO_STORE_KEYS: "Keys come from the environment and from profile files; from the role of the machine only where "
+    "the target declares `storage: {instance_role: true}`. See docs/how-to/object-stores.md.",
+    Code.NEEDS_OBSTORE: "Install the extra `object-stores`.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
     Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",

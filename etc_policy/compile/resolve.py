@@ -54,7 +54,7 @@ def compile_project(
 
 def table_root(files: ProjectFiles) -> str:
     """What relative paths of tables start from: the target's `table_root`, else the project's folder."""
-    return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir)
+    return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir).rstrip("/") or "/"
 
 
 def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | None = None) -> Policy:
@@ -71,7 +71,10 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         strategy=declared.strategy.type,
         granularity=declared.strategy.granularity,
         freshness=Freshness(
-            target_ms=limits.target, warn_after_ms=limits.warn_after, error_after_ms=limits.error_after
+            target_ms=limits.target,
+            warn_after_ms=limits.warn_after,
+            error_after_ms=limits.error_after,
+            proof=limits.proof,
         ),
         verify=_verify(declared.verify),
         writer=Writer(

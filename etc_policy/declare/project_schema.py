@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, JsonValue, StrictInt, StrictStr
+from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
 
 from etc_policy.declare.quantities import DEFAULT_JOBS, MAX_JOBS
-from etc_policy.declare.schema_values import Declared, Name, OptionValue, Text
+from etc_policy.declare.schema_values import Declared, DurationMs, Name, OptionValue, Text
 
 
 class SparkSettings(Declared):
@@ -33,6 +33,31 @@ class CatalogSettings(Declared):
     database: Text | None = Field(None, description="Database for tools that ask for one.", examples=["lake"])
 
 
+class StorageSettings(Declared):
+    """How object stores are reached. Keys are never written here: they come from the environment or profile files."""
+
+    endpoint: Text | None = Field(
+        None,
+        description="URL of an S3 server other than Amazon's; wins over `AWS_ENDPOINT_URL_S3`.",
+        examples=["https://minio.example.com:9000"],
+    )
+    region: Text | None = Field(None, description="Region; wins over `AWS_REGION`.", examples=["eu-central-1"])
+    path_style: StrictBool | None = Field(
+        None,
+        description="Whether the bucket is in the path of a URL, not in its host; if not given, it is.",
+        examples=[True],
+    )
+    anonymous: StrictBool = Field(False, description="Requests are not signed, for public buckets.", examples=[True])
+    instance_role: StrictBool = Field(
+        False,
+        description="Without keys, ask the cloud for those of the machine's or container's role.",
+        examples=[True],
+    )
+    timeout: DurationMs = Field(
+        "30s", validate_default=True, description="How long a store is tried that does not answer.", examples=["1m"]
+    )
+
+
 class TargetDeclaration(Declared):
     """One place to run: what differs between a laptop and production."""
 
@@ -53,6 +78,11 @@ class TargetDeclaration(Declared):
         default_factory=dict,
         description="`writer.lock` of every policy that has none of its own.",
         examples=[{"hoodie.write.lock.zookeeper.url": "{{ env_var('ZK_URL') }}"}],
+    )
+    storage: StorageSettings = Field(
+        StorageSettings(),
+        description="How object stores are reached, for tables at `s3://`, `gs://` and `abfs://`.",
+        examples=[{"endpoint": "https://minio.example.com:9000", "region": "eu-central-1"}],
     )
     table_root: Text | None = Field(
         None,

@@ -18,7 +18,7 @@ from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import load_json, time_of
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
-from etc_policy.errors import TableError
+from etc_policy.errors import EtcError, TableError
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
 
@@ -153,7 +153,7 @@ class Archive:
         try:
             with self._storage.open(f"{self._folder}/{name}") as opened:
                 return list(archive_rows(opened, columns, wanted))
-        except FileNotFoundError:
+        except (FileNotFoundError, EtcError):
             raise
         except (pyarrow.ArrowException, BadArchive, KeyError, OSError, MemoryError) as error:
             raise self._corrupt(name, error) from error

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from etc_policy.adapters.hudi.values import UNKNOWN_FORM, unknown_form
 from etc_policy.codes.registry import Code
-from etc_policy.errors import RetryableError, TableError
+from etc_policy.errors import EtcError, RetryableError, TableError
 
 #: A timeline file may be archived between the listing and its reading: read again this often.
 ATTEMPTS = 4
@@ -47,7 +47,7 @@ def table_errors(location: str) -> Iterator[None]:
     """
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, EtcError):
         raise
     except OSError as error:
         message = f"cannot read the table at `{location}`"

@@ -24,9 +24,9 @@ def read_zone(properties: Mapping[str, str], timeline: Timeline) -> ZoneReading:
 
 def _samples(timeline: Timeline, files: list[InstantFile]) -> Iterator[Sample]:
     """Of files that are written as soon as their instant is known; a service plans for minutes, and etc in the past."""
+    listed = timeline.storage.list(timeline.folder)
     for file in files:
-        instant = _instant(file)
-        found = timeline.storage.info(f"{timeline.folder}/{file.name}") if instant is not None else None
+        instant, found = _instant(file), listed.get(file.name)
         if instant is not None and found is not None:  # None where it was archived since the listing
             yield Sample(instant, found.modified_ns // 1_000_000)
 

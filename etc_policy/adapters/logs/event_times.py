@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, BinaryIO
 
@@ -27,6 +27,7 @@ from etc_policy.compile.manifest import EventTime
 
 _CONTENT_VERSIONS = (1, 2, 3)
 _SAMPLE = 60
+_KINDS = {log_blocks.HFILE_DATA: "HFile", log_blocks.CORRUPT: "corrupt"}
 _INT, _PAIR = struct.Struct(">i"), struct.Struct(">ii")
 
 
@@ -60,12 +61,15 @@ class TimesWanted:
 class LogTimes:
     """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
 
-    `unreadable` is the first value of a file whose texts are no times without a pattern.
+    `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
+    is unknown, `deletes` that a block of the file deletes rows.
     """
 
     min_ms: int | None
     has_nulls: bool = False
     unreadable: str | None = None
+    why: str | None = field(default=None, compare=False)
+    deletes: bool = field(default=False, compare=False)
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -76,9 +80,10 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
 
     """
     lowest: int | None = None
-    nulls = False
+    nulls = deletes = False
     try:
         for block in read_blocks(stream, size):
+            deletes = deletes or block.kind == log_blocks.DELETE
             for value in _block_times(block, wanted):
                 if value is None:
                     nulls = True
@@ -87,10 +92,12 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
     except OSError:
         raise
     except UnreadableText as found:
-        return LogTimes(None, unreadable=found.sample if lowest is None else None)
+        return LogTimes(None, unreadable=found.sample if lowest is None else None, why=str(found))
+    except (UnknownTimes, log_blocks.BadLogFile) as found:
+        return LogTimes(None, why=str(found))
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
-        return LogTimes(None)
-    return LogTimes(lowest, nulls)
+        return LogTimes(None, why="bytes that are not those of a log file")
+    return LogTimes(lowest, nulls, deletes=deletes)
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
@@ -105,7 +112,7 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
         return _avro_times(block, wanted)
     if block.kind == log_blocks.PARQUET_DATA:
         return _parquet_times(block, wanted)
-    raise UnknownTimes("a kind of block that is not read")
+    raise UnknownTimes(f"{_KINDS.get(block.kind, 'unknown')} blocks, which are not read")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from etc_policy.adapters.spark.client_options import client_options
 from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
 
 _CAUSES_SHOWN = 4
@@ -39,6 +39,8 @@ def hudi_client(
                 yield client
         finally:
             client.close()
+    except EtcError:
+        raise
     except (Py4JError, OSError) as error:
         raise_if_interrupted()
         failure.cause = java_causes(error)

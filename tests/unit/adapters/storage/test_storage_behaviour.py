@@ -4,16 +4,45 @@ import os
 import threading
 
 import pytest
+from obstore.store import MemoryStore
 
+from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.adapters.storage.local import LocalStorage
+from etc_policy.adapters.storage.object_storage import ObjectStorage, Stores
+from etc_policy.declare.project_schema import StorageSettings
 
-#: Name -> a function of an empty folder that makes a storage over it.
-STORAGES = {"local": LocalStorage}
+
+def on_local_disk(request):
+    return LocalStorage(request.getfixturevalue("tmp_path"))
+
+
+def in_memory(request):
+    store = MemoryStore()
+    return ObjectStorage(Stores(store, store), "lake/table", "memory:///lake/table")
+
+
+def on_s3(name):
+    def make(request):
+        request.getfixturevalue("s3_variables")
+        server = request.getfixturevalue(name)
+        use_storage_settings(StorageSettings(endpoint=server.endpoint))
+        return open_storage(f"s3a://{server.make_bucket()}/lake/table/")
+
+    return make
+
+
+#: Name -> a function of pytest's request that makes an empty storage.
+STORAGES = {
+    "local": on_local_disk,
+    "memory": in_memory,
+    "moto": on_s3("moto_server"),
+    "versitygw": on_s3("versity_server"),
+}
 
 
 @pytest.fixture(params=sorted(STORAGES))
-def storage(request, tmp_path):
-    return STORAGES[request.param](tmp_path)
+def storage(request):
+    return STORAGES[request.param](request)
 
 
 def test_a_created_file_can_be_read_listed_and_measured(storage):

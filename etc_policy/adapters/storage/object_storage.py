@@ -1,0 +1,225 @@
+"""TableStorage on an object store, through obstore."""
+
+from __future__ import annotations
+
+import errno
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+from etc_policy.adapters.storage.below import parts_of
+from etc_policy.adapters.storage.object_reader import open_object
+from etc_policy.adapters.storage.object_tree import ObjectTreeLister
+from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
+from etc_policy.adapters.storage.store_errors import as_store_error, is_cut_short, is_unanswered, store_errors
+
+if TYPE_CHECKING:
+    from obstore import ListResult, ObjectMeta
+    from obstore.store import ObjectStore
+
+#: Between two tries of a conditional put, growing; obstore has such pauses of its own for all else.
+_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 2.0
+
+#: A page of a listing is asked for so often.
+_LISTING_TRIES = 4
+
+
+class Stores(NamedTuple):
+    """A bucket twice: with retries, and without them for conditional puts, whose lost answers must be known."""
+
+    store: ObjectStore
+    single: ObjectStore
+    timeout_seconds: float = 30.0
+
+
+class ObjectStorage:
+    """The files of a table as objects below a prefix of a bucket.
+
+    A folder exists as long as an object is below it. There are no links.
+    """
+
+    def __init__(self, stores: Stores, prefix: str, location: str) -> None:
+        self._stores, self._store = stores, stores.store
+        self._prefix, self._location = prefix.strip("/"), location.rstrip("/")
+
+    @property
+    def location(self) -> str:
+        """The table's base path, with its scheme."""
+        return self._location
+
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of all that is in a folder."""
+        folders, files = self._listed(folder)
+        return sorted({*folders, *(_name(one["path"]) for one in files)})
+
+    def list(self, folder: str) -> Mapping[str, FileInfo]:
+        """The files of a folder, with sizes and times from the listing."""
+        return {_name(one["path"]): _info(one) for one in self._listed(folder)[1]}
+
+    def below(self, folder: str) -> Iterator[str]:
+        """All objects below a folder; those that only mark a folder with files are left out."""
+        sizes = dict(self._objects(folder))
+        folders = {path.rpartition("/")[0] for path in sizes}
+        return (path for path, size in sizes.items() if size or path not in folders)
+
+    def tree(self) -> ObjectTreeLister:
+        """Lists the table's folders, side by side."""
+        return ObjectTreeLister(self._top, self._objects)
+
+    def info(self, path: str) -> FileInfo | None:
+        """An object's size and time; None for a folder."""
+        if not path:
+            return None
+        try:
+            with store_errors(self._location, path):
+                return _info(obstore.head(self._store, self._key(path)))
+        except FileNotFoundError:
+            return None
+
+    def is_linked(self, path: str) -> bool:
+        """Never: there are no links."""
+        self._key(path)
+        return False
+
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
+        """An object's content; a small one takes one request."""
+        with self.open(path) as opened:
+            content = opened.read(max_bytes + 1)
+        if len(content) > max_bytes:
+            message = f"the file is larger than the {max_bytes:,} bytes that are read"
+            raise OSError(errno.EFBIG, message, self._place(path))
+        return content
+
+    def open(self, path: str) -> BinaryIO:
+        """An object to read by ranges, all of the version that it has now."""
+        return open_object(self._store, self._key(path), self._place(path))
+
+    def create(self, path: str, content: bytes) -> None:
+        """A conditional put. What became of one without an answer is seen by what is there afterwards."""
+        end, pause, may_be_ours = time.monotonic() + self._stores.timeout_seconds, _PAUSE_SECONDS, False
+        while True:
+            try:
+                obstore.put(self._stores.single, self._key(path), content, mode="create", use_multipart=False)
+                return
+            except (AlreadyExistsError, PreconditionError) as error:
+                found = self._found(path)
+                if may_be_ours and found == content:
+                    return
+                if found is not None:
+                    raise FileExistsError(errno.EEXIST, "the object exists", self._place(path)) from error
+                failure: Exception = error  # whoever was first has failed, or has been removed
+            except (BaseError, OSError) as error:
+                if not is_unanswered(error):
+                    raise as_store_error(error, self._location) from error
+                may_be_ours, failure = True, error
+                if self._found(path) == content:
+                    return
+            if time.monotonic() + pause > end:
+                raise as_store_error(failure, self._location) from failure
+            time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """A put: objects are written in one step."""
+        with store_errors(self._location, path):
+            obstore.put(self._store, self._key(path), content, use_multipart=False)
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """A copy by way of this machine: few stores copy only where nothing is."""
+        self.create(target, self.read(source))
+
+    def move(self, source: str, target: str) -> None:
+        """A copy first, then the old one goes: killed between the two, both are there."""
+        self.link_or_copy(source, target)
+        self.remove(source)
+
+    def remove(self, path: str) -> None:
+        """Remove an object."""
+        try:
+            with store_errors(self._location, path):
+                obstore.delete(self._store, self._key(path))
+        except FileNotFoundError:
+            return
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove all objects below a folder. Another program's mark of an empty folder may stay: obstore has no name for it."""
+        self._key(folder)
+        paths = [self._key(path) for path in self.below(folder)]
+        with store_errors(self._location, folder):
+            if paths:
+                obstore.delete(self._store, paths)
+
+    def _found(self, path: str) -> bytes | None:
+        try:
+            return self.read(path)
+        except FileNotFoundError:
+            return None
+
+    def _top(self) -> tuple[Sequence[str], dict[str, int]]:
+        folders, files = self._listed("")
+        return folders, {_name(one["path"]): one["size"] for one in files}
+
+    def _listed(self, folder: str) -> tuple[Sequence[str], Sequence[ObjectMeta]]:
+        """The names of the folders in a folder, and its objects; FileNotFoundError where nothing at all is there."""
+        key = self._folder_key(folder)
+        with store_errors(self._location, folder):
+            found = _list_folder(self._store, key)
+        folders, objects = found["common_prefixes"], found["objects"]
+        if not folders and not objects:
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder", self._place(folder))
+        return [_name(path) for path in folders], [one for one in objects if one["path"] != key]
+
+    def _objects(self, folder: str) -> Iterator[tuple[str, int]]:
+        """The path and size of each object below a folder, and of the mark of the folder itself not."""
+        key = self._folder_key(folder)
+        begin = len(self._prefix) + 1 if self._prefix else 0
+        with store_errors(self._location, folder):
+            for page in _list_pages(self._store, key):
+                yield from ((one["path"][begin:], one["size"]) for one in page if one["path"] != key)
+
+    def _folder_key(self, folder: str) -> str:
+        return self._key(folder) if folder else self._prefix
+
+    def _key(self, path: str) -> str:
+        below = "/".join(parts_of(path))
+        return f"{self._prefix}/{below}" if self._prefix else below
+
+    def _place(self, path: str) -> str:
+        return f"{self._location}/{path}".rstrip("/")
+
+
+def _list_folder(store: ObjectStore, key: str) -> ListResult[Sequence[ObjectMeta]]:
+    for left in reversed(range(_LISTING_TRIES)):
+        try:
+            return obstore.list_with_delimiter(store, key or None)
+        except BaseError as error:
+            if not left or not is_cut_short(error):
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _list_pages(store: ObjectStore, key: str) -> Iterator[Sequence[ObjectMeta]]:
+    """All objects below a key; after a break from the last one on that was listed."""
+    last, left = None, _LISTING_TRIES
+    while True:
+        try:
+            for page in obstore.list(store, key or None, offset=last, chunk_size=1000):
+                yield page
+                last, left = page[-1]["path"], _LISTING_TRIES
+            return
+        except BaseError as error:
+            left -= 1
+            if not left or not is_cut_short(error):
+                raise
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _info(meta: ObjectMeta) -> FileInfo:
+    return FileInfo(meta["size"], int(meta["last_modified"].timestamp()) * 1_000_000_000)

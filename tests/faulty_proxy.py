@@ -1,0 +1,139 @@
+"""A proxy before an S3 server that counts requests and, as long as it is told to, spoils some of them."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+_KEPT = ("etag", "last-modified", "content-type", "content-range")
+_BUSY = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+_BAD_KEYS = b"<Error><Code>SignatureDoesNotMatch</Code><Message>The signature is wrong.</Message></Error>"
+
+
+class FaultyProxy:
+    """`spoil(method, path)` says what is done to a request: a fault below, or "" for nothing."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.spoil: Callable[[str, str], str] = lambda method, path: ""
+        self.requests: list[tuple[str, str]] = []
+        self.sent_bytes = 0
+        self.behind = urlsplit(endpoint).netloc
+        proxy = self
+
+        class Handler(_Handler):
+            faults = proxy
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(method for method, _ in self.requests)
+
+    def once(self, fault: str, method: str, times: int = 1) -> None:
+        """Spoil the next requests of a method."""
+        left = [times]
+
+        def spoil(asked: str, path: str) -> str:
+            if asked != method or left[0] == 0:
+                return ""
+            left[0] -= 1
+            return fault
+
+        self.spoil = spoil
+
+    def always(self, fault: str) -> None:
+        self.spoil = lambda method, path: fault
+
+
+@contextmanager
+def faulty_proxy(endpoint: str) -> Iterator[FaultyProxy]:
+    proxy = FaultyProxy(endpoint)
+    thread = threading.Thread(target=proxy.server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield proxy
+    finally:
+        proxy.server.shutdown()
+        proxy.server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    faults: FaultyProxy
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def setup(self) -> None:
+        super().setup()
+        self.behind: http.client.HTTPConnection | None = None
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:  # the client has gone
+            pass
+        finally:
+            if self.behind is not None:
+                self.behind.close()
+
+    def relay(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.faults.requests.append((self.command, self.path))
+        fault = self.faults.spoil(self.command, self.path)
+        if fault == "busy":
+            return self.answer(503, _BUSY, {})
+        if fault == "forbidden":
+            return self.answer(403, _BAD_KEYS, {})
+        if fault == "cut before":
+            return self.cut()
+        status, headers, content = self.ask(body)
+        if fault == "cut after":
+            return self.cut()
+        if fault == "error after":
+            return self.answer(500, b"<Error><Code>InternalError</Code></Error>", {})
+        if fault == "silence after":
+            time.sleep(4)
+            return self.cut()
+        if fault == "slow":
+            time.sleep(0.3)
+        return self.answer(status, content, headers, cut_in_body=fault == "cut in body")
+
+    do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = relay
+
+    def ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        if self.behind is None:
+            self.behind = http.client.HTTPConnection(self.faults.behind)
+        self.behind.request(self.command, self.path, body, dict(self.headers))
+        answer = self.behind.getresponse()
+        headers = {name: value for name, value in answer.getheaders() if name.lower() in _KEPT}
+        if self.command == "HEAD" and answer.getheader("Content-Length"):
+            headers["Content-Length"] = str(answer.getheader("Content-Length"))
+        return answer.status, headers, answer.read()
+
+    def answer(self, status: int, content: bytes, headers: dict[str, str], *, cut_in_body: bool = False) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if "Content-Length" not in headers:
+            self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        sent = content[: len(content) // 2] if cut_in_body else content
+        if self.command != "HEAD":
+            self.faults.sent_bytes += len(sent)
+            self.wfile.write(sent)
+        if cut_in_body:
+            self.cut()
+
+    def cut(self) -> None:
+        self.wfile.flush()
+        self.close_connection = True

@@ -1,0 +1,115 @@
+"""S3 servers for tests: on 127.0.0.1 alone, started once for each worker, with keys that are always set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+KEY, SECRET, REGION = "test", "testtest", "us-east-1"
+VARIABLES = {
+    "AWS_ACCESS_KEY_ID": KEY,
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": "/nonexistent/config",
+    "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent/credentials",
+}
+_START_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A running server."""
+
+    endpoint: str
+
+    @property
+    def client(self):
+        import boto3
+
+        keys = {"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}
+        return boto3.client("s3", endpoint_url=self.endpoint, region_name=REGION, **keys)
+
+    def make_bucket(self) -> str:
+        name = f"test-{uuid4().hex[:12]}"
+        self.client.create_bucket(Bucket=name)
+        return name
+
+    def upload(self, folder: Path, bucket: str, prefix: str) -> str:
+        """A local folder copied into a bucket; its location there."""
+        client = self.client
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                client.put_object(
+                    Bucket=bucket, Key=f"{prefix}/{path.relative_to(folder).as_posix()}", Body=path.read_bytes()
+                )
+        return f"s3a://{bucket}/{prefix}"
+
+
+@pytest.fixture
+def s3_variables(monkeypatch):
+    """The environment of who works with a test server: its keys, and nothing of this machine's own."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    return VARIABLES
+
+
+@pytest.fixture(scope="session")
+def moto_server():
+    port = _free_port()
+    yield from _running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port)
+
+
+@pytest.fixture(scope="session")
+def versity_server(tmp_path_factory):
+    program = shutil.which("versitygw")
+    if program is None:
+        pytest.skip("versitygw is not installed")
+    port, folder = _free_port(), tmp_path_factory.mktemp("versity")
+    command = [program, "--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet", "posix", str(folder)]
+    yield from _running(command, port)
+
+
+@pytest.fixture(params=["moto_server", "versity_server"])
+def s3_server(request, s3_variables):
+    """Each of the servers; keys are in the environment."""
+    return request.getfixturevalue(request.param)
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _running(command, port):
+    variables = {**os.environ, **VARIABLES, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
+    process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        _wait(process, port)
+        yield S3Server(f"http://127.0.0.1:{port}")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait(process, port):
+    end = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            assert process.poll() is None, "the S3 server has ended"
+            assert time.monotonic() < end, "the S3 server does not answer"
+            time.sleep(0.05)

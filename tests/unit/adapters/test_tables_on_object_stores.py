@@ -1,0 +1,102 @@
+"""A table in a bucket is read as the same table on local disk."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.logs.log_times import fill_from_logs
+from etc_policy.adapters.storage.door import use_storage_settings
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.errors import EtcError
+from etc_policy.plan.builder import build_table_plan
+from tests.faulty_proxy import faulty_proxy
+from tests.property.test_cut_short import EVENT_MS, NOON_MS, lived_in
+from tests.unit.adapters import log_file
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+
+EVENT_TIME = EventTime(column="ts", unit="ms")
+POLICY = Policy(name="orders_ro", table="/t", event_time=EVENT_TIME, data_latency_ms=1_800_000)
+
+
+@pytest.fixture
+def copied(s3_server):
+    """Copies a local table into a new bucket."""
+    use_storage_settings(StorageSettings(endpoint=s3_server.endpoint))
+    bucket = s3_server.make_bucket()
+    return lambda table: s3_server.upload(table.base, bucket, "lake/orders")
+
+
+def readings(location, policy=POLICY, cache=None):
+    state, history = FileTableReader().read_with_history(location, policy.event_time, archived=True)
+    state = fill_from_logs(state, policy, cache)
+    log = FileCommitLogReader().read_commit_log(location, policy.event_time)
+    plan = build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS)
+    said = json.loads(plan.model_dump_json().replace(str(location), "LOCATION"))
+    return replace(state, base_path=""), history, replace(log, base_path=""), said
+
+
+@pytest.mark.parametrize(("version", "pending"), [(9, False), (8, True), (6, False)])
+def test_state_history_and_plan_are_the_same(tmp_path, copied, version, pending):
+    table = lived_in(tmp_path / "t", version=version, pending=pending)
+    assert readings(copied(table)) == readings(str(table.base))
+
+
+def test_partitions_of_any_depth_are_found(tmp_path, copied):
+    table = TableFolder(tmp_path / "t")
+    written = [base(f"f{n}", partition=place) for n, place in enumerate(("a=1/b=10%3A00", "a=1/b=2", "c", "d e/ü"))]
+    table.commit(at("10:00:00"), at("10:00:01"), *written, base("f9", partition=""))
+    found = readings(copied(table))
+    assert found == readings(str(table.base))
+    assert {one.partition for one in found[0].slices} == {"", *(file.partition for file in written)}
+
+
+def with_unknown_times(folder):
+    """A table whose commits say nothing of event times: they are in the log files' own blocks."""
+    table = TableFolder(folder)
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    for number in range(1, 5):
+        content = log_file.avro([EVENT_MS + number, EVENT_MS], ts="long")
+        written = log("f1", None, size=len(content))
+        instant = at(f"10:0{number}:00")
+        table.commit(instant, at(f"10:0{number}:01"), written)
+        (table.base / "p" / written.name(instant)).write_bytes(content)
+    return table
+
+
+def test_log_files_are_read_with_one_request_each(tmp_path, s3_server, copied):
+    table = with_unknown_times(tmp_path / "t")
+    location = copied(table)
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        use_storage_settings(StorageSettings(endpoint=proxy.endpoint))
+        found = readings(location)
+        logs = [path for method, path in proxy.requests if method == "GET" and ".log." in path]
+    assert found == readings(str(table.base))
+    assert {file.min_event_time_ms for _, file in found[0].log_files} == {EVENT_MS}
+    assert len(logs) == 4
+
+
+def test_a_store_that_breaks_off_among_log_files_is_an_error_in_time(tmp_path, s3_server, copied):
+    """Else each of many log files would be waited for, and count as unknown."""
+    location = copied(with_unknown_times(tmp_path / "t"))
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        use_storage_settings(StorageSettings(endpoint=proxy.endpoint, timeout="1s"))
+        proxy.spoil = lambda method, path: "cut before" if ".log." in path else ""
+        began = time.monotonic()
+        with pytest.raises(EtcError, match="does not answer"):
+            readings(location)
+    assert time.monotonic() - began < 5
+
+
+def test_an_archive_that_is_not_reached_is_not_a_damaged_one(tmp_path, s3_server, copied):
+    location = copied(lived_in(tmp_path / "t", version=9))
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        use_storage_settings(StorageSettings(endpoint=proxy.endpoint, timeout="1s"))
+        proxy.spoil = lambda method, path: "busy" if path.endswith(".parquet") and "/history/" in path else ""
+        with pytest.raises(EtcError) as found:
+            readings(location)
+    assert found.value.code == "ETC450"

@@ -1,0 +1,148 @@
+"""Commands that need no Spark, on a table in a bucket: they say what they say of the same table on local disk."""
+
+import json
+import re
+
+import pytest
+
+from etc_policy.declare.settings import read_target
+from etc_policy.plan.commit_metadata import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from tests.faulty_proxy import faulty_proxy
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.plan.plan_cases import epoch_ms
+
+NOON = "2026-01-01T12:00:00Z"
+PROJECT = """
+name: warehouse
+profiles:
+  warehouse:
+    target: disk
+    targets:
+      disk: {{table_root: lake}}
+      store:
+        table_root: "{root}"
+        storage: {{endpoint: "{endpoint}", region: us-east-1, path_style: true, timeout: 1s}}
+"""
+POLICIES = """version: 1
+policies:
+  - name: orders_ro
+    table: orders
+    event_time_column: ts
+    data_latency: 1h
+    freshness: {target: 2h, error_after: 3h}
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A project in the current folder, with a table that etc has compacted once."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICIES)
+    monkeypatch.chdir(tmp_path)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    table.commit(at("10:35:00"), at("10:35:05"), log("f1", epoch_ms("10:30:00")))
+    extra = {THRESHOLD: str(epoch_ms("10:00:00")), PLAN_ID: "x", SEEN_UNTIL: at("10:35:05")}
+    table.compaction(at("10:35:05.001"), at("10:45:00"), base("f1"), extra=extra)
+    table.commit(at("10:50:00"), at("10:50:05"), log("f1", epoch_ms("10:40:00")))
+    table.commit(at("11:20:00"), at("11:20:05"), log("f1", epoch_ms("11:15:00")))
+    return tmp_path
+
+
+@pytest.fixture
+def uploaded(project, moto_server, s3_variables):
+    """The project with a target whose tables are in a bucket."""
+    root = moto_server.upload(project / "lake", moto_server.make_bucket(), "lake")
+    write_targets(project, moto_server.endpoint, root)
+    return root
+
+
+def write_targets(project, endpoint, root):
+    (project / "etc_project.yml").write_text(PROJECT.format(endpoint=endpoint, root=root))
+
+
+COMMANDS = [
+    ("compile", "--output", "json"),
+    ("parse",),
+    ("plan", "--at", NOON),
+    ("plan", "--at", NOON, "--output", "json"),
+    ("freshness", "--at", NOON, "--output", "json"),
+    ("history", "orders_ro", "--output", "json"),
+    ("verify", "--level", "metadata", "--at", NOON),
+    ("wait", "orders_ro", "--until", "2026-01-01T09:00:00Z"),
+    ("debug",),
+    ("ls",),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:1] + command[-1:]))
+def test_they_say_the_same_of_a_table_in_a_bucket(etc, project, uploaded, command):
+    local, remote = (etc(*command, "--target", target) for target in ("disk", "store"))
+    for said, expected in zip(remote[1:], local[1:], strict=True):
+        found = without_moments(said, uploaded, "store").splitlines()
+        assert found == without_moments(expected, f"{project}/lake", "disk").splitlines()
+    assert remote[0] == local[0]
+    assert "error[" not in local[2]
+
+
+def without_moments(text, root, target):
+    """The text without what differs from run to run and from target to target."""
+    text = (
+        text.replace(root, "ROOT")
+        .replace(root.removeprefix("/"), "ROOT")
+        .replace('"lake"', '"ROOT"')
+        .replace(" lake/orders", " ROOT/orders")
+    )
+    text = re.sub(rf"target `{target}`|\"{target}\"|--target {target}|\b{target} of", "TARGET", text)
+    text = re.sub(r"tables below \S+", "tables below ROOT", text)
+    text = re.sub(r'"(plan_id|fingerprint|policy_fingerprint|created_at|generated_at|git_sha)": "[^"]*"', "", text)
+    return re.sub(r"\d\d:\d\d:\d\d\.\d+|\b[0-9a-f]{12,64}\b|\[ *[\d.]+ s\]", "MOMENT", text)
+
+
+def test_a_plan_for_a_table_in_a_bucket(etc, project, uploaded):
+    code, out, err = etc("plan", "--at", NOON, "--target", "store", "--output", "json")
+    (table,) = json.loads(out)["tables"]
+    assert (code, err, table["action"], table["base_path"]) == (0, "", "compact", f"{uploaded}/orders")
+
+
+def test_what_changes_a_table_is_refused_clearly(etc, uploaded):
+    code, _, err = etc("apply", "--yes", "--target", "store")
+    assert (code, err.count("error[")) == (3, 1), err
+    assert "error[ETC207]: this does not work on an object store yet" in err
+
+
+@pytest.mark.parametrize(("fault", "code"), [("busy", 4), ("cut before", 4), ("forbidden", 3)])
+def test_a_store_that_fails_is_one_clear_error(etc, project, uploaded, moto_server, fault, code):
+    with faulty_proxy(moto_server.endpoint) as proxy:
+        write_targets(project, proxy.endpoint, uploaded)
+        proxy.always(fault)
+        found, out, err = etc("history", "orders_ro", "--target", "store")
+    assert (found, out, err.count("error[")) == (code, "", 1), err
+    assert f"error[{'ETC450' if code == 4 else 'ETC452'}]" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("endpoint: 1", "error[ETC112]"),
+        ("secret_key: x", "error[ETC110]"),
+        ("path_style: perhaps", "error[ETC112]"),
+        ("timeout: soon", "error[ETC116]"),
+    ],
+)
+def test_faults_of_the_storage_block_have_a_place(etc, project, line, expected):
+    (project / "etc_project.yml").write_text(
+        "name: warehouse\nprofiles:\n  warehouse:\n    target: dev\n    targets:\n      dev:\n"
+        f"        storage:\n          {line}\n"
+    )
+    code, _, err = etc("parse")
+    assert (code, expected in err, "etc_project.yml:8:" in err) == (1, True, True), err
+
+
+def test_keys_are_nowhere(etc, project, uploaded, s3_variables):
+    for command in COMMANDS:
+        _, out, err = etc(*command, "--target", "store")
+        assert "testtest" not in out + err
+    written = "".join(file.read_text() for file in (project / "target").rglob("*") if file.is_file())
+    assert "testtest" not in written
+    assert "testtest" not in repr(read_target(str(project), s3_variables, "store"))
