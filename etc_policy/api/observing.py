@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.api.freshness import freshness_of
-from etc_policy.api.one_table import each_table, one_table
+from etc_policy.api.one_table import each_reading, one_table, outcomes_of
 from etc_policy.api.outcomes import raise_all
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
@@ -30,14 +30,17 @@ def observe_freshness(
     """
     tables: list[TableFreshness] = []
     errors: list[EtcError] = []
-    for policy in policies:
-        try:
-            with one_table(policy):
-                state, history = environment.read_table(policy, archived=archived)
-                tables.append(freshness_of(environment, policy, state, now_ms, history))
-        except EtcError as error:
-            errors.append(error)
-            tables.append(unreadable(policy, error.message))
+
+    def read(policy: Policy) -> TableFreshness:
+        state, history = environment.read_table(policy, archived=archived)
+        return freshness_of(environment, policy, state, now_ms, history)
+
+    for policy, found in outcomes_of(policies, read, lambda _, table: table, environment.jobs, environment.progress):
+        if isinstance(found, EtcError):
+            errors.append(found)
+            tables.append(unreadable(policy, found.message))
+        else:
+            tables.append(found)
     return tuple(tables), tuple(errors)
 
 
@@ -83,7 +86,13 @@ def table_histories(
 
     """
     runs = load_runs(target_dir, warn)
-    found, errors = each_table(policies, lambda policy: _history(environment, policy, runs))
+    found, errors = each_reading(
+        policies,
+        lambda policy: _history(environment, policy, runs),
+        lambda _, history: history,
+        environment.jobs,
+        environment.progress,
+    )
     raise_all(errors, (), found)
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.api.one_table import each_table, set_place
+from etc_policy.api.one_table import each_reading, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -39,27 +39,47 @@ def verify_tables(
     Log files that contradict their commits are errors besides.
     """
     by_name = {policy.name: policy for policy in policies}
-    found, errors = each_table(
-        by_name.values(), lambda policy: _verify(environment, policy, now_ms, level or policy.verify.level)
-    )
+
+    def read(policy: Policy) -> tuple[TableState, TableHistory]:
+        return environment.read_table(policy, all_logs=(level or policy.verify.level) != "metadata")
+
+    def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
+        return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
+
+    rows = any((level or policy.verify.level) not in WITHOUT_ROWS for policy in by_name.values())
+    jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
+    found, errors = each_reading(by_name.values(), read, use, jobs, environment.progress)
     wrong = (error for one in found for error in wrong_times_errors(by_name[one.policy], one.verification))
     return found, (*errors, *wrong)
 
 
 def read_for_proof(environment: Environment, policy: Policy, level: VerifyLevel) -> tuple[TableState, TableHistory]:
     """The table as it is now and its past, as a verification at the level needs them; what is wrong in commits is kept."""
-    state, history = environment.read_table(policy, read_stats=True, all_logs=level != "metadata")
+    return _for_proof(environment, policy, environment.read_table(policy, all_logs=level != "metadata"))
+
+
+def _for_proof(
+    environment: Environment, policy: Policy, reading: tuple[TableState, TableHistory]
+) -> tuple[TableState, TableHistory]:
+    state, history = environment.with_statistics(policy, reading[0]), reading[1]
     note_misrecorded(state, environment.memory)
     return state, history
 
 
-def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:
-    def read() -> Evidence:
-        state, history = read_for_proof(environment, policy, level)
+def _verify(
+    environment: Environment,
+    policy: Policy,
+    now_ms: int,
+    level: VerifyLevel,
+    reading: tuple[TableState, TableHistory],
+) -> TableVerification:
+    def evidence_of(state: TableState, history: TableHistory) -> Evidence:
         return Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
 
-    evidence = read()
-    verification = verify(environment, evidence, level, read)
+    evidence = evidence_of(*_for_proof(environment, policy, reading))
+    verification = verify(
+        environment, evidence, level, lambda: evidence_of(*read_for_proof(environment, policy, level))
+    )
     located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
     note_verdict(located, record, environment.memory, verification, level, evidence.claim)
     return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import CatalogSettings, ProjectFile, StorageSettings, TargetDeclaration
+from etc_policy.declare.quantities import DEFAULT_JOBS
 from etc_policy.declare.secrets import without_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
@@ -32,6 +33,7 @@ class Target:
     lock: Mapping[str, str] = field(default_factory=dict)
     table_root: str | None = None
     storage: StorageSettings = field(default_factory=StorageSettings)
+    jobs: int = DEFAULT_JOBS
 
 
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
@@ -82,6 +84,7 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, 
         lock=option_texts(without_secrets(lock)),
         table_root=declared.table_root,
         storage=declared.storage,
+        jobs=declared.jobs,
     )
 
 

@@ -97,6 +97,7 @@ class Readings(SparkSessions):
         """What `etc` keeps beside each table from run to run."""
         from etc_policy.adapters.hudi.apply_state import FileApplyState
 
+        self._reach_storages()
         return FileApplyState()
 
     def read_commit_log(self, policy: Policy, *, compactions_only: bool = False) -> CommitLog:
@@ -135,6 +136,7 @@ class Readings(SparkSessions):
 
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""
+        self._reach_storages()
         if "column_stats" not in state.metadata_partitions:
             return state
         from etc_policy.adapters.spark.column_stats import fill_event_times

@@ -66,7 +66,7 @@ def _read_files(
     storage = open_storage(state.base_path)
     cache = TimesCache.load(cache_dir, state.base_path, wanted := _wanted(storage, policy, state))
     unread = [(s, f) for s, f in files if cache.get(path_of(s, f), f.size_bytes) is None]
-    announce = _announcer(unread, progress)
+    announce = _announcer(policy.name, unread, progress)
     for file_slice, log_file in unread:
         announce(log_file)
         path = path_of(file_slice, log_file)
@@ -128,7 +128,7 @@ def _read(storage: TableStorage, path: str, size: int, wanted: TimesWanted) -> L
         return None
 
 
-def _announcer(unread: Files, progress: Progress) -> Callable[[LogFile], None]:
+def _announcer(name: str, unread: Files, progress: Progress) -> Callable[[LogFile], None]:
     """To be called before each file is read; says so when there is much to read."""
     total, files = sum(f.size_bytes for _, f in unread), count_of(len(unread), "log file")
     done = due = 0
@@ -136,7 +136,7 @@ def _announcer(unread: Files, progress: Progress) -> Callable[[LogFile], None]:
     def announce(log_file: LogFile) -> None:
         nonlocal done, due
         if total > ANNOUNCED_BYTES and done >= due:
-            progress(f"reading event times of {files} ({format_bytes(done)} of {format_bytes(total)} read)")
+            progress(f"{name}: reading event times of {files} ({format_bytes(done)} of {format_bytes(total)} read)")
             due += ANNOUNCED_BYTES
         done += log_file.size_bytes
 
