@@ -30,7 +30,10 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 NOT_RUN: Mapping[tuple[str, int], str] = {
     ("README.md", 0): "makes an environment of some 500 MB; its `etc demo` is what test_the_whole_tutorial begins with",
     ("README.md", 1): "is how the tests are run: `.ci/run` takes it from README",
-    ("docs/how-to/object-stores.md", 0): "needs an index of packages that has etc-policy; what the extra brings is tested",
+    (
+        "docs/how-to/object-stores.md",
+        0,
+    ): "needs an index of packages that has etc-policy; what the extra brings is tested",
     ("docs/tutorial.md", 0): "as README's first block; test_the_whole_tutorial runs its `etc demo`",
     (
         "docs/upstream/README.md",

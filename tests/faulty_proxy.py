@@ -17,12 +17,16 @@ _BAD_KEYS = b"<Error><Code>SignatureDoesNotMatch</Code><Message>The signature is
 
 
 class FaultyProxy:
-    """`spoil(method, path)` says what is done to a request: a fault below, or "" for nothing."""
+    """`spoil(method, path)` says what is done to a request: a fault below, or "" for nothing.
+
+    Headers that are named in `without` do not reach the server.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self.spoil: Callable[[str, str], str] = lambda method, path: ""
         self.requests: list[tuple[str, str]] = []
         self.sent_bytes = 0
+        self.without: tuple[str, ...] = ()
         self.behind = urlsplit(endpoint).netloc
         proxy = self
 
@@ -113,7 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
     def ask(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
         if self.behind is None:
             self.behind = http.client.HTTPConnection(self.faults.behind)
-        self.behind.request(self.command, self.path, body, dict(self.headers))
+        kept = {name: value for name, value in self.headers.items() if name.lower() not in self.faults.without}
+        self.behind.request(self.command, self.path, body, kept)
         answer = self.behind.getresponse()
         headers = {name: value for name, value in answer.getheaders() if name.lower() in _KEPT}
         if self.command == "HEAD" and answer.getheader("Content-Length"):

@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -23,6 +25,22 @@ VARIABLES = {
     "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent/credentials",
 }
 _START_SECONDS = 30
+#: By itself moto lets two of eight conditional puts win in one round of a hundred: it looks, and then it writes.
+_MOTO = """
+import sys, threading
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+inner, lock = DomainDispatcherApplication(create_backend_app), threading.Lock()
+
+def one_put_at_a_time(environ, start_response):
+    if environ["REQUEST_METHOD"] != "PUT":
+        return inner(environ, start_response)
+    with lock:
+        return inner(environ, start_response)
+
+run_simple("127.0.0.1", int(sys.argv[1]), one_put_at_a_time, threaded=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -55,8 +73,9 @@ class S3Server:
 
 
 @pytest.fixture
-def s3_variables(monkeypatch):
+def s3_variables(monkeypatch, tmp_path):
     """The environment of who works with a test server: its keys, and nothing of this machine's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user's cache"))
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in VARIABLES.items():
@@ -65,19 +84,17 @@ def s3_variables(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def moto_server():
-    port = _free_port()
-    yield from _running([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)], port)
+def moto_server(tmp_path_factory):
+    with running("moto", tmp_path_factory.mktemp("moto")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
 def versity_server(tmp_path_factory):
-    program = shutil.which("versitygw")
-    if program is None:
+    if shutil.which("versitygw") is None:
         pytest.skip("versitygw is not installed")
-    port, folder = _free_port(), tmp_path_factory.mktemp("versity")
-    command = [program, "--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet", "posix", str(folder)]
-    yield from _running(command, port)
+    with running("versitygw", tmp_path_factory.mktemp("versity")) as server:
+        yield server
 
 
 @pytest.fixture(params=["moto_server", "versity_server"])
@@ -92,7 +109,14 @@ def _free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def _running(command, port):
+@contextmanager
+def running(name: str, folder: Path) -> Iterator[S3Server]:
+    """A server of that name, ended afterwards; `folder` is for what it keeps."""
+    port = _free_port()
+    command = {
+        "moto": [sys.executable, "-c", _MOTO, str(port)],
+        "versitygw": ["versitygw", "--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet", "posix", str(folder)],
+    }[name]
     variables = {**os.environ, **VARIABLES, "ROOT_ACCESS_KEY": KEY, "ROOT_SECRET_KEY": SECRET}
     process = subprocess.Popen(command, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

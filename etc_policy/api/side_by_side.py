@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Generic, TypeVar
@@ -54,9 +56,9 @@ class _Threads(Generic[Result]):
             thread.start()
 
     def start(self, call: Callable[[], Result]) -> Future[Result]:
-        """The future of a call."""
+        """The future of a call, which sees what its caller's context holds."""
         future: Future[Result] = Future()
-        self._calls.put((future, call))
+        self._calls.put((future, partial(copy_context().run, call)))
         return future
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ _ENDS = {
     "355": "The exit code is that of the gravest: 3, then 1, then 4.",
     "3": "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.",
     "4": "Exit code 4.",
-    **dict.fromkeys(("451", "452", "453", "454"), "Exit code 3. Nothing was changed."),
+    **dict.fromkeys(("451", "452", "453", "454", "455"), "Exit code 3. Nothing was changed."),
     "405": "Exit code 4 where it passes by itself, else 3.",
     "412": "Exit code 1, or 3 where a check could not be carried out.",
     "416": "Exit code 1.",

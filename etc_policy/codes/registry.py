@@ -171,6 +171,7 @@ class Code(StrEnum):
     STORE_REFUSES = "ETC452", "An object store refuses a request"
     NO_STORE_KEYS = "ETC453", "There are no keys for an object store"
     NEEDS_OBSTORE = "ETC454", "A package for object stores is not installed"
+    NO_CONDITIONAL_PUT = "ETC455", "An object store lets two writers win"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"

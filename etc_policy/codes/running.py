@@ -169,6 +169,8 @@ RUNNING: Mapping[Code, str] = {
     Code.NO_STORE_KEYS: "Keys come from the environment and from profile files; from the role of the machine only where "
     "the target declares `storage: {instance_role: true}`. See docs/how-to/object-stores.md.",
     Code.NEEDS_OBSTORE: "Install the extra `object-stores`.",
+    Code.NO_CONDITIONAL_PUT: "Publishing a plan and the lease of a run rest on conditional writes that exactly one writer "
+    "wins. This store ignores the condition, or checks it before it writes. Nothing of the table was changed.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
     Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",

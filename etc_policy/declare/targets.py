@@ -20,8 +20,8 @@ class Target:
     """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
 
     `spark_confs` hold the values of environment variables and are never written anywhere; `lock` holds references to
-    them instead. `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as declared, perhaps relative to the
-    project.
+    them instead. `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as
+    declared, perhaps relative to the project.
     """
 
     name: str = DEFAULT_TARGET

@@ -107,7 +107,9 @@ class Archive:
         return ArchivedWrite(row["instantTime"], row["completionTime"], row["action"], commit, plan)
 
     def _rows(self, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
-        for name in self._files():
+        names = self._files()
+        self._storage.expect({f"{self._folder}/{name}": 0 for name in names}, keep=True)
+        for name in names:
             try:
                 rows = self._read_parquet(name, columns, wanted)
             except FileNotFoundError as error:

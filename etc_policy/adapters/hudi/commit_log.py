@@ -12,7 +12,7 @@ from etc_policy.adapters.hudi.log_facts import Trust, group_writes
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.table import column_type_of, trust_of
-from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_times, table_zone
+from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of, read_timeline, require_times, table_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import EventTime
@@ -93,12 +93,14 @@ def _has_older_archive(timeline: Timeline) -> bool:
 
 
 def _active(timeline: Timeline, actions: tuple[str, ...]) -> Iterator[_Write]:
-    for requested in timeline.files:
-        end = timeline.latest(requested)
-        if end.state == "completed" and end.action in actions:
-            plan = timeline.plan_of(requested) or {}
-            completed = timeline.completions[requested]
-            yield _Write(requested, completed, _action(end.action), timeline.commit(requested), plan, archived=False)
+    ends = [end for end in map(timeline.latest, timeline.files) if end.state == "completed" and end.action in actions]
+    plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
+    timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
+    for end in ends:
+        requested = end.requested
+        plan = timeline.plan_of(requested) or {}
+        completed = timeline.completions[requested]
+        yield _Write(requested, completed, _action(end.action), timeline.commit(requested), plan, archived=False)
 
 
 def _archived(row: ArchivedWrite) -> _Write:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from etc_policy.adapters.hudi.timeline import (
     Timeline,
     all_times,
     fingerprint,
+    plan_file_of,
     read_timeline,
     require_times,
     table_zone,
@@ -108,15 +109,17 @@ def _read_commits(
     timeline = require_times(read_timeline(storage, properties))
     if len(timeline.files) >= _MANY_INSTANTS:
         tree.begin()
-    metadata = {f.requested: timeline.commit(f.requested) for f in map(timeline.latest, timeline.files) if is_write(f)}
+    writes = [file for file in map(timeline.latest, timeline.files) if is_write(file)]
+    timeline.expect(writes)
+    metadata = {file.requested: timeline.commit(file.requested) for file in writes}
     column_type = column_type_of(event_time.column, metadata, storage.location)
     trust = trust_of(timeline.layout, properties, event_time, column_type)
-    writes = {
+    logged = {
         requested: group_writes(requested, timeline.completions[requested], commit, trust)
         for requested, commit in metadata.items()
     }
     archive = Archive(storage, properties)
-    return _Commits(storage, properties, timeline, archive, metadata, column_type, trust, writes, tree)
+    return _Commits(storage, properties, timeline, archive, metadata, column_type, trust, logged, tree)
 
 
 def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
@@ -138,6 +141,7 @@ def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...]]:
 def _state(commits: _Commits) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
     slices, missing_files = _slices(commits)
+    timeline.expect(_read_besides_writes(timeline))
     zone = read_zone(properties, timeline)
     return TableState(
         base_path=storage.location,
@@ -160,6 +164,16 @@ def _state(commits: _Commits) -> TableState:
         wrong_times=read_wrong_times(storage, timeline, zone.timezone),
         zone=zone,
     )
+
+
+def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
+    """The completed rollbacks, and the plans of the compactions."""
+    for end in map(timeline.latest, sorted(timeline.files)):
+        plan = plan_file_of(timeline.files[end.requested])
+        if end.state == "completed" and end.action == "rollback":
+            yield end
+        elif end.action == "commit" and plan is not None:
+            yield plan
 
 
 def _plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:

@@ -96,6 +96,10 @@ class Timeline:
             self._commits[requested] = decode_commit(*content, among=len(self.files))
         return self._commits[requested]
 
+    def expect(self, files: Iterable[InstantFile]) -> None:
+        """These completed files and requested plans are read next, in this order."""
+        self.storage.expect({f"{self.folder}/{file.name}": 0 for file in files}, keep=True)
+
     def _content(self, file: InstantFile) -> tuple[bytes, str]:
         path = f"{self.folder}/{file.name}"
         content, place = self.storage.read(path), f"{self.storage.location}/{path}"
@@ -105,8 +109,7 @@ class Timeline:
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
         """The compaction plan of an instant, pending or completed; None if it is missing."""
-        plans = (f for f in self.files.get(requested, ()) if f.action == "compaction" and f.state == "requested")
-        plan = next(plans, None)
+        plan = plan_file_of(self.files.get(requested, ()))
         return self.metadata(plan) if plan else None
 
     @cached_property
@@ -140,6 +143,11 @@ class Timeline:
         if file.action == "rollback":
             return frozenset(_names_in(self.metadata(file)))
         return None
+
+
+def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:
+    """Of the files of an instant that of its compaction plan, pending or completed."""
+    return next((f for f in files if f.action == "compaction" and f.state == "requested"), None)
 
 
 def read_timeline(storage: TableStorage, properties: Mapping[str, str], table: str = "") -> Timeline:

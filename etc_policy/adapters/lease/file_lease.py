@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 
-from etc_policy.adapters.hudi.layout import ETC_FOLDER, timeline_folder
-from etc_policy.adapters.hudi.markers import announced_by, marker_files
-from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.file_lock import is_left, remove
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
+from etc_policy.adapters.lease.run_signs import RunSigns
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code
@@ -26,8 +22,6 @@ from etc_policy.errors import EngineError, RetryableError
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
 JAVA_LEASE = "java.lease"
 
-_HEARTBEATS = ".hoodie/.heartbeat"
-_POLL_SECONDS = 0.5
 #: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
 _BEGINNING_SECONDS = 15.0
 _MARK_BYTES = 128
@@ -46,6 +40,7 @@ class FileLease:
     def __init__(self, base_path: str, *, local: bool = False) -> None:
         self._boot = boot_id() if local else "-"
         self._base, self._storage = local_path(base_path), open_storage(base_path)
+        self._signs = RunSigns(self._storage)
         self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
         self._token = uuid.uuid4().hex
@@ -123,7 +118,7 @@ class FileLease:
 
     def begun(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
-        self._inflight_made = _made(self._inflight(instant))
+        self._inflight_made = self._signs.inflight_made(instant)
         self._mark = f"{self._mark} {self._inflight_made}"
         os.pwrite(self._handle, self._mark.encode(), 0)
 
@@ -139,22 +134,11 @@ class FileLease:
 
         """
         if self._ended(instant) or self._died_here(instant):
-            self._remove_heartbeat(instant)
+            self._signs.remove_beat(instant)
             return
-        first = self._sign_of_life(instant)
-        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if self._was_ours(instant) else WRITER_HEARTBEAT_TOLERANCE_SECONDS
-        while (sign := self._sign_of_life(instant)) is not None and time.time() - sign <= tolerance:
-            if sign != first:
-                message = f"a run of the compaction at {instant} is alive: it goes on writing"
-                raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
-            time.sleep(_POLL_SECONDS)
-
-    def _remove_heartbeat(self, instant: str) -> None:
-        try:
-            self._storage.remove(f"{_HEARTBEATS}/{instant}")
-        except OSError as error:
-            message = f"cannot remove the heartbeat at {instant} from `{self._base}`"
-            raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error
+        is_ours = self._was_ours(instant)
+        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if is_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        self._signs.wait_until_silent(instant, tolerance)
 
     def require_alive(self, instant: str) -> None:
         """Return while the lease is ours, the inflight file the one that we made, and our heartbeat fresh.
@@ -170,12 +154,12 @@ class FileLease:
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
             )
-        if self._inflight_made and _made(self._inflight(instant)) != self._inflight_made:
+        if self._inflight_made and self._signs.inflight_made(instant) != self._inflight_made:
             hint = "run `etc apply` again: it finishes what that run leaves"
             message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
             raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
-        beat = _modified(self._heartbeat(instant))
-        if beat is not None and time.time() - beat > _HEARTBEAT_TOLERANCE_SECONDS:
+        beat_age = self._signs.beat_age(instant)
+        if beat_age is not None and beat_age > _HEARTBEAT_TOLERANCE_SECONDS:
             hint = "the machine stalled for too long; run `etc apply` again"
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"this run's heartbeat at {instant} has expired; nothing was committed", hint=hint
@@ -196,7 +180,7 @@ class FileLease:
         """Whether the last run of `instant` was ours and came to an end, and nobody has begun another since."""
         if not (self._last_mark.startswith(f"{instant} ") and self._last_mark.endswith(f" {_ENDED}")):
             return False
-        inflight = _modified(self._inflight(instant))
+        inflight = self._signs.inflight_seconds(instant)
         return inflight is None or inflight <= os.fstat(self._handle).st_mtime
 
     def _died_here(self, instant: str) -> bool:
@@ -211,7 +195,7 @@ class FileLease:
 
         One that died before it noted its inflight file has made it right after its mark.
         """
-        made = _made(self._inflight(instant))
+        made = self._signs.inflight_made(instant)
         if self._marked(0) != instant or made in ("", self._marked(3)):
             return self._marked(0) == instant
         after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
@@ -221,39 +205,3 @@ class FileLease:
         """A word of the last mark; empty where it has fewer."""
         words = self._last_mark.split(" ")
         return words[place] if place < len(words) else ""
-
-    def _sign_of_life(self, instant: str) -> float | None:
-        """When a run of `instant` last wrote anything, as seconds since the epoch; None where it has left no trace."""
-        begun = _modified(self._inflight(instant))
-        signs = [_modified(self._heartbeat(instant)), begun]
-        if begun is not None:
-            signs += map(_modified, self._begun_files(instant))
-        return max((sign for sign in signs if sign is not None), default=None)
-
-    def _begun_files(self, instant: str) -> Iterator[Path]:
-        """The markers of a run, and the base files that they announce."""
-        for path in marker_files(self._storage, instant):
-            yield self._base / path
-            yield from (self._base / one for one in announced_by(self._storage, path))
-
-    def _inflight(self, instant: str) -> Path:
-        folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)
-        return self._base / folder / f"{instant}.compaction.inflight"
-
-    def _heartbeat(self, instant: str) -> Path:
-        return self._base / _HEARTBEATS / instant
-
-
-def _made(path: Path) -> str:
-    """When a file that is written once was made, in nanoseconds; empty if it is missing."""
-    try:
-        return str(path.stat().st_mtime_ns)
-    except FileNotFoundError:
-        return ""
-
-
-def _modified(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return None

@@ -66,6 +66,7 @@ def _read_files(
     storage = open_storage(state.base_path)
     cache = TimesCache.load(cache_dir, state.base_path, wanted := _wanted(storage, policy, state))
     unread = [(s, f) for s, f in files if cache.get(path_of(s, f), f.size_bytes) is None]
+    storage.expect({path_of(s, f): f.size_bytes for s, f in unread})
     announce = _announcer(policy.name, unread, progress)
     for file_slice, log_file in unread:
         announce(log_file)

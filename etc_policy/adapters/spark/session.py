@@ -55,8 +55,9 @@ def start_spark(
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
-    from Maven Central; `packages` are Maven coordinates of what is loaded beside it. All that the JVM prints goes to the file `log`, or to standard error without one; never to
-    standard output. Options whose names mark them as secrets are not arguments of the JVM's process.
+    from Maven Central; `packages` are Maven coordinates of what is loaded beside it. All that the JVM prints goes to the
+    file `log`, or to standard error without one; never to standard output. Options whose names mark them as secrets are
+    not arguments of the JVM's process.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.

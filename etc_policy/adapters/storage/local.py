@@ -97,6 +97,9 @@ class LocalStorage:
             raise OSError(f"`{place}` is not a regular file")
         return os.fdopen(handle, "rb")
 
+    def expect(self, sizes: Mapping[str, int], *, keep: bool = False) -> None:
+        """Nothing is done: the system reads ahead by itself."""
+
     def create(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name if nobody has it."""
         with folder_of(self._base, path, make=True) as (folder, name), drafted(folder, name, content) as draft:

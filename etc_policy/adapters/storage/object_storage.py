@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import errno
-import random
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.exceptions import BaseError
 
 from etc_policy.adapters.storage.below import parts_of
-from etc_policy.adapters.storage.object_reader import open_object
+from etc_policy.adapters.storage.conditional_put import put_if
+from etc_policy.adapters.storage.object_cache import ObjectCache
+from etc_policy.adapters.storage.object_contents import ObjectContents
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
-from etc_policy.adapters.storage.store_errors import as_store_error, is_cut_short, is_unanswered, store_errors
+from etc_policy.adapters.storage.store_errors import is_cut_short, store_errors
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta
     from obstore.store import ObjectStore
 
-#: Between two tries of a conditional put, growing; obstore has such pauses of its own for all else.
-_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 2.0
 
 #: A page of a listing is asked for so often.
 _LISTING_TRIES = 4
@@ -34,6 +32,15 @@ class Stores(NamedTuple):
     store: ObjectStore
     single: ObjectStore
     timeout_seconds: float = 30.0
+    cache: ObjectCache | None = None
+
+
+class Version(NamedTuple):
+    """An object as it was at one moment; the time is the store's own."""
+
+    content: bytes
+    tag: str | None
+    modified_ns: int
 
 
 class ObjectStorage:
@@ -45,6 +52,10 @@ class ObjectStorage:
     def __init__(self, stores: Stores, prefix: str, location: str) -> None:
         self._stores, self._store = stores, stores.store
         self._prefix, self._location = prefix.strip("/"), location.rstrip("/")
+        self._begin = len(self._prefix) + 1 if self._prefix else 0
+        self._contents = ObjectContents(
+            self._store, stores.cache, lambda key: self._place(key[self._begin :]), self._list_key
+        )
 
     @property
     def location(self) -> str:
@@ -96,32 +107,34 @@ class ObjectStorage:
 
     def open(self, path: str) -> BinaryIO:
         """An object to read by ranges, all of the version that it has now."""
-        return open_object(self._store, self._key(path), self._place(path))
+        return self._contents.open(self._key(path))
+
+    def expect(self, sizes: Mapping[str, int], *, keep: bool = False) -> None:
+        """Fetch these files side by side, ahead of their reading; those that may be kept are then on this machine."""
+        self._contents.expect({self._key(path): size for path, size in sizes.items()}, keep=keep)
 
     def create(self, path: str, content: bytes) -> None:
         """A conditional put. What became of one without an answer is seen by what is there afterwards."""
-        end, pause, may_be_ours = time.monotonic() + self._stores.timeout_seconds, _PAUSE_SECONDS, False
-        while True:
-            try:
-                obstore.put(self._stores.single, self._key(path), content, mode="create", use_multipart=False)
-                return
-            except (AlreadyExistsError, PreconditionError) as error:
-                found = self._found(path)
-                if may_be_ours and found == content:
-                    return
-                if found is not None:
-                    raise FileExistsError(errno.EEXIST, "the object exists", self._place(path)) from error
-                failure: Exception = error  # whoever was first has failed, or has been removed
-            except (BaseError, OSError) as error:
-                if not is_unanswered(error):
-                    raise as_store_error(error, self._location) from error
-                may_be_ours, failure = True, error
-                if self._found(path) == content:
-                    return
-            if time.monotonic() + pause > end:
-                raise as_store_error(failure, self._location) from failure
-            time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
-            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+        won, _ = self._put_if(path, content, "create")
+        if not won:
+            raise FileExistsError(errno.EEXIST, "the object exists", self._place(path))
+
+    def version(self, path: str) -> Version | None:
+        """An object as it is now; None where there is none."""
+        try:
+            with store_errors(self._location, path):
+                found = obstore.get(self._store, self._key(path))
+                return Version(bytes(found.bytes()), found.meta["e_tag"], _info(found.meta).modified_ns)
+        except FileNotFoundError:
+            return None
+
+    def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
+        """Replace an object if it still is the version of that tag; the new one's tag, None where it is another.
+
+        Tags are hashes of contents: the content must differ from all that were ever there.
+        """
+        won, new = self._put_if(path, content, {"e_tag": tag})
+        return new if won else None
 
     def replace(self, path: str, content: bytes) -> None:
         """A put: objects are written in one step."""
@@ -153,11 +166,15 @@ class ObjectStorage:
             if paths:
                 obstore.delete(self._store, paths)
 
-    def _found(self, path: str) -> bytes | None:
-        try:
-            return self.read(path)
-        except FileNotFoundError:
-            return None
+    def _put_if(self, path: str, content: bytes, mode: object) -> tuple[bool, str | None]:
+        def read_back() -> tuple[bytes, str | None] | None:
+            found = self.version(path)
+            return (found.content, found.tag) if found is not None else None
+
+        single, seconds = self._stores.single, self._stores.timeout_seconds
+        return put_if(
+            single, self._key(path), content, mode, read_back=read_back, timeout_seconds=seconds, place=self._location
+        )
 
     def _top(self) -> tuple[Sequence[str], dict[str, int]]:
         folders, files = self._listed("")
@@ -166,20 +183,24 @@ class ObjectStorage:
     def _listed(self, folder: str) -> tuple[Sequence[str], Sequence[ObjectMeta]]:
         """The names of the folders in a folder, and its objects; FileNotFoundError where nothing at all is there."""
         key = self._folder_key(folder)
-        with store_errors(self._location, folder):
-            found = _list_folder(self._store, key)
+        found = self._list_key(key)
         folders, objects = found["common_prefixes"], found["objects"]
         if not folders and not objects:
             raise FileNotFoundError(errno.ENOENT, "there is no such folder", self._place(folder))
         return [_name(path) for path in folders], [one for one in objects if one["path"] != key]
 
+    def _list_key(self, key: str) -> ListResult[Sequence[ObjectMeta]]:
+        with store_errors(self._location):
+            found = _list_folder(self._store, key)
+        self._contents.listed(found["objects"])
+        return found
+
     def _objects(self, folder: str) -> Iterator[tuple[str, int]]:
         """The path and size of each object below a folder, and of the mark of the folder itself not."""
         key = self._folder_key(folder)
-        begin = len(self._prefix) + 1 if self._prefix else 0
         with store_errors(self._location, folder):
             for page in _list_pages(self._store, key):
-                yield from ((one["path"][begin:], one["size"]) for one in page if one["path"] != key)
+                yield from ((one["path"][self._begin :], one["size"]) for one in page if one["path"] != key)
 
     def _folder_key(self, folder: str) -> str:
         return self._key(folder) if folder else self._prefix

@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 
 from obstore.store import AzureStore, GCSStore, S3Store
 
+from etc_policy.adapters.storage.object_cache import cache_folder, cache_in
 from etc_policy.adapters.storage.object_storage import ObjectStorage, Stores
 from etc_policy.adapters.storage.store_keys import AwsKeys, aws_keys, require_other_keys
 from etc_policy.codes.registry import Code
+from etc_policy.compile.manifest import digest
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
 
@@ -45,7 +47,12 @@ def open_object_storage(location: str, settings: StorageSettings) -> ObjectStora
     """
     bucket = parse_bucket(location)
     environment = tuple((k, v) for k, v in sorted(os.environ.items()) if k.startswith(_FAMILIES))
-    return ObjectStorage(_open_bucket(bucket._replace(prefix=""), settings, environment), bucket.prefix, location)
+    stores = _open_bucket(bucket._replace(prefix=""), settings, environment)
+    folder = cache_folder(os.environ)
+    if folder is not None:
+        store_name = digest(endpoint_of(settings, dict(environment)) or "")
+        stores = stores._replace(cache=cache_in(folder / store_name))
+    return ObjectStorage(stores, bucket.prefix, location)
 
 
 def parse_bucket(location: str) -> Bucket:

@@ -26,6 +26,7 @@ class ObjectTreeLister:
         self._thread: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> ObjectTreeLister:
+        self.begin()  # waiting for a store costs nothing
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -45,7 +46,9 @@ class ObjectTreeLister:
             OSError: the store does not list them.
 
         """
-        return self._begun.result() if self._begun is not None else self._list()
+        self.begin()
+        assert self._begun is not None  # noqa: S101 - just begun
+        return self._begun.result()
 
     def _list(self) -> Mapping[str, dict[str, int]]:
         folders, files = self._top()

@@ -24,7 +24,7 @@ class TreeLister(Protocol):
     """Lists every folder of a table that is not hidden, once, as a context; hidden files are listed."""
 
     def __enter__(self) -> TreeLister:
-        """Nothing is listed yet."""
+        """A storage that is far away begins."""
         ...
 
     def __exit__(
@@ -88,6 +88,14 @@ class TableStorage(Protocol):
 
     def open(self, path: str) -> BinaryIO:
         """A file to read by ranges; seekable."""
+        ...
+
+    def expect(self, sizes: Mapping[str, int], *, keep: bool = False) -> None:
+        """These files, with their sizes as far as known, are opened or read next, in this order.
+
+        A storage that is far away fetches them side by side. `keep` says that a file of such a name never changes, so that
+        a copy on this machine will do. It raises OSError like a reading; a file that is missing is left to its reading.
+        """
         ...
 
     def create(self, path: str, content: bytes) -> None:

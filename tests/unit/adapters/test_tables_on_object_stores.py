@@ -89,7 +89,7 @@ def test_a_store_that_breaks_off_among_log_files_is_an_error_in_time(tmp_path, s
         began = time.monotonic()
         with pytest.raises(EtcError, match="does not answer"):
             readings(location)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_an_archive_that_is_not_reached_is_not_a_damaged_one(tmp_path, s3_server, copied):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextvars import ContextVar
 
 import pytest
 
@@ -61,6 +62,15 @@ def test_what_may_not_run_beside_others_runs_in_the_caller_s_thread():
     found = list(side_by_side(calls, 2))
     assert set(found[1::2]) == {threading.get_ident()}
     assert threading.get_ident() not in found[::2]
+
+
+SETTING: ContextVar[str] = ContextVar("setting", default="unknown")
+
+
+def test_a_call_sees_what_its_caller_s_context_holds():
+    """The settings of object stores lie there."""
+    SETTING.set("known")
+    assert list(side_by_side([(SETTING.get, True)] * 3, 2)) == ["known"] * 3
 
 
 def test_nothing_more_begins_once_the_caller_stops():

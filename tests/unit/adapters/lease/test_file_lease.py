@@ -7,7 +7,7 @@ import time
 import pytest
 
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
-from etc_policy.adapters.lease import file_lease
+from etc_policy.adapters.lease import file_lease, run_signs
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
 from etc_policy.errors import EngineError, RetryableError
 from tests.unit.adapters.table_folder import at
@@ -109,7 +109,7 @@ class TestHeartbeat:
     def naps(self, monkeypatch):
         """What happens in each nap of a wait, in order; more naps than that fail the test."""
         steps = []
-        monkeypatch.setattr(file_lease.time, "sleep", lambda seconds: steps.pop(0)())
+        monkeypatch.setattr(run_signs.time, "sleep", lambda seconds: steps.pop(0)())
         return steps
 
     def test_no_heartbeat_is_no_living_run(self, lease, naps):
@@ -148,12 +148,12 @@ class TestHeartbeat:
 
     def test_a_fresh_one_is_waited_for_until_it_expires(self, table, lease, naps):
         path = heartbeat(table, 0)
-        real = file_lease.time.time
-        naps.extend([lambda: None, lambda: setattr(file_lease.time, "time", lambda: real() + 3600)])
+        real = run_signs.time.time
+        naps.extend([lambda: None, lambda: setattr(run_signs.time, "time", lambda: real() + 3600)])
         try:
             lease.wait_for_dead_run(C)
         finally:
-            file_lease.time.time = real
+            run_signs.time.time = real
         assert (naps, path.exists()) == ([], True)
 
     def test_one_that_goes_away_is_over(self, table, lease, naps):
@@ -189,7 +189,7 @@ class TestStockRun:
 
     @pytest.mark.parametrize("advances", ["inflight", "marker", "base"])
     def test_is_alive_while_any_file_advances(self, table, begun, monkeypatch, advances):
-        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(begun[advances], 0))
+        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(begun[advances], 0))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
             lease.wait_for_dead_run(C)
         assert error.value.code == "ETC404"
@@ -201,7 +201,7 @@ class TestStockRun:
         listing.with_name("MARKERS.type").write_text("TIMELINE_SERVER_BASED")
         for path in listing.parent.glob("MARKERS*"):
             beat(path, 300)
-        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(begun["base"], 0))
+        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(begun["base"], 0))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
             lease.wait_for_dead_run(C)
         assert error.value.code == "ETC404"
@@ -224,7 +224,7 @@ class TestStockRun:
         with FileLease(str(table.base)) as first:
             first.mark(C)
         beat(begun["inflight"], -1)
-        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(begun["marker"], -2))
+        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(begun["marker"], -2))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
 
@@ -272,7 +272,7 @@ class TestRunsOfThisMachine:
             path.write_text(path.read_text().rsplit(" ", 1)[0])
             beat(path, 30 if other == "begun later" else 5)
         began = table.timeline / f"{C}.compaction.inflight"
-        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(began, -5))
+        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(began, -5))
         with FileLease(str(table.base), local=other != "of a cluster") as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
         assert killed.exists()
@@ -282,7 +282,7 @@ class TestRunsOfThisMachine:
         silence = file_lease._HEARTBEAT_TOLERANCE_SECONDS + 5
         for path in (table.timeline / f"{C}.compaction.inflight", killed):
             beat(path, silence)
-        monkeypatch.setattr(file_lease.time, "sleep", lambda _: beat(killed, 0))
+        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(killed, 0))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
 

@@ -189,3 +189,25 @@ def test_a_file_larger_than_is_asked_for_is_not_read(storage):
     assert storage.read("f", 5) == b"12345"
     with pytest.raises(OSError, match="larger than the 4 bytes"):
         storage.read("f", 4)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_files_that_are_expected_are_read_as_any_other(storage, keep):
+    paths = [f"a/{number}" for number in range(100)]
+    for number, path in enumerate(paths):
+        storage.create(path, b"x" * number)
+    for _ in range(2):
+        storage.expect({**dict.fromkeys(paths, 0), "a/gone": 0, "nowhere/f": 0}, keep=keep)
+        assert [storage.read(path) for path in reversed(paths)] == [b"x" * number for number in reversed(range(100))]
+        with storage.open("a/3") as opened:
+            assert opened.read() == b"xxx"
+        for missing in ("a/gone", "nowhere/f"):
+            with pytest.raises(FileNotFoundError):
+                storage.read(missing)
+
+
+def test_an_expected_file_larger_than_is_asked_for_is_not_read(storage):
+    storage.create("f", b"12345")
+    storage.expect({"f": 5})
+    with pytest.raises(OSError, match="larger than the 4 bytes"):
+        storage.read("f", 4)

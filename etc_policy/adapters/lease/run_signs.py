@@ -1,0 +1,93 @@
+"""Signs of life of a run: its heartbeat, its inflight file, and what it has begun to write."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from etc_policy.adapters.hudi.layout import timeline_folder
+from etc_policy.adapters.hudi.markers import announced_by, marker_files
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.storage.port import FileInfo, TableStorage
+from etc_policy.codes.registry import Code
+from etc_policy.errors import EngineError, RetryableError
+
+_HEARTBEATS = ".hoodie/.heartbeat"
+_POLL_SECONDS = 0.5
+
+
+class RunSigns:
+    """The signs of the runs on one table; `now` is the clock by which the storage notes when files were written."""
+
+    def __init__(self, storage: TableStorage, now: Callable[[], float] | None = None) -> None:
+        self._storage = storage
+        self._now = now or (lambda: time.time())
+
+    def inflight_made(self, instant: str) -> str:
+        """When the inflight file, which is written once, was made, in nanoseconds; empty if it is missing."""
+        found = self._inflight(instant)
+        return str(found.modified_ns) if found else ""
+
+    def inflight_seconds(self, instant: str) -> float | None:
+        """The same in seconds since the epoch."""
+        return _seconds(self._inflight(instant))
+
+    def beat_age(self, instant: str) -> float | None:
+        """How many seconds ago the heartbeat was written; None without one."""
+        beat = _seconds(self._storage.info(f"{_HEARTBEATS}/{instant}"))
+        return self._now() - beat if beat is not None else None
+
+    def wait_until_silent(self, instant: str, tolerance_seconds: float) -> None:
+        """Return once a run has shown no sign of life for so long; one that advances is alive.
+
+        Raises:
+            RetryableError: the run is alive.
+
+        """
+        first = self._last(instant)
+        while (sign := self._last(instant)) is not None and self._now() - sign <= tolerance_seconds:
+            if sign != first:
+                message = f"a run of the compaction at {instant} is alive: it goes on writing"
+                raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
+            time.sleep(_POLL_SECONDS)
+
+    def remove_beat(self, instant: str) -> None:
+        """Remove the heartbeat of a run that is dead.
+
+        Raises:
+            EngineError: it cannot be removed.
+
+        """
+        try:
+            self._storage.remove(f"{_HEARTBEATS}/{instant}")
+        except OSError as error:
+            message = f"cannot remove the heartbeat at {instant} from `{self._storage.location}`"
+            raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error
+
+    def _last(self, instant: str) -> float | None:
+        """When a run last wrote anything, as seconds since the epoch; None where it has left no trace."""
+        begun = self.inflight_seconds(instant)
+        signs = [_seconds(self._storage.info(f"{_HEARTBEATS}/{instant}")), begun]
+        if begun is not None:
+            signs += map(self._written, self._begun_files(instant))
+        return max((sign for sign in signs if sign is not None), default=None)
+
+    def _begun_files(self, instant: str) -> Iterator[str]:
+        """The markers of a run, and the base files that they announce."""
+        for path in marker_files(self._storage, instant):
+            yield path
+            yield from announced_by(self._storage, path)
+
+    def _written(self, path: str) -> float | None:
+        with suppress(ValueError):  # somebody else has made the marker, and names a file elsewhere
+            return _seconds(self._storage.info(path))
+        return None
+
+    def _inflight(self, instant: str) -> FileInfo | None:
+        folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)
+        return self._storage.info(f"{folder}/{instant}.compaction.inflight")
+
+
+def _seconds(found: FileInfo | None) -> float | None:
+    return found.modified_ns / 1e9 if found is not None else None

@@ -1,0 +1,211 @@
+"""Lease over a document on an object store: taken by a conditional put, renewed by a thread, fenced before the commit.
+
+All ages are measured by the store's own clock, so that a machine whose clock is wrong takes over nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from types import TracebackType
+
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
+from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.adapters.lease.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
+from etc_policy.adapters.lease.lock_holder import Owner
+from etc_policy.adapters.lease.run_signs import RunSigns
+from etc_policy.adapters.lease.store_probe import require_conditional_put
+from etc_policy.adapters.storage.object_storage import ObjectStorage, Version
+from etc_policy.codes.registry import Code
+from etc_policy.compile.manifest import Policy
+from etc_policy.errors import EngineError, RetryableError
+
+LEASE = f"{ETC_FOLDER}/lease.json"
+
+#: How long a lease holds that is not renewed, and how often it is.
+_VALID_SECONDS, _RENEWALS = 60.0, 4
+#: Beyond its end: the times of stores have whole seconds, and their machines' clocks differ a little.
+_MARGIN_SECONDS = 10.0
+_HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
+
+
+class StoreLease:
+    """At most one `etc apply` works on a table in a bucket; a lease of a dead machine ends by itself."""
+
+    def __init__(self, storage: ObjectStorage, *, valid_seconds: float = _VALID_SECONDS) -> None:
+        self._storage, self._valid_seconds = storage, valid_seconds
+        self._document = LeaseDocument(Owner(storage.location), valid_seconds)
+        self._signs = RunSigns(storage, self._now)
+        self._tag: str | None = None
+        self._last: LeaseDocument | None = None
+        self._attempted: list[bytes] = []
+        self._store_ahead = 0.0
+        self._lock, self._done = threading.Lock(), threading.Event()
+        self._care = threading.Thread(target=self._keep, daemon=True, name="table lease")
+
+    def __enter__(self) -> StoreLease:
+        """Take the lease.
+
+        Raises:
+            RetryableError: another `etc apply` works on this table, or has died so lately that it may be alive.
+            EngineError: the store has no conditional put.
+
+        """
+        self._note_store_time(require_conditional_put(self._storage))
+        found = self._storage.version(LEASE)
+        if found is None:
+            self._create()
+        else:
+            self._last, self._tag = read_document(found.content), found.tag
+            self._require_free(found)
+            if not self._put(self._document):
+                raise self._in_use("another process")
+        self._care.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
+        self._done.set()
+        self._care.join()
+        with suppress(OSError), self._lock:
+            self._put(self._document.renewed(ended=bool(self._document.instant), released=True))
+
+    def has_left_lock(self, policy: Policy) -> bool:
+        """Never: a table on an object store has no lock file that etc knows."""
+        return False
+
+    def remove_left_lock(self, policy: Policy) -> bool:
+        """Nothing is removed."""
+        return False
+
+    def mark(self, instant: str) -> None:
+        """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
+        self._require_put(instant=instant, inflight="")
+
+    def begun(self, instant: str) -> None:
+        """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
+        self._require_put(inflight=self._signs.inflight_made(instant))
+
+    def wait_for_dead_run(self, instant: str) -> None:
+        """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
+
+        Raises:
+            RetryableError: the run is alive.
+
+        """
+        last, made = self._last, self._signs.inflight_made(instant)
+        was_ours = last is not None and last.instant == instant and made in ("", last.inflight)
+        if was_ours and last is not None and last.ended:
+            self._signs.remove_beat(instant)
+            return
+        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if was_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        self._signs.wait_until_silent(instant, tolerance)
+
+    def require_alive(self, instant: str) -> None:
+        """Return while the lease, renewed now, is ours, the inflight file the one that we made, and our heartbeat fresh.
+
+        Raises:
+            EngineError: one of them is lost, so another run may have taken over.
+
+        """
+        self._require_put()
+        self._look_at_the_clock()
+        made = self._document.inflight
+        if made and self._signs.inflight_made(instant) != made:
+            hint = "run `etc apply` again: it finishes what that run leaves"
+            message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
+            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
+        beat_age = self._signs.beat_age(instant)
+        if beat_age is not None and beat_age > _HEARTBEAT_TOLERANCE_SECONDS:
+            message = f"this run's heartbeat at {instant} has expired; nothing was committed"
+            raise EngineError(
+                Code.RUN_TAKEN_OVER, message, hint="the machine stalled for too long; run `etc apply` again"
+            )
+
+    def _create(self) -> None:
+        content = self._document.as_bytes()
+        try:
+            self._storage.create(LEASE, content)
+        except FileExistsError as error:
+            raise self._in_use("another process") from error
+        made = self._storage.version(LEASE)
+        if made is None or made.content != content:
+            raise self._in_use("another process")
+        self._tag = made.tag
+
+    def _require_free(self, found: Version) -> None:
+        """Return if nobody has the lease, or whoever has it did not renew it in time."""
+        last = self._last
+        if last is not None and (last.released or last.owner.is_gone_here):
+            return
+        valid_seconds = last.valid_seconds if last is not None else MAX_VALID_SECONDS
+        left = found.modified_ns / 1e9 + valid_seconds + _MARGIN_SECONDS - self._now()
+        if left > 0:
+            raise self._in_use(str(last.owner) if last is not None else "an unknown process", left)
+
+    def _require_put(self, **changed: str) -> None:
+        """Renew the lease, with these changes.
+
+        Raises:
+            EngineError: it is lost.
+            StoreUnreachableError: the store does not answer.
+
+        """
+        with self._lock:
+            held = self._put(self._document.renewed(**changed))
+        if not held:
+            message = f"this run's lease of `{self._storage.location}` was lost; nothing was committed"
+            hint = "another `etc apply` has taken over; run `etc apply` again"
+            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
+
+    def _put(self, document: LeaseDocument) -> bool:
+        """Whether the document has replaced the version that we know; the lease is lost where it has not.
+
+        A version that the store has kept without an answer is ours too.
+        """
+        if self._tag is None:
+            return False
+        content, tag = document.as_bytes(), self._tag
+        self._attempted.append(content)
+        self._tag = None
+        try:
+            self._tag = self._storage.replace_version(LEASE, content, tag)
+            if self._tag is None and len(self._attempted) > 1:
+                found = self._storage.version(LEASE)
+                if found is not None and found.tag is not None and found.content in self._attempted:
+                    self._tag = self._storage.replace_version(LEASE, content, found.tag)
+        except OSError:
+            self._tag = tag  # what became of it is seen the next time
+            raise
+        if self._tag is not None:
+            self._document, self._attempted = document, []
+        return self._tag is not None
+
+    def _keep(self) -> None:
+        """Renew the lease until it is given back or lost; a store that does not answer is tried again."""
+        while not self._done.wait(self._valid_seconds / _RENEWALS):
+            with suppress(OSError), self._lock:
+                if not self._put(self._document.renewed()):
+                    return
+
+    def _look_at_the_clock(self) -> None:
+        """Note the store's time, by the lease that was just written."""
+        found = self._storage.info(LEASE)
+        if found is not None:
+            self._note_store_time(found.modified_ns)
+
+    def _note_store_time(self, modified_ns: int) -> None:
+        self._store_ahead = modified_ns / 1e9 - time.monotonic()
+
+    def _now(self) -> float:
+        """The store's time, as far as it was last seen, in seconds since the epoch."""
+        return time.monotonic() + self._store_ahead
+
+    def _in_use(self, who: str, left_seconds: float = 0.0) -> RetryableError:
+        message = f"another `etc apply` is working on `{self._storage.location}`: {who}"
+        ends = f", or for its lease to end in {left_seconds:.0f} s if it has died" if left_seconds else ""
+        return RetryableError(Code.TABLE_IN_USE, message, hint=f"wait for it to end{ends}, then run this again")

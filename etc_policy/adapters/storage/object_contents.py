@@ -1,0 +1,67 @@
+"""What is in the objects of one table: fetched ahead, by ranges, or from the copies on this machine."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, BinaryIO
+
+from etc_policy.adapters.storage.object_cache import MAX_FILE_BYTES, ObjectCache
+from etc_policy.adapters.storage.object_reader import open_object
+from etc_policy.adapters.storage.read_ahead import ReadAhead
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+
+class ObjectContents:
+    """Reads objects by their keys; `place_of` says how messages show one.
+
+    `list_folder` is called with the folder of an object that may be kept and was not listed: it calls `listed`.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        cache: ObjectCache | None,
+        place_of: Callable[[str], str],
+        list_folder: Callable[[str], object],
+    ) -> None:
+        self._store, self._cache, self._place_of, self._list_folder = store, cache, place_of, list_folder
+        self._versions: dict[str, tuple[int, str | None]] = {}
+        self._kept: frozenset[str] = frozenset()
+        self._ahead = ReadAhead(self._fetch)
+
+    def listed(self, objects: Iterable[ObjectMeta]) -> None:
+        """Note the versions that a listing has shown."""
+        self._versions.update({one["path"]: (one["size"], one["e_tag"]) for one in objects})
+
+    def expect(self, sizes: Mapping[str, int], *, keep: bool) -> None:
+        """Fetch these objects ahead, but for those that are too large to be held; `keep` allows copies on this machine."""
+        self._kept = frozenset(sizes) if keep else frozenset()
+        for folder in {key.rpartition("/")[0] for key in self._kept - self._versions.keys()}:
+            self._list_folder(folder)
+        known = {key: max(size, self._versions.get(key, (0, None))[0]) for key, size in sizes.items()}
+        self._ahead.expect({key: size for key, size in known.items() if size <= MAX_FILE_BYTES})
+
+    def open(self, key: str) -> BinaryIO:
+        """An object, seekable."""
+        content = self._ahead.take(key)
+        return open_object(self._store, key, self._place_of(key)) if content is None else io.BytesIO(content)
+
+    def _fetch(self, key: str) -> bytes:
+        size, tag = self._versions.get(key, (0, None))
+        if key not in self._kept or tag is None or self._cache is None:
+            return self._whole(key)
+        version = f"{self._place_of(key)}\0{size}\0{tag}"
+        content = self._cache.get(version)
+        if content is None:
+            content = self._whole(key)
+            if len(content) == size:
+                self._cache.put(version, content)
+        return content
+
+    def _whole(self, key: str) -> bytes:
+        with open_object(self._store, key, self._place_of(key)) as opened:
+            return opened.read()

@@ -1,0 +1,155 @@
+"""What every lease of a run does; a new one joins by its name in `LEASES`."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from etc_policy.adapters.lease import run_signs
+from etc_policy.adapters.lease.file_lease import FileLease
+from etc_policy.adapters.lease.store_lease import LEASE, StoreLease
+from etc_policy.adapters.storage.door import open_storage, use_storage_settings
+from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.errors import EngineError, RetryableError
+from tests.unit.adapters.table_folder import at
+
+C = at("10:00:06")
+BEAT = f".hoodie/.heartbeat/{C}"
+
+
+class OnDisk:
+    """A table on local disk, and how its lease is lost."""
+
+    def __init__(self, request):
+        self.table = request.getfixturevalue("table")
+        self.storage = open_storage(str(self.table.base))
+
+    def lease(self):
+        return FileLease(str(self.table.base))
+
+    def take_over(self):
+        path = Path(self.table.base) / ".hoodie" / ".etc" / "apply.lease"
+        path.rename(f"{path}.old")
+        path.touch()
+
+
+class InABucket:
+    """The same table in a bucket."""
+
+    def __init__(self, request, server):
+        request.getfixturevalue("s3_variables")
+        found = request.getfixturevalue(server)
+        location = found.upload(request.getfixturevalue("table").base, found.make_bucket(), "t")
+        use_storage_settings(StorageSettings(endpoint=found.endpoint))
+        self.storage = open_storage(location)
+
+    def lease(self):
+        return StoreLease(self.storage)
+
+    def take_over(self):
+        self.storage.replace(LEASE, b'{"somebody": "else"}')
+
+
+LEASES = {
+    "file": OnDisk,
+    "moto": lambda request: InABucket(request, "moto_server"),
+    "versitygw": lambda request: InABucket(request, "versity_server"),
+}
+
+
+@pytest.fixture(params=sorted(LEASES))
+def place(request):
+    return LEASES[request.param](request)
+
+
+@pytest.fixture
+def _no_naps(monkeypatch):
+    """Whoever waits fails the test."""
+
+    def sleep(seconds):
+        raise AssertionError("there is nothing to wait for")
+
+    monkeypatch.setattr(run_signs.time, "sleep", sleep)
+
+
+def inflight(place, content=b""):
+    place.storage.replace(f".hoodie/timeline/{C}.compaction.inflight", content)
+
+
+def test_one_at_a_time_and_then_the_next(place):
+    with place.lease(), pytest.raises(RetryableError) as error, place.lease():
+        pass
+    assert (error.value.code, error.value.exit_code) == ("ETC403", 4)
+    with place.lease():
+        pass
+
+
+def test_an_error_gives_it_back(place):
+    with pytest.raises(ZeroDivisionError), place.lease():
+        _ = 1 / 0
+    with place.lease():
+        pass
+
+
+def test_a_run_that_holds_it_may_commit(place):
+    with place.lease() as lease:
+        lease.mark(C)
+        inflight(place)
+        lease.begun(C)
+        place.storage.replace(BEAT, b"")
+        lease.require_alive(C)
+        lease.require_alive(C)
+
+
+def test_a_run_that_has_lost_it_may_not(place):
+    with place.lease() as lease:
+        lease.mark(C)
+        place.take_over()
+        with pytest.raises(EngineError, match="was lost; nothing was committed") as error:
+            lease.require_alive(C)
+        assert error.value.code == "ETC307"
+
+
+def test_nor_may_one_whose_inflight_file_is_anothers(place):
+    with place.lease() as lease:
+        lease.mark(C)
+        inflight(place)
+        lease.begun(C)
+        place.storage.remove(f".hoodie/timeline/{C}.compaction.inflight")
+        time.sleep(1.1)  # times of stores have whole seconds
+        inflight(place)
+        with pytest.raises(EngineError, match="another run of the compaction"):
+            lease.require_alive(C)
+
+
+def test_a_run_that_ended_leaves_nothing_to_wait_for(place, _no_naps):
+    with place.lease() as lease:
+        lease.mark(C)
+        inflight(place)
+        lease.begun(C)
+        place.storage.replace(BEAT, b"")
+    with place.lease() as lease:
+        lease.wait_for_dead_run(C)
+    assert place.storage.info(BEAT) is None
+
+
+def test_a_stock_writer_that_beats_may_be_alive(place, monkeypatch):
+    inflight(place)
+    place.storage.replace(BEAT, b"")
+
+    def beat_again(seconds):
+        os.sched_yield()
+        monkeypatch.undo()
+        time.sleep(1.1)
+        place.storage.replace(BEAT, b"")
+
+    with place.lease() as lease:
+        monkeypatch.setattr(run_signs.time, "sleep", beat_again)
+        with pytest.raises(RetryableError, match="is alive: it goes on writing"):
+            lease.wait_for_dead_run(C)
+
+
+def test_a_table_without_traces_is_not_waited_for(place, _no_naps):
+    with place.lease() as lease:
+        lease.wait_for_dead_run(C)
