@@ -20,7 +20,7 @@ from etc_policy.compile.manifest import Sample, Sync, Verify, VerifyLevel
 from etc_policy.compile.resolve import compile_project
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.templates import read_template
-from etc_policy.verify.metadata_checks import Evidence
+from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.wiring import Environment
 

@@ -27,7 +27,7 @@ import fastavro
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.declare.suites import read_suite
-from etc_policy.verify.metadata_checks import Claim, Evidence
+from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import DataVerifier
 from etc_policy.verify.prover import verify_table
 from etc_policy.verify.suites import parse_suite

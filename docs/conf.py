@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from docutils import nodes
 from pygments.lexers.templates import YamlJinjaLexer
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
 
 from etc_policy import __version__
 
@@ -33,6 +38,46 @@ html_theme_options = {
 }
 
 
+#: Pages whose tables explain a word in each row's first cell, with what such a word is.
+INDEXED_TABLES = {
+    "concepts/glossary": "",
+    "reference": "key",
+    "reference/commands": "command",
+    "reference/options": "option",
+}
+
+
+class IndexOfWords(SphinxTransform):
+    """Entries of the index, so that the pages themselves stay plain Markdown."""
+
+    default_priority = 500  # before the domain of the index looks for entries
+
+    def apply(self) -> None:
+        """Put an entry before each word that the page explains."""
+        for number, (place, word) in enumerate(self.words()):
+            target = f"index-{number}"
+            entry = addnodes.index(entries=[("single", word, target, "", None)])
+            place.insert(0, nodes.target("", "", ids=[target]))
+            place.insert(0, entry)
+
+    def words(self) -> Iterator[tuple[nodes.Element, str]]:
+        """Each explained word with the node that it stands in: rows of tables, and headings of error codes."""
+        page = self.env.docname
+        for row in self.document.findall(nodes.row) if page in INDEXED_TABLES else ():
+            first = next(iter(row.findall(nodes.paragraph)), None)
+            marked = first is not None and next(
+                first.findall(lambda n: isinstance(n, nodes.literal | nodes.strong)), None
+            )
+            if first is not None and marked and not isinstance(row.parent, nodes.thead):
+                kind = INDEXED_TABLES[page]
+                word = marked.astext().split(" ")[0] if kind == "option" else marked.astext()
+                yield first, f"{word} ({kind})" if kind else word
+        for title in self.document.findall(nodes.title) if page == "reference/errors" else ():
+            if re.fullmatch(r"ETC\d{3}", title.astext()):
+                yield title, title.astext()
+
+
 def setup(app: Sphinx) -> None:
     """Policy files are YAML with Jinja, and are coloured as such."""
     app.add_lexer("yaml", YamlJinjaLexer)
+    app.add_transform(IndexOfWords)

@@ -11,8 +11,9 @@ from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import CommitSummary, Job, Lease, Refusals, Unproven
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
+from etc_policy.plan.proof import Proof
 from etc_policy.plan.stages import Operation
-from etc_policy.plan.table_state import Instant, TableState
+from etc_policy.plan.table_state import Instant, Misrecorded, TableState
 
 
 @dataclass
@@ -138,6 +139,8 @@ class MemoryOfTables:
     instants: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Refusals] = field(default_factory=dict)
     doubts: dict[str, Unproven] = field(default_factory=dict)
+    wrong: dict[str, tuple[Misrecorded, ...]] = field(default_factory=dict)
+    proved: dict[tuple[str, str], tuple[Proof, ...]] = field(default_factory=dict)
 
     def verified(self, base_path: str) -> str | None:
         return self.instants.get(base_path)
@@ -152,6 +155,18 @@ class MemoryOfTables:
     def note_unproven(self, base_path: str, unproven: Unproven) -> None:
         self.doubts[base_path] = unproven
         self.instants.pop(base_path, None)
+
+    def misrecorded(self, base_path: str) -> tuple[Misrecorded, ...]:
+        return self.wrong.get(base_path, ())
+
+    def note_misrecorded(self, base_path: str, found: tuple[Misrecorded, ...]) -> None:
+        self.wrong[base_path] = found
+
+    def proofs(self, base_path: str, subject: str) -> tuple[Proof, ...]:
+        return self.proved.get((base_path, subject), ())
+
+    def note_proofs(self, base_path: str, subject: str, proofs: tuple[Proof, ...]) -> None:
+        self.proved = {(base_path, subject): proofs}
 
     def refusals(self, base_path: str) -> Refusals | None:
         return self.rows.get(base_path)

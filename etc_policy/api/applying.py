@@ -10,18 +10,20 @@ from etc_policy.api.derived_plans import PlanCheck, no_check, plan_check
 from etc_policy.api.one_table import one_table, set_place
 from etc_policy.api.overtaken import writes_beside_errors, written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now, require_same_table
-from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
+from etc_policy.api.proofs import begin_proof, level_to_prove, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
 from etc_policy.api.verifying import (
     broken_verification,
+    read_for_proof,
     require_suites,
     verdict_codes,
     verdict_error,
     verify,
     without_promise,
+    wrong_times_errors,
 )
-from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, ExitCode, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.commit_metadata import git_state_of
@@ -32,7 +34,7 @@ from etc_policy.plan.table_state import GroupKey, TableState
 from etc_policy.plan.watermark import watermark_of
 from etc_policy.publish.results import RunResults, TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
-from etc_policy.verify.metadata_checks import Claim, Evidence
+from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import Verification
 from etc_policy.verify.prover import claim_of, claim_of_run
 from etc_policy.wiring import Environment, clock_ms, resolve_table
@@ -215,14 +217,13 @@ class Applier:
         self._book(outcome, started_ms, done_ms, measured, verification, refusals)
 
     def _verify(self, policy: Policy, outcome: Outcome) -> tuple[int | None, Verification]:
-        """Verify at the policy's level; where nothing was due and the last compaction is proved, by metadata alone.
+        """Verify at the policy's level; where nothing was due and the last compaction is proved, without rows.
 
         A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
         """
         state, evidence = self._evidence(policy, outcome)
         memory, last = self.environment.memory, state.last_compaction
-        proven = is_proven(policy, last, memory)
-        level: VerifyLevel = "metadata" if outcome.status == "nothing_due" and proven else policy.verify.level
+        level = level_to_prove(policy, last, memory, is_idle=outcome.status == "nothing_due")
         self.environment.progress(f"{policy.name}: verifying ({level})")
         begin_proof(policy, last, memory)
         if evidence is None:
@@ -230,11 +231,12 @@ class Applier:
         else:
             verification = verify(self.environment, evidence, level, lambda: self._evidence(policy, outcome)[1])
         note_verdict(policy, last, memory, verification, level, evidence.claim if evidence else None)
+        self.errors += wrong_times_errors(policy, verification)
         return watermark_of(state, policy.data_latency_ms).value_ms, verification
 
     def _evidence(self, policy: Policy, outcome: Outcome) -> tuple[TableState, Evidence | None]:
         """The table as it is now, and what of it is to be verified; None where it makes no claim."""
-        state, history = self.environment.read_table(policy, read_stats=True)
+        state, history = read_for_proof(self.environment, policy, policy.verify.level)
         claim = self._claim(policy, outcome, state, history)
         return state, Evidence(policy, state, history, claim, self.now_ms) if claim else None
 

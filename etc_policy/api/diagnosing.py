@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from etc_policy import __version__
-from etc_policy.api.one_table import one_table, place
+from etc_policy.api.one_table import outcomes_of, place
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
@@ -69,18 +70,24 @@ def _git(state: GitState | None) -> Finding:
 
 def diagnose_tables(environment: Environment, policies: Iterable[Policy]) -> tuple[Finding, ...]:
     """Every check on every table; a table that cannot be read is one finding."""
-    return tuple(finding for policy in policies for finding in _diagnose(environment, policy))
+    outcomes = outcomes_of(
+        policies, partial(_read_facts, environment), _diagnose, environment.jobs, environment.progress
+    )
+    return tuple(
+        finding
+        for policy, found in outcomes
+        for finding in ((_unreadable(policy, found),) if isinstance(found, EtcError) else found)
+    )
 
 
-def _diagnose(environment: Environment, policy: Policy) -> tuple[Finding, ...]:
-    try:
-        with one_table(policy):
-            facts = _read_facts(environment, policy)
-            return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
-    except EtcError as error:
-        hint = next((issue.hint for issue in error.issues if issue.hint), None)
-        where = error.where or place(policy.source, policy.name)
-        return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
+def _diagnose(policy: Policy, facts: TableFacts) -> tuple[Finding, ...]:
+    return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
+
+
+def _unreadable(policy: Policy, error: EtcError) -> Finding:
+    hint = next((issue.hint for issue in error.issues if issue.hint), None)
+    where = error.where or place(policy.source, policy.name)
+    return _finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None))
 
 
 def _read_facts(environment: Environment, policy: Policy) -> TableFacts:

@@ -6,16 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from etc_policy.api.one_table import each_table, one_table
+from etc_policy.api.freshness import freshness_of
+from etc_policy.api.one_table import each_reading, one_table, outcomes_of
 from etc_policy.api.outcomes import raise_all
-from etc_policy.api.proofs import doubt_about
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, Issue
-from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import TableState
-from etc_policy.publish.freshness import table_freshness, unreadable
+from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import PolicyHistory, policy_history
 from etc_policy.publish.metrics import TableObservation
 from etc_policy.publish.results import TableFreshness, TableResult
@@ -32,34 +30,18 @@ def observe_freshness(
     """
     tables: list[TableFreshness] = []
     errors: list[EtcError] = []
-    for policy in policies:
-        try:
-            with one_table(policy):
-                state, history = environment.read_table(policy, archived=archived)
-                tables.append(freshness_of(environment, policy, state, now_ms, history))
-        except EtcError as error:
-            errors.append(error)
-            tables.append(unreadable(policy, error.message))
+
+    def read(policy: Policy) -> TableFreshness:
+        state, history = environment.read_table(policy, archived=archived)
+        return freshness_of(environment, policy, state, now_ms, history)
+
+    for policy, found in outcomes_of(policies, read, lambda _, table: table, environment.jobs, environment.progress):
+        if isinstance(found, EtcError):
+            errors.append(found)
+            tables.append(unreadable(policy, found.message))
+        else:
+            tables.append(found)
     return tuple(tables), tuple(errors)
-
-
-def freshness_of(
-    environment: Environment,
-    policy: Policy,
-    state: TableState,
-    now_ms: int,
-    history: TableHistory | None = None,
-    *,
-    clock_at_ms: int | None = None,
-) -> TableFreshness:
-    """A table's freshness by its metadata; unknown where the last compaction did not pass its verification.
-
-    `clock_at_ms` is the wall clock, if it was read before.
-    """
-    doubt = doubt_about(state, environment.memory)
-    if doubt:
-        return unreadable(policy, doubt)
-    return table_freshness(policy, state, now_ms, clock_ms() if clock_at_ms is None else clock_at_ms, history)
 
 
 def observe_tables(
@@ -104,7 +86,13 @@ def table_histories(
 
     """
     runs = load_runs(target_dir, warn)
-    found, errors = each_table(policies, lambda policy: _history(environment, policy, runs))
+    found, errors = each_reading(
+        policies,
+        lambda policy: _history(environment, policy, runs),
+        lambda _, history: history,
+        environment.jobs,
+        environment.progress,
+    )
     raise_all(errors, (), found)
     return found
 

@@ -1,17 +1,30 @@
-"""One table's trouble never hides another's result: whatever goes wrong in a table is an error of that table."""
+"""One table's trouble never hides another's result: whatever goes wrong in a table is an error of that table.
+
+Tables are read side by side, and what is made of the readings is made in the caller's thread, one table after the other: so
+Spark is never asked by two at once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from time import monotonic
 from traceback import clear_frames
 from typing import TypeVar
 
+from etc_policy.api.side_by_side import side_by_side
 from etc_policy.codes.registry import Code
+from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, TableError, Where
 
 Result = TypeVar("Result")
+Reading = TypeVar("Reading")
+Progress = Callable[[str], None]
+
+#: How often a long reading of many tables says how far it is.
+_SAID_EVERY_SECONDS = 5.0
 
 
 @contextmanager
@@ -39,16 +52,64 @@ def one_table(policy: Policy) -> Iterator[None]:
 def each_table(
     policies: Iterable[Policy], work: Callable[[Policy], Result]
 ) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
-    """What the work gives for each policy where it succeeds, and the errors of the others."""
+    """What the work gives for each policy where it succeeds, and the errors of the others; one table after the other."""
+    return each_reading(policies, _unread, lambda policy, _: work(policy), 1, lambda _: None)
+
+
+def _unread(_: Policy) -> None:
+    """Work that reads for itself."""
+
+
+def each_reading(
+    policies: Iterable[Policy],
+    read: Callable[[Policy], Reading],
+    use: Callable[[Policy, Reading], Result],
+    jobs: int,
+    progress: Progress,
+) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
+    """As `each_table`, of tables that are read side by side."""
     results: list[Result] = []
     errors: list[EtcError] = []
-    for policy in policies:
-        try:
-            with one_table(policy):
-                results.append(work(policy))
-        except EtcError as error:
-            errors.append(error)
+    for _, found in outcomes_of(policies, read, use, jobs, progress):
+        if isinstance(found, EtcError):
+            errors.append(found)
+        else:
+            results.append(found)
     return tuple(results), tuple(errors)
+
+
+def outcomes_of(
+    policies: Iterable[Policy],
+    read: Callable[[Policy], Reading],
+    use: Callable[[Policy, Reading], Result],
+    jobs: int,
+    progress: Progress,
+) -> Iterator[tuple[Policy, Result | EtcError]]:
+    """Each policy, in their order, with what `use` makes of what was read of its table, or with the table's error.
+
+    `read` runs for up to `jobs` tables at once, so it may not ask Spark; for a table that only a catalog knows it runs in
+    this thread, as `use` always does.
+    """
+    chosen = tuple(policies)
+    calls = ((partial(_attempt, policy, partial(read, policy)), not is_catalog_name(policy.table)) for policy in chosen)
+    readings = side_by_side(calls, min(jobs, len(chosen)))
+    due = monotonic() + _SAID_EVERY_SECONDS
+    for number, (policy, reading) in enumerate(zip(chosen, readings, strict=True), 1):
+        if monotonic() >= due:
+            progress(f"{policy.name}: read, {number} of {len(chosen)} tables")
+            due = monotonic() + _SAID_EVERY_SECONDS
+        if isinstance(reading, EtcError):
+            yield policy, reading
+        else:
+            yield policy, _attempt(policy, partial(use, policy, reading))
+
+
+def _attempt(policy: Policy, work: Callable[[], Result]) -> Result | EtcError:
+    try:
+        with one_table(policy):
+            return work()
+    except EtcError as error:
+        return error
 
 
 def place(source: str | None, name: str) -> Where | None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from etc_policy.api.derived_plans import created_ms, require_form
 from etc_policy.api.given_files import read_given
-from etc_policy.api.one_table import one_table, place
+from etc_policy.api.one_table import outcomes_of, place
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
@@ -26,6 +26,7 @@ from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
+from etc_policy.plan.table_state import TableState
 from etc_policy.wiring import Environment, clock_ms
 
 #: Refusals that another run may not meet.
@@ -46,31 +47,26 @@ def plan_tables(
 
     `written_to` are file slices to leave out, by the policy's name.
     """
+    left_out = written_to or {}
+
+    def plan(policy: Policy, state: TableState) -> TablePlan:
+        whole = environment.with_statistics(policy, state) if read_stats else state
+        return plan_table(environment, policy, whole, now_ms, left_out.get(policy.name, WrittenTo()))
+
     tables = tuple(
-        plan_table(environment, policy, now_ms, (written_to or {}).get(policy.name, WrittenTo()), read_stats=read_stats)
-        for policy in policies
+        _unreadable(policy, now_ms, found) if isinstance(found, EtcError) else found
+        for policy, found in outcomes_of(policies, environment.read_state, plan, environment.jobs, environment.progress)
     )
     return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 
 
 def plan_table(
-    environment: Environment,
-    policy: Policy,
-    now_ms: int,
-    written_to: WrittenTo = WrittenTo(),  # noqa: B008 - frozen
-    *,
-    read_stats: bool,
+    environment: Environment, policy: Policy, state: TableState, now_ms: int, written_to: WrittenTo
 ) -> TablePlan:
-    """One table's plan, a refusal where the table cannot be read."""
-    try:
-        with one_table(policy):
-            state = environment.read_state(policy, read_stats=read_stats)
-            table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
-            if state.last_compaction is not None:
-                table = with_doubt(table, state, environment.memory)
-            return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
-    except EtcError as error:
-        return _unreadable(policy, now_ms, error)
+    """One table's plan, with what earlier runs left to say about it."""
+    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
+    table = with_doubt(table, state, environment.memory)
+    return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
 
 
 def _absolute(table: TablePlan) -> TablePlan:

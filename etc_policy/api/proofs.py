@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.execute.ports import ApplyStateStore, Unproven
-from etc_policy.plan.formats import format_time
+from etc_policy.plan.formats import count_of, format_time
+from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
+from etc_policy.plan.proof import Proof, with_proof
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord, TableState
-from etc_policy.verify.metadata_checks import Claim
+from etc_policy.verify.evidence import Claim
 from etc_policy.verify.ports import Verification
+from etc_policy.verify.prover import proof_level
+from etc_policy.wiring import clock_ms
 
 _NOT_ENDED = "its verification was begun and has not ended"
 
@@ -16,6 +20,14 @@ _NOT_ENDED = "its verification was begun and has not ended"
 def is_proven(policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore) -> bool:
     """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
     return record is None or memory.verified(policy.table) == _proof_of(record, policy)
+
+
+def level_to_prove(
+    policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore, *, is_idle: bool
+) -> VerifyLevel:
+    """The policy's level; where nothing was due and the last compaction is proven, no more than log files are read."""
+    declared = policy.verify.level
+    return "logs" if is_idle and declared != "metadata" and is_proven(policy, record, memory) else declared
 
 
 def begin_proof(policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore) -> None:
@@ -32,7 +44,8 @@ def note_verdict(
     level: VerifyLevel,
     claim: Claim | None,
 ) -> None:
-    """Keep what a verification of the table means for its last compaction."""
+    """Keep what a verification of the table means for its last compaction, and for what is said of completeness."""
+    _note_proof(policy, record, memory, verification, claim)
     if record is None:
         return
     covered = level == policy.verify.level and claim is not None and claim.threshold_ms >= record.threshold_ms
@@ -42,9 +55,38 @@ def note_verdict(
         memory.note_verified(policy.table, _proof_of(record, policy))
 
 
+def _note_proof(
+    policy: Policy,
+    record: CompactionRecord | None,
+    memory: ApplyStateStore,
+    verification: Verification,
+    claim: Claim | None,
+) -> None:
+    """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
+    subject = _subject_of(record, policy)
+    if verification.status == "fail":
+        memory.note_proofs(policy.table, subject, ())
+    elif verification.status != "error" and claim is not None:
+        proof = Proof(level=proof_level(verification), until_ms=claim.threshold_ms, proved_at_ms=clock_ms())
+        memory.note_proofs(policy.table, subject, with_proof(memory.proofs(policy.table, subject), proof))
+
+
+def proofs_of(policy: Policy, state: TableState, memory: ApplyStateStore) -> tuple[Proof, ...]:
+    """The proofs that are kept of the table's last compaction, or of the table where etc has compacted nothing yet."""
+    return memory.proofs(state.base_path, _subject_of(state.last_compaction, policy))
+
+
+def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
+    """What a proof is about: a compaction, and how event times are read."""
+    return f"{_name_of(record) if record else ''} {digest(policy.event_time.model_dump(mode='json'))}"
+
+
 def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
     record, unproven = state.last_compaction, _unproven(state, memory)
+    misrecorded = _misrecorded(state, memory)
+    if misrecorded is not None:
+        return table.model_copy(update={"warnings": (f"{misrecorded}. The plan takes the true time", *table.warnings)})
     if record is None or unproven is None:
         return table
     doubt = (
@@ -56,11 +98,31 @@ def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> 
 
 
 def doubt_about(state: TableState, memory: ApplyStateStore) -> str | None:
-    """Why nobody should rely on the last compaction: its verification failed, or could not be done."""
+    """Why nobody should rely on what metadata say: commits were wrong, or the last compaction did not pass its verification."""
+    misrecorded = _misrecorded(state, memory)
+    if misrecorded is not None:
+        return misrecorded
     record, unproven = state.last_compaction, _unproven(state, memory)
     if record is None or unproven is None or unproven.why == _NOT_ENDED:
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
+
+
+def note_misrecorded(state: TableState, memory: ApplyStateStore) -> None:
+    """Keep which log files hold earlier events than recorded, of those that could be read; the others stay as they were."""
+    if state.witnesses is None:
+        return
+    unread = {one.path for one in state.witnesses if one.why is not None}
+    known = (one for one in still_there(state, memory.misrecorded(state.base_path)) if one.path in unread)
+    memory.note_misrecorded(state.base_path, (*misrecorded_in(state.witnesses), *known))
+
+
+def _misrecorded(state: TableState, memory: ApplyStateStore) -> str | None:
+    found = still_there(state, memory.misrecorded(state.base_path))
+    if not found:
+        return None
+    more = f", and {count_of(len(found) - 1, 'other log file')}" if len(found) > 1 else ""
+    return f"what commits recorded of event times is wrong: {in_words(found[0])}{more}"
 
 
 def _unproven(state: TableState, memory: ApplyStateStore) -> Unproven | None:

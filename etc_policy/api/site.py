@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
-from etc_policy.api.observing import freshness_of
-from etc_policy.api.one_table import one_table
+from etc_policy.api.freshness import freshness_of
+from etc_policy.api.one_table import one_table, outcomes_of
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, Issue
@@ -50,7 +50,13 @@ def site_files(
     def render(facts: tuple[SiteTable, ...]) -> dict[str, str]:
         return render_site(site_view(name, facts, now_ms, kept.issues, max_runs), read_template)
 
-    facts = tuple(_facts(environment, policy, now_ms, kept.files, warn) for policy in policies)
+    def read(policy: Policy) -> SiteTable:
+        return _read_facts(environment, policy, now_ms, kept.files)
+
+    facts = tuple(
+        _unknown(policy, found, warn) if isinstance(found, EtcError) else found
+        for policy, found in outcomes_of(policies, read, lambda _, table: table, environment.jobs, environment.progress)
+    )
     try:
         return render(facts)
     except Exception:  # which table's it is shows when each is rendered alone
@@ -67,17 +73,6 @@ def _shown(
             return table
     except EtcError as error:
         return _unknown(table.policy, error, warn)
-
-
-def _facts(
-    environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...], warn: Callable[[Issue], None]
-) -> SiteTable:
-    """All about one policy; a table that cannot be read is unknown, and its reason is a warning."""
-    try:
-        with one_table(policy):
-            return _read_facts(environment, policy, now_ms, runs)
-    except EtcError as error:
-        return _unknown(policy, error, warn)
 
 
 def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> SiteTable:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, UsageError
 from etc_policy.publish.results import SyncResult, SyncStatus, TableResult
 from etc_policy.publish.sync import PropertyStore, Verdict, changes_between, ro_properties, verdict_of
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import Environment
 
 #: Seconds to wait before the second try and those after it; Spark's own client has tried for some seconds by then.
 PAUSES_SECONDS = (1.0, 3.0)
@@ -72,7 +73,8 @@ def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: V
     """
 
     def wanted(before: Mapping[str, str]) -> Mapping[str, str]:
-        return ro_properties(policy, environment.read_state(policy), now_ms, clock_ms(), verdict, before)
+        state = environment.read_state(policy)
+        return ro_properties(policy, state, freshness_of(environment, policy, state, now_ms), verdict, before)
 
     return _with_tries(environment, policy, wanted, "synced")
 

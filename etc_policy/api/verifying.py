@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.api.one_table import each_table
-from etc_policy.api.proofs import note_verdict
+from etc_policy.api.one_table import each_reading, set_place
+from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, VerdictError
 from etc_policy.execute.ports import Outcome
+from etc_policy.plan.log_witness import NOT_THERE
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_state import TableState
 from etc_policy.publish.results import TableVerification
-from etc_policy.verify.metadata_checks import PROMISE, Evidence, always_checked
+from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.log_checks import LOGS
+from etc_policy.verify.metadata_checks import PROMISE, always_checked
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
-from etc_policy.verify.prover import claim_of, verify_table
+from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
 from etc_policy.wiring import Environment
 
@@ -29,17 +34,52 @@ _UNREADABLE, _MOVED_ON = "data_can_be_read", "table_unchanged_while_read"
 def verify_tables(
     environment: Environment, policies: Iterable[Policy], now_ms: int, level: VerifyLevel | None = None
 ) -> tuple[tuple[TableVerification, ...], tuple[EtcError, ...]]:
-    """The verdict over each table that could be read, and the errors of the others; `level` wins over the policies'."""
-    return each_table(policies, lambda policy: _verify(environment, policy, now_ms, level or policy.verify.level))
+    """The verdict over each table that could be read, and the errors of the others; `level` wins over the policies'.
+
+    Log files that contradict their commits are errors besides.
+    """
+    by_name = {policy.name: policy for policy in policies}
+
+    def read(policy: Policy) -> tuple[TableState, TableHistory]:
+        return environment.read_table(policy, all_logs=(level or policy.verify.level) != "metadata")
+
+    def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
+        return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
+
+    rows = any((level or policy.verify.level) not in WITHOUT_ROWS for policy in by_name.values())
+    jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
+    found, errors = each_reading(by_name.values(), read, use, jobs, environment.progress)
+    wrong = (error for one in found for error in wrong_times_errors(by_name[one.policy], one.verification))
+    return found, (*errors, *wrong)
 
 
-def _verify(environment: Environment, policy: Policy, now_ms: int, level: VerifyLevel) -> TableVerification:
-    def read() -> Evidence:
-        state, history = environment.read_table(policy, read_stats=True)
+def read_for_proof(environment: Environment, policy: Policy, level: VerifyLevel) -> tuple[TableState, TableHistory]:
+    """The table as it is now and its past, as a verification at the level needs them; what is wrong in commits is kept."""
+    return _for_proof(environment, policy, environment.read_table(policy, all_logs=level != "metadata"))
+
+
+def _for_proof(
+    environment: Environment, policy: Policy, reading: tuple[TableState, TableHistory]
+) -> tuple[TableState, TableHistory]:
+    state, history = environment.with_statistics(policy, reading[0]), reading[1]
+    note_misrecorded(state, environment.memory)
+    return state, history
+
+
+def _verify(
+    environment: Environment,
+    policy: Policy,
+    now_ms: int,
+    level: VerifyLevel,
+    reading: tuple[TableState, TableHistory],
+) -> TableVerification:
+    def evidence_of(state: TableState, history: TableHistory) -> Evidence:
         return Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
 
-    evidence = read()
-    verification = verify(environment, evidence, level, read)
+    evidence = evidence_of(*_for_proof(environment, policy, reading))
+    verification = verify(
+        environment, evidence, level, lambda: evidence_of(*read_for_proof(environment, policy, level))
+    )
     located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
     note_verdict(located, record, environment.memory, verification, level, evidence.claim)
     return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)
@@ -68,6 +108,19 @@ def verdict_error(policy: str, verdict: Verification) -> VerdictError | None:
     error = VerdictError(Code.VERIFICATION_FAILED, f"verification of `{policy}`: {verdict.status} ({verdict.failures})")
     error.exit_code = code
     return error
+
+
+def wrong_times_errors(policy: Policy, verification: Verification) -> tuple[EtcError, ...]:
+    """What commits recorded too late of log files, as an error of its own; none where they did not."""
+    found = next((one for one in verification.expectations if one.expectation == LOGS and one.status == "fail"), None)
+    if found is None:
+        return ()
+    hint = f"`etc apply --select {policy.name}` takes the true times; `etc explain {Code.WRONG_EVENT_TIMES}` says more"
+    message = f"commits of `{policy.name}` recorded wrong event times: {found.message}"
+    error = EtcError(Code.WRONG_EVENT_TIMES, message, hint=hint)
+    error.exit_code = ExitCode.FAILED
+    set_place(error, policy)
+    return (error,)
 
 
 def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:
@@ -112,8 +165,9 @@ def verify(
     suite = suite_items(environment, evidence.policy)
     for _ in range(1 + REREADS):
         verification = _verify_once(environment, evidence, suite, level)
-        pinned = verification.level == "metadata" or pin_of(evidence.state) is not None
-        if pinned and verification.status != "error":
+        pinned = verification.level in WITHOUT_ROWS or pin_of(evidence.state) is not None
+        lost = any(one.why == NOT_THERE for one in evidence.state.witnesses or ())
+        if pinned and verification.status != "error" and not lost:
             return verification
         later = read()
         if later is None or later.state.last_completed == evidence.state.last_completed:

@@ -56,7 +56,8 @@ class Workspace:
         metadata_only: read no log files; event times that are not in the commits stay unknown.
         read_once: read the project's files once for all verbs, not anew for each.
         ends_java_on_interrupt: an interrupt ends Spark's Java process at once.
-        progress: is called with a line for each step; nothing is printed without it.
+        jobs: so many tables are read at once; without it as many as the target says.
+        progress: is called with a line for each step, perhaps from several threads; nothing is printed without it.
         warn: is called with each warning, about the project's files too.
         note: is called with what is worth saying, such as that no policy is selected.
 
@@ -75,6 +76,7 @@ class Workspace:
         metadata_only: bool = False,
         read_once: bool = False,
         ends_java_on_interrupt: bool = False,
+        jobs: int | None = None,
         progress: Callable[[str], None] | None = None,
         warn: Callable[[Issue], None] | None = None,
         note: Callable[[str], None] | None = None,
@@ -87,6 +89,7 @@ class Workspace:
         self._spark_confs, self._spark_log = _free_confs(spark_confs or {}), spark_log
         self._metadata_only, self._read_once = metadata_only, read_once
         self._ends_java_on_interrupt = ends_java_on_interrupt
+        self._jobs = jobs
         self._progress, self._warn, self._note = progress or _ignore, warn or _ignore, note or _ignore
         self._last: ProjectReading | None = None
         self._shapes: dict[str, TableShape | None] = {}
@@ -94,16 +97,18 @@ class Workspace:
     @cached_property
     def environment(self) -> Environment:
         """The outside world as the project's target says; the Spark session, once there is one, is `.spark`."""
+        target = self._target()
         return Environment(
             self.project_dir,
             self._progress,
             self._spark_confs,
             self._spark_log,
-            target=self._target(),
+            target=target,
             cache_dir=self.target_dir / "cache",
             catalog_dir=self.target_dir / "catalog",
             metadata_only=self._metadata_only,
             ends_java_on_interrupt=self._ends_java_on_interrupt,
+            jobs=self._jobs or target.jobs,
         )
 
     def __enter__(self) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from etc_policy.cli.opening import open_project
-from etc_policy.cli.options import Flags, common_options, conf_option, examples, metadata_only_option
+from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option, metadata_only_option
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
 from etc_policy.publish.debug import render_debug
@@ -22,6 +22,7 @@ from etc_policy.publish.debug import render_debug
     ),
 )
 @conf_option
+@jobs_option
 @metadata_only_option
 @click.option("--spark", is_flag=True, help="Start Spark too, to see that it does (seconds).")
 @common_options

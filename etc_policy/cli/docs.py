@@ -16,6 +16,7 @@ from etc_policy.cli.options import (
     Flags,
     conf_option,
     examples,
+    jobs_option,
     metadata_only_option,
     output_option,
     shared_options,
@@ -56,7 +57,9 @@ def command() -> None:
     show_default=True,
     help="Newest runs of a policy that have a page.",
 )
-@shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, at_option, conf_option, metadata_only_option, output_option)
+@shared_options(
+    *PROJECT_OPTIONS, *SELECT_OPTIONS, at_option, conf_option, jobs_option, metadata_only_option, output_option
+)
 def generate(flags: Flags, out: Path | None, runs: int) -> None:
     """Write the site.
 

@@ -7,7 +7,15 @@ import click
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
-from etc_policy.cli.options import Flags, common_options, conf_option, examples, long_option, metadata_only_option
+from etc_policy.cli.options import (
+    Flags,
+    common_options,
+    conf_option,
+    examples,
+    jobs_option,
+    long_option,
+    metadata_only_option,
+)
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
 from etc_policy.plan.formats import MANY_TABLES
@@ -27,6 +35,7 @@ from etc_policy.publish.report import list_freshness, render_freshness
 )
 @at_option
 @conf_option
+@jobs_option
 @metadata_only_option
 @long_option
 @click.option("--archived", is_flag=True, help="Judge `data_latency` over archived commits too.")

@@ -14,6 +14,7 @@ from etc_policy.cli.options import (
     complete_policies,
     conf_option,
     examples,
+    jobs_option,
     output_option,
     require_choice,
     shared_options,
@@ -42,7 +43,7 @@ from etc_policy.publish.history_text import render_history
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show the newest of them; JSON has all."
 )
-@shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, output_option)
+@shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, jobs_option, output_option)
 def command(flags: Flags, name: str | None, limit: int) -> ExitCode:
     """Show the compactions of a table and their checks.
 

@@ -14,6 +14,7 @@ from etc_policy.cli.options import (
     conf_option,
     debug_option,
     examples,
+    jobs_option,
     metadata_only_option,
     shared_options,
 )
@@ -38,7 +39,7 @@ def command() -> None:
     """
 
 
-_table_options = shared_options(conf_option, metadata_only_option, *PROJECT_OPTIONS, *SELECT_OPTIONS)
+_table_options = shared_options(conf_option, jobs_option, metadata_only_option, *PROJECT_OPTIONS, *SELECT_OPTIONS)
 
 
 @command.command(

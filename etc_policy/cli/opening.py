@@ -33,6 +33,7 @@ def open_project(flags: Flags) -> Iterator[Project]:
         metadata_only=flags.metadata_only,
         read_once=True,
         ends_java_on_interrupt=True,
+        jobs=flags.jobs,
         progress=progress,
         warn=_warn,
         note=cache(show_note),

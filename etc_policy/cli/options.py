@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from etc_policy.cli.places import FOLDER, PLACE
+from etc_policy.declare.quantities import MAX_JOBS
 from etc_policy.plan.formats import MANY_TABLES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -31,6 +32,7 @@ class Flags:
     at_ms: int | None = None
     confs: Mapping[str, str] = field(default_factory=dict)
     metadata_only: bool = False
+    jobs: int | None = None
 
     @property
     def terms(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -146,6 +148,12 @@ metadata_only_option = click.option(
     "--metadata-only",
     is_flag=True,
     help="Read no log files: event times that are not in the commits stay unknown.",
+)
+jobs_option = click.option(
+    "--jobs",
+    metavar="NUMBER",
+    type=click.IntRange(1, MAX_JOBS),
+    help="Read so many tables at once.  [default: the target's]",
 )
 
 

@@ -10,7 +10,15 @@ from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
-from etc_policy.cli.options import Flags, common_options, conf_option, examples, long_option, metadata_only_option
+from etc_policy.cli.options import (
+    Flags,
+    common_options,
+    conf_option,
+    examples,
+    jobs_option,
+    long_option,
+    metadata_only_option,
+)
 from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
@@ -34,6 +42,7 @@ from etc_policy.publish.checks import checks_of_plan
 @at_option
 @conf_option
 @click.option("--out", type=FILE, help="Save the plan to this file for `etc apply FILE`.")
+@jobs_option
 @metadata_only_option
 @click.option("--read-stats", is_flag=True, help="Take unknown event times from column statistics (starts Spark).")
 @long_option

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from threading import RLock
 from typing import TYPE_CHECKING, TextIO
 
 from etc_policy.cli.messages import SETTINGS, show_step
@@ -15,9 +16,13 @@ if TYPE_CHECKING:
 
 
 class Progress:
-    """Shows steps. A step that has ended stays as a line; what is shown never goes to stdout."""
+    """Shows steps. A step that has ended stays as a line; what is shown never goes to stdout.
+
+    Steps may come from several threads at once.
+    """
 
     def __init__(self) -> None:
+        self._lock = RLock()
         self._began = time.monotonic()
         self._step: tuple[str, float] | None = None
         self._live: Live | None = None
@@ -25,7 +30,10 @@ class Progress:
 
     def __call__(self, step: str) -> None:
         """Begin a step, and end the one before."""
-        step = one_line(step)
+        with self._lock:
+            self._begin(one_line(step))
+
+    def _begin(self, step: str) -> None:
         elapsed = time.monotonic() - self._began
         if SETTINGS.plain or SETTINGS.quiet or SETTINGS.debug:  # what Spark prints would tear a moving line
             show_step(step, elapsed)
@@ -40,10 +48,11 @@ class Progress:
 
     def stop(self) -> None:
         """End the step that is shown, so that others may print."""
-        if self._live is not None and self._step is not None:
-            self._live.stop()
-            show_step(*self._step)
-        self._live = self._step = None
+        with self._lock:
+            if self._live is not None and self._step is not None:
+                self._live.stop()
+                show_step(*self._step)
+            self._live = self._step = None
 
 
 def _moving(step: str, terminal: TextIO) -> Live:

@@ -10,7 +10,7 @@ from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
-from etc_policy.cli.options import Flags, common_options, conf_option, examples
+from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.printing import show, text_width
 from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.errors import ExitCode
@@ -30,6 +30,7 @@ from etc_policy.publish.report import render_verifications
 )
 @at_option
 @conf_option
+@jobs_option
 @click.option("--level", type=click.Choice(get_args(VerifyLevel)), help="Override the policy's `verify.level`.")
 @common_options
 def command(flags: Flags, level: VerifyLevel | None) -> ExitCode:

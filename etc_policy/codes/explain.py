@@ -25,8 +25,9 @@ _ENDS = {
     "421": "Exit code 4 where a retry may help, else 3.",
     "440": "Exit code 64.",
     "442": "Exit code 3.",
+    "470": "Exit code 1.",
     "6": "Exit code 64.",
-    **dict.fromkeys(("611", "612"), "A warning: the exit code is that of what else was found."),
+    **dict.fromkeys(("471", "611", "612"), "A warning: the exit code is that of what else was found."),
 }
 
 

@@ -51,7 +51,7 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.TEMPLATE_CIRCLE: "Templates may extend others, but not each other in a circle.",
     Code.DUPLICATE_POLICY: "Selections, plans and reports know a policy by its name, so names are unique in the project.",
     Code.SHARED_TABLE: "Two policies would compact one table against each other. Keep one, or disable one.",
-    Code.BAD_TABLE: "A table is a base path, a URI such as `s3a://bucket/orders`, or `db.table` of the Spark catalog.",
+    Code.BAD_TABLE: "A table is a base path, a URI such as `file:///mnt/lake/orders`, or `db.table` of the Spark catalog.",
     Code.TARGET_TOO_SHORT: "RO is complete up to now minus `data_latency` at best: events that old may still arrive. So a\n"
     "freshness limit below `data_latency` can never be met.",
     Code.FRESHNESS_ORDER: "`warn_after` comes before `error_after`, which is not shorter than `target`.",

@@ -164,6 +164,8 @@ class Code(StrEnum):
     MALFORMED_PLAN = "ETC440", "A plan has a value that etc does not write"
     PLAN_NOT_DERIVED = "ETC441", "A saved plan does not follow from its table"
     BEHIND_A_LINK = "ETC442", "A file that would have to be removed lies behind a link"
+    PROOF_NOT_MADE = "ETC471", "A policy wants a proof that `etc apply` does not make"
+    WRONG_EVENT_TIMES = "ETC470", "A log file holds earlier events than its commit recorded"
     STORE_UNREACHABLE = "ETC450", "An object store does not answer"
     NO_BUCKET = "ETC451", "There is no such bucket"
     STORE_REFUSES = "ETC452", "An object store refuses a request"

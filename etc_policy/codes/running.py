@@ -154,6 +154,12 @@ RUNNING: Mapping[Code, str] = {
     "rollback), plan again.",
     Code.BEHIND_A_LINK: "A partition of the table is a link, or one was put there. Nothing was removed, and the plan is still "
     "pending. Let the folder lie where the link is, then run the command again.",
+    Code.PROOF_NOT_MADE: "`freshness.proof` makes a table without such a proof `unknown`. What `etc apply` verifies is "
+    "declared in `verify`: with a lower level, or for `data` with `window` or `where`, no run makes that proof.",
+    Code.WRONG_EVENT_TIMES: "The writer's tracking recorded a later smallest event time than the file holds: Hudi silently drops "
+    "values without 10 or 13 digits, and anybody who can write to the timeline can change it. The table is `unknown` in "
+    "`etc freshness` until the file is compacted. The next `etc apply` takes the true time. If this happens again, set "
+    "`event_time_column: {column: ..., trust_commit_metadata: false}`: log files are then read instead.",
     Code.STORE_UNREACHABLE: "It refused the connection, took too long, or said that it is too busy, at every try within "
     "`storage.timeout`. Nothing was lost: run the command again.",
     Code.NO_BUCKET: "The store answers, and has no bucket of that name. Check `table` in the policy, and `table_root` and "

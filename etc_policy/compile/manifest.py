@@ -15,7 +15,8 @@ MANIFEST_SCHEMA_VERSION = 1
 
 EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
-VerifyLevel = Literal["metadata", "sample", "data"]
+#: The weakest first.
+VerifyLevel = Literal["metadata", "logs", "sample", "data"]
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})
@@ -47,11 +48,12 @@ class EventTime(Frozen):
 
 
 class Freshness(Frozen):
-    """How far RO completeness may lag behind now, in milliseconds."""
+    """How far RO completeness may lag behind now, in milliseconds; with `proof` only what such a proof reaches counts."""
 
     target_ms: int | None = None
     warn_after_ms: int | None = None
     error_after_ms: int | None = None
+    proof: Literal["logs", "data"] | None = None
 
 
 class Sample(Frozen):
@@ -125,6 +127,8 @@ class Policy(Frozen):
     def deciding_values(self) -> dict[str, Any]:
         """What the fingerprint covers, by the manifest's keys."""
         excluded: dict[str, Any] = {**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
+        if self.freshness.proof is None:  # so that policies of before it have the fingerprint that they had
+            excluded["freshness"] = {"proof"}
         return self.model_dump(mode="json", exclude=excluded)
 
     @model_validator(mode="before")

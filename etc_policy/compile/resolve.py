@@ -71,7 +71,10 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         strategy=declared.strategy.type,
         granularity=declared.strategy.granularity,
         freshness=Freshness(
-            target_ms=limits.target, warn_after_ms=limits.warn_after, error_after_ms=limits.error_after
+            target_ms=limits.target,
+            warn_after_ms=limits.warn_after,
+            error_after_ms=limits.error_after,
+            proof=limits.proof,
         ),
         verify=_verify(declared.verify),
         writer=Writer(

@@ -97,7 +97,7 @@ def freshness_can_be_met(project: CheckedProject) -> Iterator[Issue]:
     for policy in project.policies:
         latency, limits = policy.declaration.data_latency, policy.declaration.freshness
         for key, limit in limits:
-            if limit is not None and limit < latency:
+            if isinstance(limit, int) and limit < latency:
                 meaning = "can never be met" if key == "target" else "is always exceeded"
                 message = f"`freshness.{key}` {meaning}: it is shorter than `data_latency`"
                 hint = "the view cannot be complete for events that may still arrive; raise it or lower `data_latency`"
@@ -122,6 +122,22 @@ def freshness_is_ordered(project: CheckedProject) -> Iterator[Issue]:
         if limits.target is not None and limits.error_after < limits.target:
             message = "`freshness.error_after` must not be shorter than `freshness.target`"
             yield Issue(Code.FRESHNESS_ORDER, message, where, "an error means that the target was missed")
+
+
+def proofs_can_be_made(project: CheckedProject) -> Iterator[Issue]:
+    """What `freshness.proof` wants is what `etc apply` verifies: the level, and for `data` all rows."""
+    for policy in project.policies:
+        wanted, verify = policy.declaration.freshness.proof, policy.declaration.verify
+        is_partial = verify.window is not None or verify.where is not None
+        is_weaker = verify.level in (("metadata",) if wanted == "logs" else ("metadata", "logs", "sample"))
+        if wanted is None or not (is_weaker or (wanted == "data" and is_partial)):
+            continue
+        proves = "some rows alone" if not is_weaker else f"level `{verify.level}`"
+        message = f"`freshness.proof: {wanted}` wants more than `etc apply` verifies by this policy: {proves}"
+        hint = (
+            f"the table is `unknown` until `etc verify --level {wanted}` passes; raise `verify.level`, or lower `proof`"
+        )
+        yield Issue(Code.PROOF_NOT_MADE, message, policy.where("freshness", "proof"), hint, level="warning")
 
 
 def event_time_is_readable(project: CheckedProject) -> Iterator[Issue]:
@@ -244,6 +260,7 @@ RULES: tuple[Rule, ...] = (
     ro_tables_are_catalog_names,
     freshness_can_be_met,
     freshness_is_ordered,
+    proofs_can_be_made,
     event_time_is_readable,
     hudi_options_are_free,
     planned_options_are_numbers,

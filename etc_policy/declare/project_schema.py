@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, JsonValue, StrictBool, StrictStr
+from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
 
+from etc_policy.declare.quantities import DEFAULT_JOBS, MAX_JOBS
 from etc_policy.declare.schema_values import Declared, DurationMs, Name, OptionValue, Text
 
 
@@ -17,6 +18,11 @@ class SparkSettings(Declared):
         default_factory=dict,
         description="Spark settings (`spark.*`); `--conf` on the command line wins over them.",
         examples=[{"spark.executor.memory": "4g"}],
+    )
+    packages: list[Text] = Field(
+        default_factory=list,
+        description="Maven coordinates of what Spark needs besides the Hudi bundle, such as a client of an object store.",
+        examples=[["org.apache.hadoop:hadoop-aws:3.3.4"]],
     )
 
 
@@ -87,6 +93,13 @@ class TargetDeclaration(Declared):
         None,
         description="Folder or URI that relative paths of tables start from; the project's folder if not given.",
         examples=["/mnt/lake"],
+    )
+    jobs: StrictInt = Field(
+        DEFAULT_JOBS,
+        ge=1,
+        le=MAX_JOBS,
+        description="So many tables are read at once; `--jobs` wins over it. More pay where the file system is far away.",
+        examples=[16],
     )
 
 

@@ -71,6 +71,12 @@ class FreshnessLimits(Declared):
     error_after: DurationMs | None = Field(
         None, description="`etc freshness` fails (exit 1) from this lag on.", examples=["3h"]
     )
+    proof: Literal["logs", "data"] | None = Field(
+        None,
+        description="Count only what a verification of this level, or of a stronger one, has proved since the last compaction; "
+        "a table without such a proof is `unknown`.",
+        examples=["logs"],
+    )
 
 
 class SampleChoice(Declared):
@@ -96,10 +102,10 @@ class VerifyChoice(Declared):
         description="Name of a suite of expectations, a file `suites/<name>.yml`.",
         examples=["ro_complete", "orders"],
     )
-    level: Literal["metadata", "sample", "data"] = Field(
+    level: Literal["metadata", "logs", "sample", "data"] = Field(
         "data",
-        description="`data` compares the rows of both views; `sample` those of some whole file groups; `metadata` proves "
-        "from the timeline alone.",
+        description="`data` compares the rows of both views; `sample` those of some whole file groups; `logs` reads the event "
+        "times of log files that are not compacted; `metadata` proves from the timeline alone.",
         examples=["metadata"],
     )
     sample: SampleChoice | None = Field(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import CatalogSettings, ProjectFile, StorageSettings, TargetDeclaration
+from etc_policy.declare.quantities import DEFAULT_JOBS
 from etc_policy.declare.secrets import without_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
@@ -19,18 +20,20 @@ class Target:
     """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
 
     `spark_confs` hold the values of environment variables and are never written anywhere; `lock` holds references to
-    them instead. `bundle` is a jar's path or Maven coordinates; `table_root` is as declared, perhaps relative to the
-    project.
+    them instead. `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as
+    declared, perhaps relative to the project.
     """
 
     name: str = DEFAULT_TARGET
     profile: str | None = None
     spark_confs: Mapping[str, str] = field(default_factory=dict, repr=False)
     bundle: str | None = None
+    packages: tuple[str, ...] = ()
     catalog: CatalogSettings | None = None
     lock: Mapping[str, str] = field(default_factory=dict)
     table_root: str | None = None
     storage: StorageSettings = field(default_factory=StorageSettings)
+    jobs: int = DEFAULT_JOBS
 
 
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
@@ -76,10 +79,12 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, 
         profile=chosen[0],
         spark_confs={**_catalog_confs(declared.catalog), **master, **option_texts(declared.spark.confs)},
         bundle=declared.bundle,
+        packages=tuple(declared.spark.packages),
         catalog=declared.catalog,
         lock=option_texts(without_secrets(lock)),
         table_root=declared.table_root,
         storage=declared.storage,
+        jobs=declared.jobs,
     )
 
 

@@ -9,9 +9,10 @@ from types import TracebackType
 from typing import Literal, Protocol
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.plan.proof import Proof
 from etc_policy.plan.repair import RepairFacts, SetCompletion
 from etc_policy.plan.stages import Operation
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import Misrecorded, TableState
 
 TableStatus = Literal[
     "compacted", "resumed", "already_applied", "withdrawn", "nothing_due", "refused", "stale", "failed"
@@ -189,6 +190,22 @@ class ApplyStateStore(Protocol):
 
     def note_unproven(self, base_path: str, unproven: Unproven) -> None:
         """Keep that a compaction did not pass its verification; nothing is verified then."""
+        ...
+
+    def misrecorded(self, base_path: str) -> tuple[Misrecorded, ...]:
+        """The log files that were found to hold earlier events than their commits recorded."""
+        ...
+
+    def note_misrecorded(self, base_path: str, found: tuple[Misrecorded, ...]) -> None:
+        """Keep these log files, and no others."""
+        ...
+
+    def proofs(self, base_path: str, subject: str) -> tuple[Proof, ...]:
+        """The verifications that passed of a subject: a compaction, as it was named when they were noted."""
+        ...
+
+    def note_proofs(self, base_path: str, subject: str, proofs: tuple[Proof, ...]) -> None:
+        """Keep these proofs, and no others."""
         ...
 
     def refusals(self, base_path: str) -> Refusals | None:

@@ -18,7 +18,7 @@ from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.delete_rule import find_overtaken
 from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.staleness import find_stale
+from etc_policy.plan.staleness import changed_slices, find_stale
 from etc_policy.plan.table_state import TableState, TableStateReader
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -39,8 +39,8 @@ class Runner:
     def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
         """Finish a pending plan of etc that a killed run left; None without one.
 
-        A plan whose log files are gone (a rollback took them), that archiving has passed, or that writers have overtaken
-        is withdrawn instead, and None is returned.
+        A plan whose log files are gone (a rollback took them), that is not all of its file slices, that archiving has passed,
+        or that writers have overtaken is withdrawn instead, and None is returned.
 
         Raises:
             RetryableError: the run that left it is still alive.
@@ -82,6 +82,9 @@ class Runner:
             return "archiving has passed it"
         if job.table_version not in CUT_VERSIONS:
             return None  # what writers have added forbids to take it back
+        changed = next(changed_slices(job.operations, state, job.instant), None)
+        if changed is not None:
+            return changed
         overtaken = find_overtaken(job.policy, job.operations, state)
         return next((one.why for one in overtaken if not one.waits), None)
 

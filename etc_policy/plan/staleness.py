@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from etc_policy.compile.manifest import Policy
@@ -18,7 +18,7 @@ from etc_policy.plan.cut import (
     no_tombstone_alone,
 )
 from etc_policy.plan.refusals import BLOCKING_ACTIONS
-from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -53,7 +53,7 @@ def _changes(policy: Policy, table: TablePlan, state: TableState) -> Iterator[st
     yield from _new_instants(table, state, instant)
     if cuttable:
         yield from _moved(policy, table, state, instant)
-    yield from _changed_slices(table, state, instant)
+    yield from changed_slices(table.operations, state, instant)
 
 
 def _moved(policy: Policy, table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
@@ -78,10 +78,14 @@ def _new_instants(table: TablePlan, state: TableState, instant: str) -> Iterator
             yield f"a {done.action} at {done.requested} completed before the plan's instant, and the plan had not seen it"
 
 
-def _changed_slices(table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
+def changed_slices(operations: Iterable[Operation], state: TableState, instant: str) -> Iterator[str]:
+    """Where the operations of a compaction at `instant` are not all that its file slices held then.
+
+    A compaction that leaves out a log file from before its instant loses that file's rows (FACTS 2).
+    """
     slices = {(file_slice.partition, file_slice.file_id): file_slice for file_slice in state.slices}
     by_completion = state.table_version in CUT_VERSIONS
-    for operation in table.operations:
+    for operation in operations:
         found = slices.get((operation.partition, operation.file_id))
         if found is None:
             yield f"file group {operation.file_id} in `{operation.partition}` is gone"

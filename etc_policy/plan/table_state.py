@@ -84,6 +84,31 @@ class UnreadableTime(NamedTuple):
     value: str
 
 
+class LogWitness(NamedTuple):
+    """What the blocks of a log file say, beside what its commit recorded of it; `path` is below the table.
+
+    `found_ms` is the smallest event time in the file, None where it holds none or where that cannot be known: then `why`
+    says why. `has_nulls` says that a row in it has no event time, `damaged` that its bytes are not those of a log file.
+    """
+
+    path: str
+    size_bytes: int
+    recorded_ms: int | None
+    found_ms: int | None
+    why: str | None = None
+    has_nulls: bool = False
+    damaged: bool = False
+
+
+class Misrecorded(NamedTuple):
+    """A log file that holds an earlier event (`found_ms`) than its commit recorded; `path` is below the table."""
+
+    path: str
+    size_bytes: int
+    recorded_ms: int
+    found_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionRecord:
     """A compaction by etc as its commit or its plan file records it: what was promised when.
@@ -114,7 +139,8 @@ class TableState:
     whose heartbeat is fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in
     flight. `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the
     latest slices that a commit of the active timeline wrote and that are not there. `wrong_times` are completion times, of
-    the table and of its metadata table, that cannot be true. `unreadable_time` is known only where log files were read.
+    the table and of its metadata table, that cannot be true. `unreadable_time` is known only where log files were read, and
+    `witnesses` only where all that are not compacted were.
     """
 
     base_path: str
@@ -137,6 +163,7 @@ class TableState:
     wrong_times: tuple[WrongTime, ...] = ()
     zone: ZoneReading | None = None
     unreadable_time: UnreadableTime | None = None
+    witnesses: tuple[LogWitness, ...] | None = None
 
     @property
     def pending(self) -> tuple[Instant, ...]:

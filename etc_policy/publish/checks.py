@@ -134,5 +134,6 @@ def _of_freshness(table: TableFreshness, where: Where | None, *, fail_on_warn: b
     message = table.reason
     if table.complete_until_ms is not None and table.lag_seconds is not None:
         lag = format_duration(int(table.lag_seconds * 1000))
-        message = f"RO is complete until {format_time(table.complete_until_ms)}, {lag} ago"
+        proof = f" ({table.complete_until_proof})" if table.complete_until_proof else ""
+        message = f"RO is complete until {format_time(table.complete_until_ms)}, {lag} ago{proof}"
     return Check(table.policy, "freshness", "fail" if status == "warn" and fail_on_warn else status, message, where)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.proof import Proof, proof_of, proven_until
 from etc_policy.plan.refusals import find_damage
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
@@ -18,9 +20,17 @@ from etc_policy.verify.latency import judge_latency
 
 
 def table_freshness(
-    policy: Policy, state: TableState, now_ms: int, clock_ms: int, history: TableHistory | None = None
+    policy: Policy,
+    state: TableState,
+    now_ms: int,
+    clock_ms: int,
+    history: TableHistory | None = None,
+    proofs: Sequence[Proof] = (),
 ) -> TableFreshness:
     """One table's freshness at `now_ms`; the lag is that of `complete_until`, not of the last threshold.
+
+    `proofs` are those of the table's last compaction. Where the policy wants a proof, RO counts as complete as far as that
+    reaches, and a table without one is unknown.
 
     Commits that lie in the future of the wall clock were written in another zone, and a data file that is gone may have
     held anything: then nothing is known.
@@ -34,31 +44,56 @@ def table_freshness(
         return unreadable(
             policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason
         )
-    files = [log_file for _, log_file in state.log_files]
     mark = watermark_of(state, policy.data_latency_ms)
-    until = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
+    until = _until(policy, complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), proofs)
     lag_ms = completeness_lag_ms(now_ms, until)
     late = late_data(with_times_of(history, state)) if history else ()
-    return TableFreshness(
+    found = TableFreshness(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
         base_path=state.base_path,
         status=judge_lag(lag_ms, policy.freshness),
+        reason=_unproven(policy) if until is None else None,
         limits=policy.freshness,
         complete_until_ms=until,
+        complete_until_proof=None if until is None else proof_of(until, proofs, now_ms),
+        proofs=tuple(proofs),
         lag_seconds=None if lag_ms is None else lag_ms / 1000,
         watermark_ms=mark.value_ms,
         watermark_assumed=mark.assumed,
         threshold_ms=state.last_compaction.threshold_ms if state.last_compaction else None,
         held_back_by=mark.held_back_by,
         last_commit_age_seconds=(now_ms - instant_to_ms(max(writes), zone)) / 1000 if writes else None,
-        remaining_log_files=len(files),
-        remaining_log_bytes=sum(log_file.size_bytes for log_file in files),
-        remaining_file_slices=sum(1 for file_slice in state.slices if file_slice.log_files),
-        unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in files),
         left_out_file_slices=(state.last_compaction.left_out or None) if state.last_compaction else None,
         late_data=late[-1] if late else None,
         data_latency=judge_latency(history, policy.data_latency_ms, now_ms) if history else None,
+    )
+    return found.model_copy(update=_not_compacted(state))
+
+
+def _not_compacted(state: TableState) -> dict[str, int]:
+    files = [log_file for _, log_file in state.log_files]
+    return {
+        "remaining_log_files": len(files),
+        "remaining_log_bytes": sum(log_file.size_bytes for log_file in files),
+        "remaining_file_slices": sum(1 for file_slice in state.slices if file_slice.log_files),
+        "unknown_log_files": sum(log_file.min_event_time_ms is None for log_file in files),
+    }
+
+
+def _until(policy: Policy, until_ms: int, proofs: Sequence[Proof]) -> int | None:
+    """Up to where RO counts as complete; None where nothing proves it as the policy wants."""
+    if policy.freshness.proof is None:
+        return until_ms
+    proven_ms = proven_until(proofs, policy.freshness.proof)
+    return None if proven_ms is None else min(until_ms, proven_ms)
+
+
+def _unproven(policy: Policy) -> str:
+    level = policy.freshness.proof
+    return (
+        f"no verification of level `{level}` has passed since the last compaction: "
+        f"`etc verify --select {policy.name} --level {level}` makes up for it"
     )
 
 

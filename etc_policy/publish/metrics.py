@@ -9,6 +9,7 @@ from typing import get_args
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import TableStatus
+from etc_policy.plan.proof import LEVELS
 from etc_policy.publish.results import SyncStatus, TableFreshness, TableResult
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.ports import VerificationStatus
@@ -65,6 +66,10 @@ COMPLETE_UNTIL = Gauge(
     "etc_complete_until_timestamp_seconds",
     "RO holds every row with event time up to here, if no data are later than data_latency.",
 )
+COMPLETE_UNTIL_PROOF = Gauge(
+    "etc_complete_until_proof", "1 for the level of verification that proves complete_until, 0 for the others.", "level"
+)
+COMPLETE_UNTIL_PROVED = Gauge("etc_complete_until_proved_timestamp_seconds", "When complete_until was proved.")
 LAG = Gauge("etc_completeness_lag_seconds", "How far the completeness of RO is behind now.")
 TARGET = Gauge("etc_freshness_target_seconds", "The lag that the policy promises.")
 WARN_AFTER = Gauge("etc_freshness_warn_after_seconds", "The lag from which on the policy warns.")
@@ -112,6 +117,8 @@ GAUGES = (
     READABLE,
     FRESHNESS,
     COMPLETE_UNTIL,
+    COMPLETE_UNTIL_PROOF,
+    COMPLETE_UNTIL_PROVED,
     LAG,
     TARGET,
     WARN_AFTER,
@@ -154,6 +161,9 @@ def _freshness_samples(observation: TableObservation) -> Iterator[MetricSample]:
     yield MetricSample(READABLE, float(found.remaining_log_files is not None))
     yield from _states(FRESHNESS, get_args(FreshnessStatus), found.status)
     yield from _known(COMPLETE_UNTIL, _seconds(found.complete_until_ms))
+    if found.complete_until_proof is not None:
+        yield from _states(COMPLETE_UNTIL_PROOF, LEVELS, found.complete_until_proof.level)
+        yield from _known(COMPLETE_UNTIL_PROVED, _seconds(found.complete_until_proof.proved_at_ms))
     yield from _known(LAG, found.lag_seconds)
     yield from _known(TARGET, _seconds(limits.target_ms))
     yield from _known(WARN_AFTER, _seconds(limits.warn_after_ms))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
@@ -36,6 +37,7 @@ from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
+from etc_policy.verify.prover import proof_level
 
 #: No span is as long: what is larger is a moment in epoch milliseconds.
 _MOMENT_MS = 100_000_000_000
@@ -98,7 +100,10 @@ def _result(table: TableResult) -> Iterator[Line]:
         measured = table.watermark_measured_ms
         until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
         as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
-        yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''}"
+        if table.verification.status in ("pass", "warn"):
+            at = format_time(int(datetime.fromisoformat(table.completed_at).timestamp()) * 1000)
+            proof = keep_together(f"(proof: {proof_level(table.verification)}, {at})")
+            yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''} {proof}"
     if table.verification is not None:
         yield from _verdict(table.verification)
     if table.sync is not None:
@@ -202,7 +207,7 @@ def _freshness_line(table: TableFreshness) -> str:
     if table.reason or table.complete_until_ms is None or table.lag_seconds is None:
         return table.reason or ""
     lag = format_duration(int(table.lag_seconds * 1000))
-    return f"RO complete until {format_time(table.complete_until_ms)}, {lag} ago"
+    return f"RO complete until {format_time(table.complete_until_ms)}, {lag} ago{_proved(table)}"
 
 
 def _freshness(table: TableFreshness) -> Iterator[Line]:
@@ -211,7 +216,8 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "reason", table.reason
     if table.complete_until_ms is not None and table.lag_seconds is not None:
         lag = format_duration(int(table.lag_seconds * 1000))
-        yield "RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago"
+        yield "RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago{_proved(table)}"
+        yield from _further_proofs(table)
     if table.limits is not None and (limits := _limits(table.limits)):
         yield "limits", limits
     if table.threshold_ms is not None:
@@ -233,6 +239,18 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "data latency", _latency(table.data_latency)
     if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
         yield "last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago"
+
+
+def _proved(table: TableFreshness) -> str:
+    return "" if table.complete_until_proof is None else f" {keep_together(f'({table.complete_until_proof})')}"
+
+
+def _further_proofs(table: TableFreshness) -> Iterator[Line]:
+    """Proofs that are stronger than that of how far RO is complete now, and reach less far."""
+    now = table.complete_until_proof
+    for proof in sorted(table.proofs, key=lambda one: -one.rank):
+        if now is not None and proof.rank > now.rank:
+            yield "proved", f"until {format_time(proof.until_ms)} {keep_together(f'({proof})')}"
 
 
 def _limits(limits: Freshness) -> str:

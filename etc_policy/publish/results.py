@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from etc_policy.compile.manifest import Freshness, Frozen, GitState
 from etc_policy.execute.ports import Outcome, TableStatus
+from etc_policy.plan.proof import Proof
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict
@@ -122,7 +123,8 @@ class TableFreshness(Frozen):
     `limits` are the policy's. `left_out_file_slices` were due in the last compaction by etc, which left them out, as writers
     were adding to them; None where it left out none.
     `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`
-    the judgement over the policy's; both are None where the table's past was not read.
+    the judgement over the policy's; both are None where the table's past was not read. `complete_until_proof` is what proves
+    `complete_until_ms`, `proofs` are all verifications of the last compaction that passed and are kept.
     """
 
     policy: str
@@ -132,6 +134,8 @@ class TableFreshness(Frozen):
     reason: str | None = None
     limits: Freshness | None = None
     complete_until_ms: int | None = None
+    complete_until_proof: Proof | None = None
+    proofs: tuple[Proof, ...] = ()
     lag_seconds: float | None = None
     watermark_ms: int | None = None
     watermark_assumed: bool = False

@@ -11,6 +11,7 @@ from typing import Any
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import Issue
 from etc_policy.plan.commit_log import CommitLog
+from etc_policy.plan.formats import MANY_TABLES
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory, RecordedCheck
@@ -143,6 +144,12 @@ class TableView:
     spark: Sparkline | None
 
     @property
+    def words(self) -> str:
+        """What a search looks at."""
+        policy = self.policy
+        return " ".join((policy.name, policy.description or "", policy.table, *policy.tags))
+
+    @property
     def runs_shown(self) -> bool:
         """Whether the completeness chart has a compaction in it."""
         return any(moment.mark in ("run", "foreign") for moment in self.timeline_rows)
@@ -184,8 +191,24 @@ class SiteView:
 
     @property
     def by_urgency(self) -> tuple[TableView, ...]:
-        """The tables, those that are too late or unknown first, in each group by name as before."""
-        return tuple(sorted(self.tables, key=lambda table: ("bad", "quiet", "warn", "good").index(table.status.tone)))
+        """The tables, worst first: too late, unknown, late, fresh, and of each the one that lags most."""
+        order = ("bad", "quiet", "warn", "good")
+        return tuple(sorted(self.tables, key=lambda t: (order.index(t.status.tone), -(t.freshness.lag_seconds or 0))))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the list of tables needs a search, filters and pages."""
+        return len(self.tables) >= MANY_TABLES
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """All tags of the policies, sorted."""
+        return tuple(sorted({tag for table in self.tables for tag in table.policy.tags}))
+
+    @property
+    def statuses(self) -> tuple[Chip, ...]:
+        """The statuses that there are, worst first."""
+        return tuple(dict.fromkeys(table.status for table in self.by_urgency))
 
     def count(self, tone: str) -> int:
         """How many tables have a status of that tone."""

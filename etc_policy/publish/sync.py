@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, get_args
+from typing import Protocol
 
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.execute.ports import TableStatus
+from etc_policy.plan.formats import iso_time
+from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.table_state import CompactionRecord, TableState
-from etc_policy.publish.freshness import table_freshness
-from etc_policy.publish.results import TableResult
+from etc_policy.publish.results import TableFreshness, TableResult
 from etc_policy.verify.ports import VerificationStatus
 
 PREFIX = "etc.event_time."
@@ -19,6 +20,8 @@ COMPLETE_UNTIL = f"{PREFIX}complete_until"
 INSTANT = f"{PREFIX}instant"
 POLICY = f"{PREFIX}policy"
 STATUS = f"{PREFIX}status"
+COMPLETE_UNTIL_LEVEL = f"{COMPLETE_UNTIL}_level"
+COMPLETE_UNTIL_PROVED_AT = f"{COMPLETE_UNTIL}_proved_at"
 VERIFIED_AT = f"{PREFIX}verified_at"
 VERIFIED_LEVEL = f"{PREFIX}verified_level"
 
@@ -27,8 +30,6 @@ NOT_DONE: tuple[TableStatus, ...] = ("refused", "stale", "failed")
 
 #: `partly_verified`: of the rows only a sample, a window or those of a condition were compared.
 _VERIFIED, _PARTLY, _FAILED, _UNVERIFIED = "verified", "partly_verified", "failed", "unverified"
-#: Levels of verification, the weakest first.
-_LEVELS: tuple[str, ...] = get_args(VerifyLevel)
 _SAID: dict[VerificationStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "fail": _FAILED}
 
 
@@ -84,22 +85,23 @@ def verdict_of(result: TableResult) -> Verdict | None:
 
 
 def ro_properties(
-    policy: Policy, state: TableState, now_ms: int, clock_ms: int, verdict: Verdict | None, before: Mapping[str, str]
+    policy: Policy, state: TableState, freshness: TableFreshness, verdict: Verdict | None, before: Mapping[str, str]
 ) -> dict[str, str]:
-    """The properties that the RO table is to have; times are epoch milliseconds, `verified_at` is ISO 8601.
+    """The properties that the RO table is to have; times are epoch milliseconds, `..._at` are ISO 8601.
 
     The threshold is that of the last completed compaction by etc. `verified` is said only of a compaction that was
-    verified: by `verdict`, or earlier, as the properties `before` say. What RO lacks by a verification is not promised:
-    then there is no `complete_until`.
+    verified: by `verdict`, or earlier, as the properties `before` say. What RO lacks by a verification, or what nobody should
+    rely on by its freshness, is not promised: then there is no `complete_until`.
     """
     record = state.last_compaction
     said = _said(record, verdict, before)
-    until = table_freshness(policy, state, now_ms, clock_ms).complete_until_ms
     properties = {POLICY: policy.name, **said}
     if record is not None:
         properties |= {THRESHOLD: str(record.threshold_ms), INSTANT: record.instant}
-    if until is not None and said[STATUS] != _FAILED:
-        properties[COMPLETE_UNTIL] = str(until)
+    until, proof = freshness.complete_until_ms, freshness.complete_until_proof
+    if until is not None and proof is not None and said[STATUS] != _FAILED:
+        properties |= {COMPLETE_UNTIL: str(until), COMPLETE_UNTIL_LEVEL: proof.level}
+        properties[COMPLETE_UNTIL_PROVED_AT] = iso_time(proof.proved_at_ms)
     return properties
 
 
@@ -122,7 +124,7 @@ def _said(record: CompactionRecord | None, verdict: Verdict | None, before: Mapp
 
 def _rank(said: Mapping[str, str]) -> tuple[int, bool]:
     level = said.get(VERIFIED_LEVEL)
-    return _LEVELS.index(level) if level in _LEVELS else -1, said.get(STATUS) != _PARTLY
+    return LEVELS.index(level) if level in LEVELS else -1, said.get(STATUS) != _PARTLY
 
 
 def _kept(record: CompactionRecord | None, before: Mapping[str, str]) -> dict[str, str]:

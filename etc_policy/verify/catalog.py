@@ -44,10 +44,13 @@ class Offered:
 _MS = ("integer",)
 _LIMITS = dict.fromkeys(("now_ms", "complete_until_ms", "target_ms", "warn_after_ms", "error_after_ms"), _MS)
 
+#: Whether RO holds what RT has, and whether a key is in a view twice.
+VIEWS_AGREE, NO_KEY_TWICE = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice"
+
 #: Etc's own. What an argument means is written beside the check: `metadata_checks` and `adapters.gx_expectations`.
 OWN: Mapping[str, Offered] = {
-    "expect_ro_to_contain_rt_up_to": Offered({"threshold_ms": _MS}, source="rows"),
-    "expect_no_key_twice": Offered({}, source="rows"),
+    VIEWS_AGREE: Offered({"threshold_ms": _MS}, source="rows"),
+    NO_KEY_TWICE: Offered({}, source="rows"),
     "expect_no_deleted_rows": Offered({}, source="rows"),
     "expect_rows_of_their_base_file": Offered({}, source="rows"),
     "expect_event_times_within_bounds": Offered({"earliest_ms": _MS, "latest_ms": _MS}, source="rows"),

@@ -10,8 +10,10 @@ from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
-from etc_policy.verify.catalog import source_of
-from etc_policy.verify.metadata_checks import Claim, Evidence, always_checked, check_metadata, is_wanted
+from etc_policy.verify.catalog import VIEWS_AGREE, source_of
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
+from etc_policy.verify.metadata_checks import always_checked, check_metadata, is_wanted
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import (
     Coverage,
@@ -24,8 +26,8 @@ from etc_policy.verify.ports import (
 from etc_policy.verify.sampling import choose_file_groups, seed_of
 from etc_policy.verify.suites import bind_suite, suite_parameters
 
-#: The expectation that looks at the keys of all rows.
-NO_KEY_TWICE = "expect_no_key_twice"
+#: Levels that need no rows, and so no Spark.
+WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
 
 def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
@@ -67,13 +69,13 @@ def verify_table(
         place: check_metadata(item, evidence) for place, item in enumerate(bound) if source_of(item.type) == "metadata"
     }
     with_rows = [place for place in range(len(bound)) if place not in found]
-    if level != "metadata" and with_rows and evidence.state.last_completed is not None:
+    if level not in WITHOUT_ROWS and with_rows and evidence.state.last_completed is not None:
         chosen = tuple(bound[place].model_dump() for place in with_rows)
         late_rows, results = data_verifier().check(_data_check(evidence, chosen, level))
         found |= dict(zip(with_rows, results, strict=True))
         return _verification(evidence, level, found, late_rows, _coverage(request, evidence))
     unchecked = tuple(bound[place].type for place in with_rows)
-    return _verification(evidence, "metadata", found, None, None, unchecked)
+    return _verification(evidence, "logs" if is_proven_by_logs(evidence) else "metadata", found, None, None, unchecked)
 
 
 def _verification(
@@ -84,8 +86,8 @@ def _verification(
     coverage: Coverage | None,
     not_checked: tuple[str, ...] = (),
 ) -> Verification:
-    rows_read = any(one.expectation == NO_KEY_TWICE for one in found.values()) and coverage is None
-    expectations = (*always_checked(evidence, rows_read=rows_read), *(found[place] for place in sorted(found)))
+    rows_read = {one.expectation for one in found.values()} if coverage is None else frozenset()
+    expectations = (*always_checked(evidence, rows_read), *(found[place] for place in sorted(found)))
     return Verification(
         level=level,
         status=verdict_over(expectations),
@@ -136,6 +138,18 @@ def _coverage(request: DataCheck, evidence: Evidence) -> Coverage | None:
         since_ms=request.since_ms,
         where=verify.where,
     )
+
+
+def proof_level(verification: Verification) -> VerifyLevel:
+    """The level that a verification proves completeness at: rows count only where both views were compared."""
+    names = {one.expectation for one in verification.expectations}
+    if verification.level == "data" and VIEWS_AGREE in names and verification.coverage is None:
+        return "data"
+    logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
+    if logs is None or logs.status == "fail" or logs.observed.get("log_files_unproven"):
+        return "metadata"
+    is_sample = verification.level not in WITHOUT_ROWS and VIEWS_AGREE in names
+    return "sample" if is_sample else "logs"
 
 
 def verdict_over(expectations: Sequence[ExpectationResult]) -> VerificationStatus:

@@ -12,6 +12,7 @@ from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
+from etc_policy.plan.log_witness import with_true_times
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
@@ -62,29 +63,42 @@ class Readings(SparkSessions):
         from etc_policy.adapters.hudi.table import FileTableReader
 
         state = FileTableReader().read(self.locate(policy), policy.event_time)
-        state = self._with_log_times(policy, state) if read_logs else state
+        state = self._with_log_times(policy, state) if read_logs else self._with_true_times(state)
         return self.with_statistics(policy, state) if read_stats else state
 
     def read_table(
-        self, policy: Policy, *, read_stats: bool = False, archived: bool = False
+        self, policy: Policy, *, read_stats: bool = False, archived: bool = False, all_logs: bool = False
     ) -> tuple[TableState, TableHistory]:
         """The state of a policy's table as `read_state` gives it, and its past, from one reading of its timeline.
 
-        With `archived` the past goes back to commits that were archived.
+        With `archived` the past goes back to commits that were archived, and with `all_logs` every log file is read.
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
         reader = FileTableReader()
         state, history = reader.read_with_history(self.locate(policy), policy.event_time, archived=archived)
-        state = self._with_log_times(policy, state)
+        state = self._with_log_times(policy, state, all_logs=all_logs)
         return (self.with_statistics(policy, state) if read_stats else state), history
 
-    def _with_log_times(self, policy: Policy, state: TableState) -> TableState:
-        if self.metadata_only:
-            return state
-        from etc_policy.adapters.logs.log_times import fill_from_logs
+    def _with_log_times(self, policy: Policy, state: TableState, *, all_logs: bool = False) -> TableState:
+        if not self.metadata_only:
+            from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
 
-        return fill_from_logs(state, policy, self.cache_dir, self.progress)
+            read = read_all_logs if all_logs else fill_from_logs
+            state = read(state, policy, self.cache_dir, self.progress)
+        return self._with_true_times(state)
+
+    def _with_true_times(self, state: TableState) -> TableState:
+        """The state with the times that log files were found to hold, where their commits recorded later ones."""
+        return with_true_times(state, self.memory.misrecorded(state.base_path))
+
+    @property
+    def memory(self) -> ApplyStateStore:
+        """What `etc` keeps beside each table from run to run."""
+        from etc_policy.adapters.hudi.apply_state import FileApplyState
+
+        self._reach_storages()
+        return FileApplyState()
 
     def read_commit_log(self, policy: Policy, *, compactions_only: bool = False) -> CommitLog:
         """The writes to a policy's table as far back as its archive goes, or its compactions alone; without Spark."""
@@ -122,6 +136,7 @@ class Readings(SparkSessions):
 
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""
+        self._reach_storages()
         if "column_stats" not in state.metadata_partitions:
             return state
         from etc_policy.adapters.spark.column_stats import fill_event_times
@@ -166,13 +181,6 @@ class Environment(Readings):
         from etc_policy.execute.finisher import Finisher
 
         return Finisher(self.runner(), lambda: HudiServices(self.spark, self.progress))
-
-    @property
-    def memory(self) -> ApplyStateStore:
-        """What `etc apply` keeps beside each table from run to run."""
-        from etc_policy.adapters.hudi.apply_state import FileApplyState
-
-        return FileApplyState()
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""

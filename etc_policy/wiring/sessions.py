@@ -18,7 +18,7 @@ _CATALOG = "spark.sql.catalogImplementation"
 class SparkSessions:
     """One Spark session at most, started when first asked for.
 
-    Its settings are those of `target`, over which `spark_options` win.
+    Its settings are those of `target`, over which `spark_options` win. Up to `jobs` tables are read at once, without Spark.
     """
 
     project_dir: Path
@@ -30,6 +30,7 @@ class SparkSessions:
     target: Target = field(default_factory=Target)
     catalog_dir: Path | None = None
     ends_java_on_interrupt: bool = False
+    jobs: int = 1
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
@@ -55,7 +56,7 @@ class SparkSessions:
         from etc_policy.adapters.spark.session import start_spark
 
         self._announce(step)
-        session = start_spark(confs, self.spark_log, self.target.bundle)
+        session = start_spark(confs, self.spark_log, self.target.bundle, self.target.packages)
         if self.ends_java_on_interrupt:
             end_java_on_interrupt()
         return session

@@ -65,15 +65,18 @@ class Soak:
         self.writers = [self.setting.writer(number, self.timeline) for number in range(self.setting.writers)]
         self.began = time.monotonic()
 
+    @property
+    def acknowledged(self) -> int:
+        return sum(writer.counts["acknowledged"] for writer in self.writers)
+
     def say(self, words: str) -> None:
-        batches = sum(writer.counts["acknowledged"] for writer in self.writers)
-        print(f"{time.monotonic() - self.began:6.0f} s  {batches:>4} batches  {words}", flush=True)
+        print(f"{time.monotonic() - self.began:6.0f} s  {self.acknowledged:>4} batches  {words}", flush=True)
 
     def play(self, spark) -> None:
         self._make_table()
         ends = time.monotonic() + self.setting.minutes * 60
         next_checkpoint = time.monotonic() + self.setting.checkpoint_seconds
-        while time.monotonic() < ends:
+        while time.monotonic() < ends or self.acknowledged < self.setting.batches:
             self._tick_writers(paused=self._is_pause)
             self._tick_applies(starting=True)
             if time.monotonic() > next_checkpoint and self.apply is None:

@@ -40,6 +40,7 @@ class Setting:
     index: str
     seed: int
     minutes: float
+    batches: int
     writers: int
     expire_minutes: int
     checkpoint_seconds: float
@@ -53,8 +54,8 @@ class Setting:
     def command(self) -> str:
         return (
             f"python -m tests.integration.soak --index {self.index} --seed {self.seed} --minutes {self.minutes:g} "
-            f"--writers {self.writers} --expire {self.expire_minutes} --checkpoint {self.checkpoint_seconds:g} "
-            f"--patience {self.patience_seconds:g}"
+            f"--batches {self.batches} --writers {self.writers} --expire {self.expire_minutes} "
+            f"--checkpoint {self.checkpoint_seconds:g} --patience {self.patience_seconds:g}"
         )
 
     def dice(self, whose: str) -> random.Random:
@@ -89,6 +90,7 @@ class Setting:
 def read_setting(description: str | None) -> Setting:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--batches", type=int, default=0, help="go on for longer until so many are acknowledged")
     parser.add_argument("--index", choices=INDEXES, default="simple")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--writers", type=int, choices=(1, 2), help="default: 2 for an odd seed")
@@ -103,4 +105,5 @@ def read_setting(description: str | None) -> Setting:
     writers = given.writers or 1 + given.seed % 2
     expire = given.seed // 2 % 2 if given.expire is None else given.expire
     times = (given.checkpoint, given.patience)
-    return Setting(folder, given.index, given.seed, given.minutes, writers, expire, *times)
+    lengths = (given.minutes, given.batches)
+    return Setting(folder, given.index, given.seed, *lengths, writers, expire, *times)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from etc_policy.adapters.spark.local_catalog import local_catalog_confs
 from etc_policy.adapters.spark.session import start_spark
 from etc_policy.api import workspace
 from etc_policy.cli.main import main
+from etc_policy.plan.formats import iso_time
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.metastore import PORT, Metastore
 
@@ -189,10 +191,14 @@ def apply_write_and_fail(scenario: Scenario) -> None:
     code, result = scenario.apply(now=130)  # T = 120
     assert (code, result["status"], result["verification"]["status"]) == (0, "compacted", "pass"), result
     first = scenario.properties()
+    proved_at = datetime.fromisoformat(first["complete_until_proved_at"])
+    assert proved_at <= datetime.fromisoformat(result["completed_at"])
     assert first == {key.removeprefix(ETC): value for key, value in result["sync"]["properties"].items()}
     assert first == {
         "threshold": str(at(120)),
         "complete_until": str(at(120)),
+        "complete_until_level": "data",
+        "complete_until_proved_at": first["complete_until_proved_at"],
         "instant": result["instant"],
         "policy": "orders_ro",
         "status": "verified",
@@ -210,7 +216,8 @@ def apply_write_and_fail(scenario: Scenario) -> None:
     code, result = scenario.sync(now=200)  # a plan of etc is pending: the threshold is that of the completed one
     assert code == 0
     after = scenario.properties()
-    assert after == {**first, "complete_until": str(at(125) - 1)}
+    by_metadata = {"complete_until_level": "metadata", "complete_until_proved_at": iso_time(at(200))}
+    assert after == {**first, "complete_until": str(at(125) - 1), **by_metadata}
 
     scenario.policy()
     code, result = scenario.apply(now=200)  # T = 190: finished now
@@ -226,7 +233,8 @@ def idle_and_remove(scenario: Scenario) -> None:
     code, result = scenario.apply(now=300)
     assert (code, result["status"], result["sync"]["status"]) == (0, "nothing_due", "synced"), result
     idle = scenario.properties()
-    assert idle == {**before, "complete_until": str(at(290))}
+    proof = {"complete_until_level": "logs", "complete_until_proved_at": idle["complete_until_proved_at"]}
+    assert idle == {**before, "complete_until": str(at(290)), **proof}
     code, result = scenario.sync(now=300)
     assert (code, result["status"]) == (0, "unchanged")
 

@@ -9,7 +9,8 @@ from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.verify.diagnosis import TableFacts, diagnose_table
-from etc_policy.verify.metadata_checks import Claim, Evidence, check_double_keys
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.metadata_checks import check_double_keys
 from tests.integration.hudi_tables import WRITER, StockTable
 from tests.integration.test_gx_verifier import ROWS, TWICE, check, row
 

@@ -14,12 +14,15 @@ import pytest
 
 from etc_policy.adapters.gx.verifier import GxVerifier
 from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.logs.log_times import read_all_logs
 from etc_policy.declare.suites import read_suite
 from etc_policy.plan.commit_metadata import SEEN_UNTIL, THRESHOLD
 from etc_policy.plan.instants import add_ms, instant_to_ms
 from etc_policy.plan.stages import make_plan
 from etc_policy.publish.freshness import table_freshness
-from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, Evidence
+from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.log_checks import LOGS
+from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
@@ -39,6 +42,7 @@ LATER = EPOCH_MS + 600_000
 def verdict(bench, level="metadata"):
     """The verification's status, and the status of each check by its name; without rows no Spark is used."""
     state, history = FileTableReader().read_with_history(str(bench.base), bench.policy.event_time)
+    state = state if level == "metadata" else read_all_logs(state, bench.policy, None)
     evidence = Evidence(bench.policy, state, history, claim_of(bench.policy, state, LATER), LATER)
     path, text = read_suite("ro_complete", Path("no-such-project"))
     found = verify_table(evidence, parse_suite(text, path).items, level, lambda: GxVerifier(bench.spark))
@@ -129,6 +133,8 @@ def test_the_truth_passes_at_every_level(honest):
     status, checks = verdict(honest, "data")
     assert (status, failed(checks)) == ("pass", set())
     assert len(checks) > 6
+    status, checks = verdict(honest, "logs")
+    assert (status, checks[LOGS]) == ("pass", "pass")
 
 
 @pytest.mark.parametrize("began", ["before the compaction completed", "before all commits"])
@@ -233,8 +239,24 @@ def test_an_event_time_that_was_silently_taken_for_none(spark, tmp_path):
     table.write([(1, "x", "new", 5), (2, "x", "new", NOW + 60_000)])
     bench = Bench(spark, tmp_path / "t")
     assert verdict(bench) == ("pass", {COMPACTED: "pass", FILES: "pass"})
-    status, checks = verdict(bench, "data")
-    assert (status, failed(checks)) == ("fail", {"expect_ro_to_contain_rt_up_to"})
+    for level in ("logs", "data"):
+        status, checks = verdict(bench, level)
+        assert (status, LOGS in failed(checks)) == ("fail", True)
+
+
+def test_a_commit_that_records_later_event_times_than_its_log_file_holds(faulty):
+    """The writer's word alone; the log file that stays behind holds events from second 500 on."""
+
+    def later(record):
+        for stats in record["partitionToWriteStats"].values():
+            for stat in stats:
+                stat["minEventTime"] = stat["minEventTime"] and stat["minEventTime"] + 1000
+
+    rewrite(max((faulty.base / ".hoodie" / "timeline").glob("[0-9]*.deltacommit")), later)
+    assert verdict(faulty)[0] == "pass"
+    for level in ("logs", "data"):
+        status, checks = verdict(faulty, level)
+        assert (status, failed(checks)) == ("fail", {LOGS})
 
 
 def test_a_late_row_after_the_check_is_shown_by_the_next_freshness(spark, faulty):

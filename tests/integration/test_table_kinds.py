@@ -16,7 +16,8 @@ from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.api.applying import Applier
 from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
-from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, Evidence, always_checked
+from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, always_checked
 from etc_policy.verify.prover import claim_of
 from etc_policy.wiring import Environment
 from tests.integration.bench import Bench

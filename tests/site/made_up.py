@@ -23,7 +23,7 @@ from etc_policy.plan.instants import instant_from_ms
 from etc_policy.plan.stages import make_plan
 from etc_policy.publish.results import RunResults, TableVerification, VerificationReport, table_result
 from etc_policy.publish.run_files import RunFile, run_file_name
-from etc_policy.verify.metadata_checks import Evidence
+from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, verify_table
 from tests.unit.adapters.table_folder import TableFolder, Written

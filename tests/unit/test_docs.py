@@ -1,6 +1,7 @@
 """The pages under docs/ say what is so. `ETC_REWRITE_GOLDEN=1` rewrites the reference."""
 
 import ast
+import html
 import importlib
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from dev.options_page import leaf_commands, render_options, rows_of
 from etc_policy.cli.main import COMMANDS, INTERRUPTED, main
 from etc_policy.codes.registry import Code
 from etc_policy.errors import ExitCode
@@ -43,7 +45,12 @@ def blocks(page, language):
 
 
 @pytest.mark.parametrize(
-    ("name", "render"), [("reference.md", render_reference), ("reference/errors.md", render_error_codes)]
+    ("name", "render"),
+    [
+        ("reference.md", render_reference),
+        ("reference/errors.md", render_error_codes),
+        ("reference/options.md", render_options),
+    ],
 )
 def test_pages_that_are_made_are_fresh(name, render):
     path = DOCS / name
@@ -186,6 +193,11 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
     build = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", str(DOCS), str(tmp_path)]
     done = subprocess.run(build, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+    index = re.findall(r"<li><a href=[^>]*>([^<]+)", (tmp_path / "genindex.html").read_text("utf-8"))
+    glossary = re.findall(r"^\| \*\*([^*]+)\*\*", (DOCS / "concepts" / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    options = {row.name for _, command in leaf_commands() for row in rows_of(command)}
+    wanted = {*glossary, *Code, *(f"{name} (option)" for name in options), "data_latency (key)", "etc plan (command)"}
+    assert sorted(wanted - set(map(html.unescape, index))) == []
     made = sorted(path for path in tmp_path.rglob("*.html") if "_static" not in path.parts)
     pages = {page.relative_to(DOCS).with_suffix(".html") for page in ALL_PAGES}
     assert pages <= {path.relative_to(tmp_path) for path in made}

@@ -7,9 +7,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from pydantic import ValidationError
+
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.execute.ports import Refusals, Unproven
+from etc_policy.plan.proof import Proof
+from etc_policy.plan.table_state import Misrecorded
 
 
 class FileApplyState:
@@ -36,6 +40,28 @@ class FileApplyState:
         pairs = {"compaction": unproven.compaction, "why": unproven.why}
         _write(base_path, {**_read(base_path), "verified": None, "unproven": pairs})
 
+    def misrecorded(self, base_path: str) -> tuple[Misrecorded, ...]:
+        """The log files that were found to hold earlier events than their commits recorded."""
+        kept = _read(base_path).get("misrecorded")
+        return tuple(filter(None, map(_misrecorded, kept if isinstance(kept, list) else ())))
+
+    def note_misrecorded(self, base_path: str, found: tuple[Misrecorded, ...]) -> None:
+        """Keep these log files, and no others."""
+        if found != self.misrecorded(base_path):
+            _write(base_path, {**_read(base_path), "misrecorded": [one._asdict() for one in found]})
+
+    def proofs(self, base_path: str, subject: str) -> tuple[Proof, ...]:
+        """The verifications that passed of a subject: a compaction, as it was named when they were noted."""
+        match _read(base_path).get("proofs"):
+            case {"subject": str(known), "of": list(kept)} if known == subject:
+                return tuple(filter(None, map(_proof, kept)))
+        return ()
+
+    def note_proofs(self, base_path: str, subject: str, proofs: tuple[Proof, ...]) -> None:
+        """Keep these proofs, and no others."""
+        kept = {"subject": subject, "of": [one.model_dump() for one in proofs]}
+        _write(base_path, {**_read(base_path), "proofs": kept})
+
     def refusals(self, base_path: str) -> Refusals | None:
         """The refusals in a row so far, or None."""
         match _read(base_path).get("refusals"):
@@ -52,6 +78,19 @@ class FileApplyState:
 
 
 _FILE = f"{ETC_FOLDER}/memory.json"
+
+
+def _proof(pairs: object) -> Proof | None:
+    with suppress(ValidationError):
+        return Proof.model_validate(pairs)
+    return None
+
+
+def _misrecorded(pairs: object) -> Misrecorded | None:
+    match pairs:
+        case {"path": str(path), "size_bytes": int(size), "recorded_ms": int(recorded), "found_ms": int(found)}:
+            return Misrecorded(path, size, recorded, found)
+    return None
 
 
 def _read(base_path: str) -> dict[str, Any]:

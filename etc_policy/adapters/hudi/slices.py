@@ -130,11 +130,10 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """Paths of the files among those recorded that belong to a latest slice and are not there; empty ones are not written.
 
         What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned. Before
-        table version 8 it is not known.
+        table version 8 it is known of base files alone.
         """
-        if self._by_name:
-            return ()
-        lacking = (one for one in recorded if one.size_bytes and self._lacks(one))
+        known = (one for one in recorded if one.size_bytes and not (self._by_name and one.file_name.startswith(".")))
+        lacking = (one for one in known if self._lacks(one))
         return tuple(sorted(f"{one.partition}/{one.file_name}".lstrip("/") for one in lacking))
 
     def _lacks(self, recorded: RecordedFile) -> bool:

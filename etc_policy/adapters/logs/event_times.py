@@ -5,20 +5,17 @@ Everything unexpected makes it unknown: a smallest event time that may be too la
 
 from __future__ import annotations
 
-import io
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, BinaryIO
 
-import fastavro
-
 from etc_policy.adapters.hudi.avro_columns import find_column, value_at
 from etc_policy.adapters.hudi.avro_file import MAX_SCHEMA_BYTES
-from etc_policy.adapters.hudi.avro_schema import can_skip, parse_schema
 from etc_policy.adapters.hudi.values import load_json
 from etc_policy.adapters.logs import blocks as log_blocks
+from etc_policy.adapters.logs.avro_records import RecordSchemas, record_schemas, records_of
 from etc_policy.adapters.logs.blocks import Block, read_blocks
 from etc_policy.adapters.logs.deletes import ordering_values
 from etc_policy.adapters.logs.event_time_values import TimeOf, kind_of, time_reader
@@ -27,7 +24,8 @@ from etc_policy.compile.manifest import EventTime
 
 _CONTENT_VERSIONS = (1, 2, 3)
 _SAMPLE = 60
-_INT, _PAIR = struct.Struct(">i"), struct.Struct(">ii")
+_KINDS = {log_blocks.HFILE_DATA: "HFile", log_blocks.CORRUPT: "corrupt"}
+_PAIR = struct.Struct(">ii")
 
 
 class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
@@ -60,12 +58,16 @@ class TimesWanted:
 class LogTimes:
     """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
 
-    `unreadable` is the first value of a file whose texts are no times without a pattern.
+    `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
+    is unknown, `deletes` that a block of the file deletes rows, `damaged` that its bytes are not those of a log file.
     """
 
     min_ms: int | None
     has_nulls: bool = False
     unreadable: str | None = None
+    why: str | None = field(default=None, compare=False)
+    deletes: bool = field(default=False, compare=False)
+    damaged: bool = field(default=False, compare=False)
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -76,9 +78,10 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
 
     """
     lowest: int | None = None
-    nulls = False
+    nulls = deletes = False
     try:
         for block in read_blocks(stream, size):
+            deletes = deletes or block.kind == log_blocks.DELETE
             for value in _block_times(block, wanted):
                 if value is None:
                     nulls = True
@@ -87,10 +90,14 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
     except OSError:
         raise
     except UnreadableText as found:
-        return LogTimes(None, unreadable=found.sample if lowest is None else None)
+        return LogTimes(None, unreadable=found.sample if lowest is None else None, why=str(found))
+    except UnknownTimes as found:
+        return LogTimes(None, why=str(found))
+    except log_blocks.BadLogFile as found:
+        return LogTimes(None, why=f"damaged: {found}", damaged=True)
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
-        return LogTimes(None)
-    return LogTimes(lowest, nulls)
+        return LogTimes(None, why="damaged: a block that cannot be decoded", damaged=True)
+    return LogTimes(lowest, nulls, deletes=deletes)
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
@@ -105,18 +112,17 @@ def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
         return _avro_times(block, wanted)
     if block.kind == log_blocks.PARQUET_DATA:
         return _parquet_times(block, wanted)
-    raise UnknownTimes("a kind of block that is not read")
+    raise UnknownTimes(f"{_KINDS.get(block.kind, 'unknown')} blocks, which are not read")
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """How to read the event-time column of records of one schema; without a reader schema the whole record is read."""
+    """How to read the event-time column of records of one schema."""
 
     path: tuple[str, ...]
     kind: str
     time_of: TimeOf
-    writer_schema: Any
-    reader_schema: Any
+    schemas: RecordSchemas
     is_plain_text: bool
 
 
@@ -132,14 +138,11 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
     kind = kind_of(_type_name(column_type))
     if kind is None or (wanted.kind is not None and kind != wanted.kind):
         raise UnknownTimes("Hudi would repair the block's type, or it holds no times")
-    plain = _without_logical_types(schema)
-    projected = [f for f in plain["fields"] if f["name"] == path[0]]
     return _Column(
         path=path,
         kind=kind,
         time_of=time_reader(kind, wanted.event_time),
-        writer_schema=parse_schema(plain),
-        reader_schema=parse_schema({**plain, "fields": projected}) if can_skip(plain) else None,
+        schemas=record_schemas(_without_logical_types(schema), path[0]),
         is_plain_text=kind == "text" and wanted.event_time.format is None,
     )
 
@@ -167,19 +170,9 @@ def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     version, count = _PAIR.unpack_from(block.content)
     if version not in _CONTENT_VERSIONS:
         raise UnknownTimes("another version of data block")
-    content, at = block.content, _PAIR.size
-    for _ in range(count):
-        start = at + _INT.size
-        at = start + _INT.unpack_from(content, at)[0]
-        if at < start:
-            raise UnknownTimes("a record of a negative length")
-        stream = io.BytesIO(content[start:at])
-        raw = value_at(fastavro.schemaless_reader(stream, column.writer_schema, column.reader_schema), column.path)
-        if start + stream.tell() != at:
-            raise UnknownTimes("a record of another length")
+    for record in records_of(block.content[_PAIR.size :], count, column.schemas):
+        raw = value_at(record, column.path)
         yield None if raw is None else _known(raw, column)
-    if at != len(content):
-        raise UnknownTimes("bytes after the last record")
 
 
 def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

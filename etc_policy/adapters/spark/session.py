@@ -6,7 +6,7 @@ import importlib.util
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -46,12 +46,18 @@ _DEFAULTS = {
 }
 
 
-def start_spark(options: Mapping[str, str] | None = None, log: Path | None = None, bundle: str | None = None) -> Any:  # noqa: ANN401 - imported late
+def start_spark(
+    options: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    bundle: str | None = None,
+    packages: Sequence[str] = (),
+) -> Any:  # noqa: ANN401 - imported late
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
-    from Maven Central. All that the JVM prints goes to the file `log`, or to standard error without one; never to
-    standard output. Options whose names mark them as secrets are not arguments of the JVM's process.
+    from Maven Central; `packages` are Maven coordinates of what is loaded beside it. All that the JVM prints goes to the
+    file `log`, or to standard error without one; never to standard output. Options whose names mark them as secrets are
+    not arguments of the JVM's process.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.
@@ -62,7 +68,7 @@ def start_spark(options: Mapping[str, str] | None = None, log: Path | None = Non
     trust_store = use_java()
     from pyspark.sql import SparkSession
 
-    confs = _confs(options or {}, trust_store, bundle)
+    confs = _confs(options or {}, trust_store, bundle, packages)
     builder = SparkSession.builder
     for key, value in confs.items():
         builder = builder.config(key, value)
@@ -112,13 +118,15 @@ def session_confs(given: Mapping[str, str], bundle: str | None = None) -> dict[s
     return _confs(given, use_java(), bundle)
 
 
-def _confs(given: Mapping[str, str], trust_store: str | None, bundle: str | None = None) -> dict[str, str]:
+def _confs(
+    given: Mapping[str, str], trust_store: str | None, bundle: str | None = None, packages: Sequence[str] = ()
+) -> dict[str, str]:
     """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
     confs = {**_DEFAULTS, **_driver_options(trust_store)}
     if given.get("spark.master", confs["spark.master"]).startswith("local"):
         confs |= _LOCAL
-    if not {"spark.jars", "spark.jars.packages"} & set(given):
-        confs |= _bundle(bundle)
+    is_given = not {"spark.jars", "spark.jars.packages"}.isdisjoint(given)
+    confs |= _jars("" if is_given else os.environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, packages)
     return {**confs, **given}
 
 
@@ -158,14 +166,14 @@ def _last_lines(log: Path | None) -> list[str]:
     return [line for line in lines if line.strip() and not _NOISE.match(line)][-_LOG_LINES_SHOWN:]
 
 
-def _bundle(declared: str | None) -> dict[str, str]:
-    bundle = os.environ.get("ETC_HUDI_BUNDLE") or declared or DEFAULT_BUNDLE
-    if bundle.endswith(".jar"):
-        return {"spark.jars": bundle}
-    return {
-        "spark.jars.packages": bundle,
-        "spark.jars.excludes": "org.apache.hive:hive-storage-api,org.slf4j:slf4j-api",
-    }
+def _jars(bundle: str, packages: Sequence[str]) -> dict[str, str]:
+    """What Spark loads: a bundle, by its path or its coordinates, and packages beside it."""
+    jar = {"spark.jars": bundle} if bundle.endswith(".jar") else {}
+    coordinates = [*([bundle] if bundle and not jar else []), *packages]
+    if not coordinates:
+        return jar
+    excluded = "org.apache.hive:hive-storage-api,org.slf4j:slf4j-api"
+    return {**jar, "spark.jars.packages": ",".join(coordinates), "spark.jars.excludes": excluded}
 
 
 def _driver_options(trust_store: str | None) -> dict[str, str]:

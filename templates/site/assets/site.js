@@ -1,5 +1,6 @@
 "use strict";
-// Draws the charts with uPlot from the figures in each page. Nothing is fetched: the pages open from a folder.
+// Draws the charts with uPlot from the figures in each page, and pages through long lists of tables. Nothing is fetched:
+// the pages open from a folder.
 
 const SPANS = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
 const SIZES = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -185,3 +186,46 @@ function start(chart) {
 }
 
 document.querySelectorAll(".chart").forEach(start);
+
+const PAGE_ROWS = 50;
+
+// Search, filters and paging over the rows that are there. The choice is in the address, so that Back returns to it.
+function findTables(table) {
+  const finder = document.querySelector(".finder"), nothing = document.querySelector("[data-nothing]");
+  const rows = [...table.tBodies[0].rows].map((row) => ({ row, words: row.dataset.words.toLowerCase(),
+    tags: JSON.parse(row.dataset.tags), status: row.dataset.status }));
+  const fields = [...finder.querySelectorAll("input, select")], outputs = document.querySelectorAll(".pager output");
+  const buttons = [...document.querySelectorAll(".pager button")];
+  let page = 0;
+  const chosen = () => Object.fromEntries(fields.map((field) => [field.name, field.value.trim()]));
+  const show = () => {
+    const { find, tag, status } = chosen(), words = find.toLowerCase().split(/\s+/);
+    const found = rows.filter((one) => words.every((word) => one.words.includes(word)) &&
+      (!tag || one.tags.includes(tag)) && (!status || one.status === status));
+    const last = Math.max(0, Math.ceil(found.length / PAGE_ROWS) - 1);
+    page = Math.min(Math.max(page, 0), last);
+    const first = page * PAGE_ROWS, visible = new Set(found.slice(first, first + PAGE_ROWS));
+    for (const one of rows) one.row.hidden = !visible.has(one);
+    for (const output of outputs) output.textContent = found.length ? `${first + 1} to ${first + visible.size} of ${found.length}` : "0";
+    for (const button of buttons) button.disabled = button.dataset.step < 0 ? page === 0 : page === last;
+    nothing.hidden = found.length > 0;
+    table.hidden = !found.length;
+    document.querySelector(".below").hidden = !last;
+    const kept = new URLSearchParams(Object.entries({ ...chosen(), page: page ? String(page + 1) : "" }).filter(([, value]) => value));
+    history.replaceState(null, "", String(kept) ? "#" + kept : location.pathname + location.search);
+  };
+  const given = new URLSearchParams(location.hash.slice(1));
+  for (const field of fields) if (given.has(field.name)) field.value = given.get(field.name);
+  for (const field of fields) if (field.selectedIndex === -1) field.selectedIndex = 0;
+  page = (Number.parseInt(given.get("page"), 10) || 1) - 1;
+  for (const field of fields) field.addEventListener("input", () => { page = 0; show(); });
+  for (const button of buttons) button.addEventListener("click", () => {
+    page += Number(button.dataset.step);
+    show();
+    if (button.closest(".below")) finder.scrollIntoView();
+  });
+  finder.hidden = false;
+  show();
+}
+
+document.querySelectorAll("[data-find]").forEach(findTables);

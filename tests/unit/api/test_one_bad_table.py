@@ -54,7 +54,7 @@ BAD = {
     "1.5": lambda c: _stat(c, "1.5"),
     "Infinity": lambda c: _stat(c, "Infinity"),
     "a text where a number is": lambda c: _stat(c, '"many"'),
-    "970 nested lists": lambda c: _json(c, '{"successDeleteFiles": ' + "[" * 970 + "]" * 970 + "}", "rollback"),
+    "1,500 nested lists": lambda c: _json(c, '{"successDeleteFiles": ' + "[" * 1_500 + "]" * 1_500 + "}", "rollback"),
     "a lone surrogate": lambda c: _json(c, '{"partitionToWriteStats": {"\\ud800": [{"fileId": "f1"}]}}'),
     "a recursive schema": lambda c: c.commits[1].write_bytes(container(recursive(Random(1)), b"\x02" * 5_000)),
     "2**29 nulls": lambda c: c.commits[1].write_bytes(container(record("r", array("null")), zigzag(2**29) + b"\0")),

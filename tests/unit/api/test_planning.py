@@ -29,6 +29,7 @@ from etc_policy.errors import (
     Where,
 )
 from etc_policy.plan.stages import make_plan
+from tests.fakes import MemoryOfTables
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE
 
 SAVED = make_plan("2026-01-01T12:00:00Z", (PLAN,))
@@ -42,8 +43,13 @@ def refused(code, reason="why", hints=()):
 class Tables:
     """An Environment of tables that are there, or fail."""
 
+    jobs = 2
+
+    def progress(self, step):
+        pass
+
     def __init__(self, **states):
-        self.states = states
+        self.states, self.memory = states, MemoryOfTables()
 
     def read_state(self, policy, *, read_stats=False, read_logs=True):
         found = self.states[policy.name]

@@ -5,7 +5,8 @@ import pytest
 from etc_policy.api.verifying import broken_verification, exit_code_of, verify
 from etc_policy.errors import EngineError, ExitCode
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.verify.metadata_checks import FILES, Evidence
+from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.metadata_checks import FILES
 from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
 from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice

@@ -62,7 +62,7 @@ def test_all_forms_of_freshness(etc, project, monkeypatch):
     gone, warned = sorted(annotations(err))
     assert warned == (
         "::warning file=sub/policies/a.yml,line=3,col=11,title=orders_ro%3A freshness"
-        "::RO is complete until 2026-01-01 10:14:59.999 UTC, 1h45m ago"
+        "::RO is complete until 2026-01-01 10:14:59.999 UTC, 1h45m ago (proof: metadata, 2026-01-01 12:00:00 UTC)"
     )
     assert gone.startswith("::error file=sub/policies/a.yml,line=8,")
     cases = {case.get("classname"): case for case in ET.parse("checks.xml").iter("testcase")}

@@ -142,7 +142,12 @@ def test_every_example_that_init_comments_out_is_a_policy_too(etc, tmp_path):
     assert answer[0] == 0, answer[2]
     (policy,) = json.loads(answer[1])["policies"]
     assert policy["log_file_max_bytes"] == 134_217_728
-    assert policy["freshness"] == {"target_ms": 3_600_000, "warn_after_ms": 5_400_000, "error_after_ms": 10_800_000}
+    assert policy["freshness"] == {
+        "target_ms": 3_600_000,
+        "warn_after_ms": 5_400_000,
+        "error_after_ms": 10_800_000,
+        "proof": "logs",
+    }
     assert policy["writer"]["index"] == "bloom"
     assert list(policy["writer"]["lock"]) == ["hoodie.write.lock.provider"]
     assert policy["hudi_options"] == {"hoodie.compaction.target.io": "512000"}

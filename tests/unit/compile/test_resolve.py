@@ -23,7 +23,7 @@ policies:
     data_latency: PT1H
     log_file_max_size: 128 MiB
     strategy: {type: event_time, granularity: file_slice}
-    freshness: {target: 2h, warn_after: 3h, error_after: 4h}
+    freshness: {target: 2h, warn_after: 3h, error_after: 4h, proof: logs}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
     writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async}
     hudi_options: {hoodie.memory.merge.max.size: 1073741824, hoodie.memory.spillable: true, hoodie.x: "1.50"}
@@ -55,7 +55,7 @@ def test_defaults_are_filled_in(read):
         "log_file_max_bytes": None,
         "strategy": "event_time",
         "granularity": "log_file",
-        "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None},
+        "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None, "proof": None},
         "verify": {"suite": "ro_complete", "level": "data", "sample": None, "window_ms": None, "where": None},
         "writer": {"index": None, "lock": {}, "lock_wait_ms": 60000, "compaction": "none"},
         "hudi_options": {},
@@ -83,7 +83,12 @@ def test_every_key_reaches_the_manifest(read):
         "log_file_max_bytes": 134_217_728,
         "strategy": "event_time",
         "granularity": "file_slice",
-        "freshness": {"target_ms": 7_200_000, "warn_after_ms": 10_800_000, "error_after_ms": 14_400_000},
+        "freshness": {
+            "target_ms": 7_200_000,
+            "warn_after_ms": 10_800_000,
+            "error_after_ms": 14_400_000,
+            "proof": "logs",
+        },
         "verify": {
             "suite": "ro_complete",
             "level": "sample",
@@ -141,6 +146,22 @@ def test_warnings_do_not_fail(read):
     files = read(SHORTEST.replace("30m", "30m, freshness: {target: 30m}"))
     assert [issue.level for issue in check_project(files, SUITES)] == ["warning"]
     assert len(compile_project(files, SUITES).policies) == 1
+
+
+@pytest.mark.parametrize(
+    ("proof", "verify", "codes"),
+    [
+        ("logs", "{level: logs}", []),
+        ("logs", "{level: sample}", []),
+        ("logs", "{level: metadata}", ["ETC471"]),
+        ("data", "{level: data}", []),
+        ("data", "{level: sample}", ["ETC471"]),
+        ("data", "{level: data, window: 7d}", ["ETC471"]),
+    ],
+)
+def test_a_proof_that_no_run_makes_is_a_warning(read, proof, verify, codes):
+    files = read(SHORTEST.replace("30m", f"30m, freshness: {{proof: {proof}}}, verify: {verify}"))
+    assert [str(issue.code) for issue in check_project(files, SUITES)] == codes
 
 
 @pytest.mark.parametrize(("pattern", "right"), [

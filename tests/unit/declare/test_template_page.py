@@ -16,8 +16,8 @@ def test_the_example_makes_its_policies(tmp_path):
     assert files.issues == ()
     found = [(policy.declaration.name, policy.declaration.table, policy.declaration.tags) for policy in files.policies]
     assert found == [
-        ("orders_ro", "s3a://lake/orders", ("default", "orders")),
-        ("payments_ro", "s3a://lake/payments", ("default", "payments")),
+        ("orders_ro", "/mnt/lake/orders", ("default", "orders")),
+        ("payments_ro", "/mnt/lake/payments", ("default", "payments")),
     ]
 
 

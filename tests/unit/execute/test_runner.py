@@ -454,6 +454,25 @@ class TestFinishPending:
         assert table.calls == ["read", "lease", "read", "wait", "wait", "withdraw", "give back"]
         assert (table.state.own_pending, table.commits) == (None, {})
 
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"log_files_compacted": PLAN.operations[0].log_files_compacted[:-1]},
+            {"log_files_compacted": (*PLAN.operations[0].log_files_compacted, ".f1_20260101000000000.log.9_0-1-0")},
+            {"base_file": None},
+            {"base_instant": "20251231000000000"},
+            {"partition": "q"},
+        ],
+    )
+    def test_one_that_is_not_all_of_its_file_slices_is_withdrawn(self, table, changed):
+        """Every writer of the table can change the file; to leave out a log file from before C loses its rows."""
+        first, *others = PLAN.operations
+        operations = (first.model_copy(update=changed), *others)
+        table.put_plan(C, operations, extra_metadata(PLAN, "plan-0", None))
+        assert finish(table) is None
+        assert "run" not in table.calls
+        assert (table.state.own_pending, table.commits) == (None, {})
+
     @pytest.mark.parametrize("kept", [True, False])
     def test_a_plan_that_archiving_has_passed_is_withdrawn(self, table, kept):
         """Its commit would lie before the first active one, where readers take it for archived and lose rows."""

@@ -1,6 +1,7 @@
 """What each gauge says of a table, and that a figure which is not known has no sample."""
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.plan.proof import Proof
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.metrics import GAUGES, TableObservation, table_samples
 from etc_policy.publish.results import SyncResult, TableFreshness, TableResult
@@ -21,6 +22,7 @@ FRESH = TableFreshness(
     base_path="/lake/orders",
     status="warn",
     complete_until_ms=1_700_000_000_123,
+    complete_until_proof=Proof(level="logs", until_ms=1_700_000_000_123, proved_at_ms=1_700_002_000_000),
     lag_seconds=2500.5,
     watermark_ms=1_700_000_000_123,
     threshold_ms=1_699_999_000_000,
@@ -67,9 +69,10 @@ def samples(freshness, run=None, policy=POLICY):
 
 def test_every_figure():
     found = samples(FRESH, RUN)
-    states = {key: value for key, value in found.items() if key[0].endswith("status")}
+    states = {key: value for key, value in found.items() if key[0].endswith(("status", "_proof"))}
     assert {key for key, value in states.items() if value} == {
         ("freshness_status", "warn"),
+        ("complete_until_proof", "logs"),
         ("last_run_status", "compacted"),
         ("last_run_verification_status", "pass"),
         ("last_run_sync_status", "synced"),
@@ -80,6 +83,7 @@ def test_every_figure():
         ("observed_timestamp_seconds", None): 1_700_002_500.623,
         ("table_readable", None): 1.0,
         ("complete_until_timestamp_seconds", None): 1_700_000_000.123,
+        ("complete_until_proved_timestamp_seconds", None): 1_700_002_000.0,
         ("completeness_lag_seconds", None): 2500.5,
         ("freshness_target_seconds", None): 1800.0,
         ("freshness_warn_after_seconds", None): 2400.0,

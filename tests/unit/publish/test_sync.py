@@ -5,10 +5,14 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.plan.proof import Proof
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.results import TableResult
 from etc_policy.publish.sync import (
     COMPLETE_UNTIL,
+    COMPLETE_UNTIL_LEVEL,
+    COMPLETE_UNTIL_PROVED_AT,
     INSTANT,
     POLICY,
     STATUS,
@@ -34,13 +38,15 @@ FACTS = {
     INSTANT: RECORD.instant,
     POLICY: "orders_ro",
     COMPLETE_UNTIL: str(epoch_ms("11:25:00") - 1),
+    COMPLETE_UNTIL_LEVEL: "metadata",
+    COMPLETE_UNTIL_PROVED_AT: "2026-01-01T12:00:00.000Z",
 }
 PASSED = Verdict("pass", "data", T, RECORD.instant, "2026-01-01T11:11:00.000Z")
 VERIFIED = {STATUS: "verified", VERIFIED_AT: PASSED.verified_at, VERIFIED_LEVEL: "data"}
 
 
 def properties(verdict=None, before=None, state=STATE, now=NOW):
-    return ro_properties(ORDERS, state, now, NOW, verdict, before or {})
+    return ro_properties(ORDERS, state, table_freshness(ORDERS, state, now, NOW), verdict, before or {})
 
 
 class TestStatus:
@@ -142,10 +148,21 @@ class TestFacts:
 
     def test_a_table_that_was_never_compacted_has_no_threshold(self):
         found = properties(state=replace(STATE, last_compaction=None), before={**FACTS, **VERIFIED})
-        assert found == {POLICY: "orders_ro", COMPLETE_UNTIL: FACTS[COMPLETE_UNTIL], STATUS: "unverified"}
+        kept = {key: FACTS[key] for key in (COMPLETE_UNTIL, COMPLETE_UNTIL_LEVEL, COMPLETE_UNTIL_PROVED_AT)}
+        assert found == {POLICY: "orders_ro", STATUS: "unverified", **kept}
+
+    def test_what_proves_completeness_is_said_beside_it(self):
+        proof = Proof(level="data", until_ms=epoch_ms("11:30:00"), proved_at_ms=epoch_ms("11:11:00"))
+        found = ro_properties(ORDERS, STATE, table_freshness(ORDERS, STATE, NOW, NOW, None, (proof,)), PASSED, {})
+        said = {COMPLETE_UNTIL_LEVEL: "data", COMPLETE_UNTIL_PROVED_AT: "2026-01-01T11:11:00.000Z"}
+        assert found == {**FACTS, **VERIFIED, **said}
+
+    def test_what_nobody_should_rely_on_is_not_published(self):
+        found = ro_properties(ORDERS, STATE, unreadable(ORDERS, "what commits recorded is wrong"), None, {})
+        assert not [key for key in found if key.startswith(COMPLETE_UNTIL)]
 
     def test_a_table_of_another_zone_has_no_completeness(self):
-        found = ro_properties(ORDERS, STATE, NOW, epoch_ms("10:00:00"), None, {})
+        found = ro_properties(ORDERS, STATE, table_freshness(ORDERS, STATE, NOW, epoch_ms("10:00:00")), None, {})
         assert COMPLETE_UNTIL not in found
 
 

@@ -7,9 +7,8 @@ import pytest
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import (
-    Claim,
-    Evidence,
     check_files,
     check_metadata,
     check_promise,

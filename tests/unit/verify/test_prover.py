@@ -6,9 +6,12 @@ from etc_policy.compile.manifest import EventTime, Freshness, Policy, Sample, Ve
 from etc_policy.errors import EngineError
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord
-from etc_policy.verify.metadata_checks import Claim, Evidence, prove_compacted
-from etc_policy.verify.ports import ExpectationResult
-from etc_policy.verify.prover import claim_of, claim_of_run, verify_table
+from etc_policy.verify.catalog import VIEWS_AGREE
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.log_checks import LOGS
+from etc_policy.verify.metadata_checks import prove_compacted
+from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
+from etc_policy.verify.prover import claim_of, claim_of_run, proof_level, verify_table
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 NOW = epoch_ms("12:00:00")
@@ -260,3 +263,32 @@ class TestVerdict:
 
         with pytest.raises(EngineError):
             self.verify(state_with(), Broken())
+
+
+def verification(level, *names, coverage=None, unproven=0, logs="pass"):
+    found = [ExpectationResult(expectation=name, status="pass") for name in names]
+    if logs is not None:
+        found.append(ExpectationResult(expectation=LOGS, status=logs, observed={"log_files_unproven": unproven}))
+    return Verification(level=level, status="pass", threshold_ms=T, coverage=coverage, expectations=tuple(found))
+
+
+SOME = Coverage(file_groups=9, file_groups_read=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "level"),
+    [
+        (verification("data", VIEWS_AGREE), "data"),
+        (verification("data", VIEWS_AGREE, unproven=1), "data"),
+        (verification("data", VIEWS_AGREE, logs=None), "data"),
+        (verification("data", "expect_column_values_to_not_be_null"), "logs"),  # nothing compared the views
+        (verification("data", VIEWS_AGREE, coverage=SOME), "sample"),
+        (verification("sample", VIEWS_AGREE, coverage=SOME), "sample"),
+        (verification("sample", VIEWS_AGREE, coverage=SOME, unproven=1), "metadata"),
+        (verification("logs"), "logs"),
+        (verification("metadata", unproven=1, logs="warn"), "metadata"),
+        (verification("metadata", logs=None), "metadata"),
+    ],
+)
+def test_what_a_verification_proves_of_completeness(found, level):
+    assert proof_level(found) == level

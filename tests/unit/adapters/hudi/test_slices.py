@@ -187,6 +187,21 @@ class TestVersion6:
     def old(self, tmp_path):
         return TableFolder(tmp_path / "old", version=6)
 
+    def test_a_base_file_that_is_gone_is_missed_and_a_log_file_is_not(self, old):
+        """Commits go on writing to log files of earlier ones."""
+        first, second = at("10:00:00"), at("10:00:02")
+        old.commit(first, first, base("f1"), base("f2"))
+        old.commit(second, second, log("f2", base_instant=first), log("f1", base_instant=first))
+        for file in (base("f1"), log("f2", base_instant=first)):
+            (old.base / "p" / file.name(first)).unlink()
+        assert read(old).missing_files == (f"p/{base('f1').name(first)}",)
+
+    def test_a_base_file_that_a_newer_one_follows_may_be_gone(self, old):
+        old.commit(at("10:00:00"), at("10:00:00"), base("f1"))
+        old.commit(at("10:00:02"), at("10:00:02"), base("f1"))
+        (old.base / "p" / base("f1").name(at("10:00:00"))).unlink()
+        assert read(old).missing_files == ()
+
     def test_the_base_instant_in_the_name_decides(self, old):
         """Commit 4 was under way when the compaction was requested: its block stays in the old slice."""
         first, second = at("10:00:00"), at("10:00:05")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from zlib import crc32
 
 import pytest
 
@@ -66,6 +67,14 @@ def cache_file(cache):
     return path
 
 
+def cached(cache):
+    return json.loads(cache_file(cache).read_bytes().partition(b"\n")[2])
+
+
+def with_checksum(content):
+    return b"%08x\n%b" % (crc32(content), content)
+
+
 def spoil(table, name="plain"):
     """Other content of the same size: who reads it again knows nothing."""
     path = table.base / "p" / written(name).name(SECOND)
@@ -123,7 +132,7 @@ def test_the_cache_goes_by_size_and_by_event_time(folder, cache):
     seconds = EventTime(column="ts", unit="us")
     assert fill(folder, cache, seconds)["plain"] == MS // 1000
     assert fill(folder, cache) == FILLED
-    assert len(json.loads(cache_file(cache).read_text())) == 2
+    assert len(cached(cache)) == 2
     path = folder.base / "p" / written("plain").name(SECOND)
     path.write_bytes(avro([MS + 7, MS + 8], "long") + avro([MS + 3], "long"))
     assert fill(folder, cache)["plain"] == MS + 3
@@ -155,7 +164,7 @@ def test_log_files_that_are_gone_leave_the_cache(folder, cache):
     fill(folder, cache, EventTime(column="ts", unit="us"))
     (folder.base / "p" / written("plain").name(SECOND)).unlink()
     fill(folder, cache)
-    entries = json.loads(cache_file(cache).read_text()).values()
+    entries = cached(cache).values()
     assert sorted(len(files) for files in entries) == [3, 4]  # commits are not trusted about microseconds
 
 
@@ -171,11 +180,19 @@ def test_a_cache_that_was_damaged_is_ignored(folder, cache, content):
     path = cache_file(cache)
     if isinstance(content, str):
         value = content if content != "entry" else '"entry"'
-        (settings,) = json.loads(path.read_text())
+        (settings,) = cached(cache)
         content = json.dumps({settings: {f"p/{written('plain').name(SECOND)}": json.loads(value)}}).encode()
-    path.write_bytes(content)
+    for damaged in (content, with_checksum(content)):
+        path.write_bytes(damaged)
+        assert fill(folder, cache) == FILLED
+        assert cached(cache)
+
+
+def test_one_digit_that_is_another_makes_the_cache_worth_nothing(folder, cache):
+    fill(folder, cache)
+    path = cache_file(cache)
+    path.write_bytes(path.read_bytes().replace(str(MS).encode(), str(MS + 1).encode()))
     assert fill(folder, cache) == FILLED
-    assert json.loads(path.read_text())
 
 
 def test_the_cache_is_written_once_and_whole(folder, cache, monkeypatch):

@@ -36,6 +36,24 @@ def test_a_given_bundle_stays_alone(key):
     }
 
 
+AWS = "org.apache.hadoop:hadoop-aws:3.3.4"
+
+
+@pytest.mark.parametrize(
+    ("given", "bundle", "jars", "packages"),
+    [
+        ({}, None, None, f"{DEFAULT_BUNDLE},{AWS}"),
+        ({}, "a:b:1", None, f"a:b:1,{AWS}"),
+        ({}, "/b.jar", "/b.jar", AWS),
+        ({"spark.jars": "/mine.jar"}, None, "/mine.jar", AWS),
+        ({"spark.jars.packages": "mine"}, "a:b:1", None, "mine"),
+    ],
+)
+def test_packages_are_loaded_beside_the_bundle(given, bundle, jars, packages):
+    confs = _confs(given, None, bundle, [AWS])
+    assert (confs.get("spark.jars"), confs["spark.jars.packages"]) == (jars, packages)
+
+
 def test_what_is_given_wins():
     given = {"spark.driver.memory": "8g", "spark.driver.host": "10.0.0.1"}
     confs = _confs(given, None)

@@ -1,0 +1,79 @@
+"""Calls that run in threads, whose results come in the order in which they were given.
+
+Threads, not processes: what is waited for is the file system. On a local disk nothing is gained, and an eighth of the
+processor's time lost; where each access takes 5 ms, eight threads read a hundred tables in an eighth of the time
+(benchmarks/README.md).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+#: A call, and whether it may run beside others; else it runs in the caller's thread when its turn comes.
+Call = tuple[Callable[[], Result], bool]
+#: So many results for each thread are kept while an earlier one is waited for.
+_AHEAD = 4
+
+
+def side_by_side(calls: Iterable[Call[Result]], jobs: int) -> Iterator[Result]:
+    """What each call returns, in their order; up to `jobs` of them run at once.
+
+    No further call begins once the caller stops taking results, as it does on an interrupt.
+    """
+    if jobs <= 1:
+        yield from (call() for call, _ in calls)
+        return
+    threads, rest = _Threads[Result](jobs), iter(calls)
+    waiting: deque[Callable[[], Result]] = deque()
+    try:
+        while True:
+            while len(waiting) < _AHEAD * jobs and (given := next(rest, None)) is not None:
+                call, beside = given
+                waiting.append(threads.start(call).result if beside else call)
+            if not waiting:
+                return
+            yield waiting.popleft()()
+    finally:
+        threads.close()
+
+
+class _Threads(Generic[Result]):
+    """Threads that end with the process: an interrupted command does not wait for what they still read."""
+
+    def __init__(self, count: int) -> None:
+        self._calls: SimpleQueue[tuple[Future[Result], Callable[[], Result]] | None] = SimpleQueue()
+        self._closed = False
+        self._threads = [Thread(target=self._work, daemon=True, name=f"table reader {n + 1}") for n in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def start(self, call: Callable[[], Result]) -> Future[Result]:
+        """The future of a call, which sees what its caller's context holds."""
+        future: Future[Result] = Future()
+        self._calls.put((future, partial(copy_context().run, call)))
+        return future
+
+    def close(self) -> None:
+        """End each thread after the call that it is in."""
+        self._closed = True
+        for _ in self._threads:
+            self._calls.put(None)
+
+    def _work(self) -> None:
+        while (given := self._calls.get()) is not None:
+            future, call = given
+            if self._closed:
+                future.cancel()
+                continue
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)

@@ -1,0 +1,88 @@
+"""What a verification of a table is about: a claim, and all that the table's metadata and log files say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS
+from etc_policy.plan.watermark import complete_until_ms, watermark_of
+from etc_policy.verify.ports import ExpectationResult
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is to be proved: RO is complete up to `threshold_ms` as far as commits up to `seen_until` go.
+
+    Commits that completed after `seen_until` are late data: they are counted, and do not make the claim false.
+    `leaves_out` says that the compaction left file slices out that hold something after the threshold only.
+    """
+
+    threshold_ms: int
+    seen_until: str
+    leaves_out: bool = False
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A claim, and all that the table's metadata say about it."""
+
+    policy: Policy
+    state: TableState
+    history: TableHistory
+    claim: Claim
+    now_ms: int
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone of the table's instants."""
+        return ZoneInfo(self.state.timezone)
+
+    @cached_property
+    def watermark_ms(self) -> int | None:
+        """The completeness watermark now."""
+        return watermark_of(self.state, self.policy.data_latency_ms).value_ms
+
+    @cached_property
+    def completions(self) -> Mapping[tuple[str, str], list[str]]:
+        """When commits to the log of each file group completed, by partition and file id."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for write in self.history.writes:
+            found.setdefault((write.partition, write.file_id), []).append(write.completed)
+        return found
+
+    @property
+    def complete_until_ms(self) -> int:
+        """Up to where RO is complete now."""
+        return complete_until_ms(self.watermark_ms, self.now_ms, self.policy.data_latency_ms)
+
+    def speaks_of(self, file_slice: FileSlice, log_file: LogFile) -> bool:
+        """Whether the claim speaks of what is in the log file: before version 8 its name shows no more than its base file.
+
+        There the first commit that wrote to the log of its slice decides, where the commits since the base file are known.
+        """
+        seen_until = self.claim.seen_until
+        if is_cut(self.state) or log_file.completed > seen_until:
+            return log_file.completed <= seen_until
+        base, group = file_slice.base_instant, (file_slice.partition, file_slice.file_id)
+        is_known = any(instant.requested == base for instant in self.state.instants)
+        written = (completed for completed in self.completions.get(group, ()) if completed > base)
+        return not is_known or min(written, default="") <= seen_until
+
+
+def is_cut(state: TableState) -> bool:
+    """Whether a log file belongs to one commit alone: before table version 8 it grows after its commit."""
+    return state.table_version in CUT_VERSIONS
+
+
+def judged(name: str, observed: dict[str, Any], message: str | None) -> ExpectationResult:
+    """Failed where there is something to say."""
+    return ExpectationResult(
+        expectation=name, status="pass" if message is None else "fail", observed=observed, message=message
+    )

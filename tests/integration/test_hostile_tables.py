@@ -1,0 +1,181 @@
+"""Real tables in which somebody who may write to them has changed what etc and Hudi read: plans, markers, archives."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from etc_policy.adapters.hudi.plan_file import encode_plan
+from etc_policy.errors import EtcError
+from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, extra_metadata
+from tests.hostile.avro import damaged
+from tests.integration.bench import ORACLE, SECOND, Bench, check_views
+from tests.integration.histories import BUSY
+from tests.integration.history import QUICK, Views, write_history
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def bench(spark, written_table, tmp_path):
+    base = tmp_path / "lake" / "t"
+    shutil.copytree(written_table, base)
+    return Bench(spark, base)
+
+
+def everything_below(folder: Path) -> dict[str, bytes]:
+    """Every file, but for the notes that etc keeps of its own runs."""
+    files = (path for path in folder.rglob("*") if path.is_file() and ".etc" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def publish(bench):
+    """A plan of etc that a killed run left; gives it with its file."""
+    plan = bench.plan()
+    bench.publish(plan)
+    (path,) = (bench.base / ".hoodie" / "timeline").glob(f"{plan.tables[0].instant}.compaction.requested")
+    return plan, path
+
+
+def outside(bench):
+    """A file of another table that Hudi would read, write or remove."""
+    path = bench.base.parent / "other" / "a" / "kept.parquet"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"kept")
+    return path
+
+
+def signed_again(plan, path, operations, **extra):
+    """The plan's file with other operations and a plan id of its own, as its form allows."""
+    pairs = {**extra_metadata(plan.tables[0], "0" * 64, None), PLAN_ID: "0" * 64, **extra}
+    path.write_bytes(encode_plan(operations, pairs))
+    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("does", ["finish", "undo"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"partition": "../other/a"},
+        {"base_file": "../../other/a/kept.parquet"},
+        {"log_files_compacted": ("../../other/a/kept.parquet",)},
+        {"base_instant": "../../../other"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_a_pending_plan_that_leads_out_of_the_table_is_neither_run_nor_withdrawn(bench, changed, does):
+    kept = outside(bench)
+    plan, path = publish(bench)
+    honest = path.read_bytes()
+    first, *others = plan.tables[0].operations
+    signed_again(plan, path, (first.model_copy(update=changed), *others))
+    before = everything_below(bench.base.parent)
+    with pytest.raises(EtcError) as refused:
+        (bench.runner.finish_pending if does == "finish" else bench.runner.undo)(bench.policy, str(bench.base))
+    assert refused.value.code == "ETC245"
+    assert everything_below(bench.base.parent) == before
+    assert kept.read_bytes() == b"kept"
+
+    path.write_bytes(honest)
+    assert bench.runner.finish_pending(bench.policy, str(bench.base)).status == "resumed"
+    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits())
+
+
+def test_one_that_leaves_out_a_log_file_is_withdrawn_and_planned_again(bench):
+    """Stock Hudi runs it: the log file lies before C, so no view reads it any more, and its rows are lost."""
+    plan, path = publish(bench)
+    operations = plan.tables[0].operations
+    longest = max(operations, key=lambda operation: len(operation.log_files_compacted))
+    assert len(longest.log_files_compacted) > 1
+    shorter = longest.model_copy(update={"log_files_compacted": longest.log_files_compacted[1:]})
+    signed_again(plan, path, tuple(shorter if one is longest else one for one in operations))
+    commits = Views(bench.spark, bench.base).delta_commits()
+    assert bench.runner.finish_pending(bench.policy, str(bench.base)) is None
+    assert not path.exists()
+    check_views(Views(bench.spark, bench.base), commits)
+    assert bench.apply(bench.plan()).status == "compacted"
+    check_views(Views(bench.spark, bench.base), commits)
+
+
+def test_a_threshold_that_somebody_raised_is_not_believed(bench):
+    """It is committed with the data, as the plan says; what is not compacted shows that it is not kept."""
+    plan, path = publish(bench)
+    signed_again(plan, path, plan.tables[0].operations, **{THRESHOLD: str(253_402_300_799_000)})
+    bench.runner.finish_pending(bench.policy, str(bench.base))
+    commits = Views(bench.spark, bench.base).delta_commits()
+    check_views(Views(bench.spark, bench.base), commits)
+    table = bench.plan().tables[0]
+    assert table.watermark_before_ms == plan.tables[0].watermark_after_ms
+
+
+def withdrawn_with_markers(bench, marked):
+    """A run that was killed while it wrote, with a marker that somebody added; what undoing it gives."""
+    plan, path = publish(bench)
+    instant = plan.tables[0].instant
+    (path.parent / f"{instant}.compaction.inflight").touch()
+    folder = bench.base / ".hoodie" / ".temp" / instant
+    folder.mkdir(parents=True)
+    (folder / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
+    (folder / "MARKERS0").write_text("".join(f"{name}.marker.CREATE\n" for name in marked(instant)))
+    return plan, instant
+
+
+def test_a_marker_of_a_file_elsewhere_removes_nothing(bench):
+    kept = outside(bench)
+    withdrawn_with_markers(bench, lambda _: ["../other/a/kept.parquet"])
+    with pytest.raises(EtcError) as refused:
+        bench.runner.undo(bench.policy, str(bench.base))
+    assert refused.value.code == "ETC245"
+    assert kept.read_bytes() == b"kept"
+    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits())
+
+
+def test_a_marker_of_a_file_of_the_table_removes_nothing(bench):
+    """By a marker of another instant's base file, Hudi's rollback would remove that file."""
+    base_file = next(path for path in (bench.base / "a").glob("*.parquet"))
+    withdrawn_with_markers(bench, lambda _: [f"a/{base_file.name}"])
+    with pytest.raises(EtcError) as refused:
+        bench.runner.undo(bench.policy, str(bench.base))
+    assert refused.value.code == "ETC245"
+    assert base_file.exists()
+    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits())
+
+
+@pytest.fixture(scope="module")
+def archived_table(spark, tmp_path_factory):
+    """A table whose first commits are archived, with more to compact."""
+    base = tmp_path_factory.mktemp("archived") / "t"
+    write_history(spark, base, options={**QUICK, **BUSY})
+    assert list((base / ".hoodie" / "timeline" / "history").glob("*.parquet"))
+    return base
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_archive_that_somebody_changed_gives_an_error_or_the_same_table(spark, archived_table, tmp_path, seed):
+    """Whatever is planned with it and carried out leaves RT right; with the archive as it was, all is right."""
+    base, dice = tmp_path / "t", random.Random(seed)
+    shutil.copytree(archived_table, base)
+    bench, rt = Bench(spark, base), ORACLE.rt()
+    files = sorted(path for path in (base / ".hoodie" / "timeline" / "history").rglob("*") if path.is_file())
+    files = [path for path in files if not path.name.endswith(".crc")]
+    changed = files[seed % len(files)]
+    honest = changed.read_bytes()
+    changed.write_bytes(damaged(dice, honest))
+    try:
+        plan = bench.plan()
+        if plan.tables[0].action == "compact":
+            bench.apply(plan)
+    except EtcError as error:
+        assert error.code
+    changed.write_bytes(honest)
+    views = Views(spark, base)
+    assert views.rt() == views.rt_without_mdt() == views.rust() == rt
+    plan = bench.plan()
+    assert plan.tables[0].action in ("compact", "nothing_due")
+    bench.apply(plan)
+    assert views.rt() == views.rt_without_mdt() == views.rust() == rt
+    expected, ro = ORACLE.rt_up_to(SECOND), views.ro()
+    assert {key: ro.get(key) for key in expected} == expected

@@ -1,0 +1,29 @@
+"""A short soak of the default index; longer ones: `python -m tests.integration.soak`."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.kills import REPOSITORY
+
+pytestmark = pytest.mark.spark
+MINUTES, SEED = 3, 1
+
+
+def test_three_minutes_beside_two_writers(no_spark, tmp_path):
+    """Its last lines say what happened; it ends with 1 where a row was lost, doubled or promised too early."""
+    command = [sys.executable, "-m", "tests.integration.soak", "--minutes", str(MINUTES), "--index", "simple"]
+    command += ["--seed", str(SEED), "--expire", "0", "--folder", str(tmp_path / "soak")]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    counts = re.search(
+        r"(\d+) batches acknowledged.* (\d+) applies, (\d+) compactions.* (\d+) checkpoints", done.stdout
+    )
+    assert counts, done.stdout
+    batches, applies, compactions, checkpoints = map(int, counts.groups())
+    assert batches >= 5
+    assert applies >= 2
+    assert compactions >= 1
+    assert checkpoints == 1

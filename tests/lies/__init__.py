@@ -1,0 +1,1 @@
+"""Lies about tables: one random corruption of an honest table at a time, and which level of verification catches it."""

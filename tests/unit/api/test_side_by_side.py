@@ -1,0 +1,228 @@
+"""Tables are read side by side: in the policies' order, one failure not stopping others, Spark asked by one thread alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextvars import ContextVar
+
+import pytest
+
+from etc_policy import Project
+from etc_policy.api.one_table import outcomes_of
+from etc_policy.api.side_by_side import side_by_side
+from etc_policy.cli.main import main
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import EtcError, TableError
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+
+TABLES = 12
+
+
+def policy(name, table=None):
+    return Policy(name=name, table=table or f"/{name}", event_time=EventTime(column="ts"), data_latency_ms=1)
+
+
+class Meeting:
+    """Work that ends only when so many are at it at once."""
+
+    def __init__(self, count):
+        self.barrier, self.threads = threading.Barrier(count), set()
+
+    def __call__(self):
+        self.threads.add(threading.get_ident())
+        self.barrier.wait(timeout=30)
+        return threading.get_ident()
+
+
+def test_as_many_run_at_once_as_there_are_jobs():
+    meeting = Meeting(3)
+    found = list(side_by_side([(meeting, True)] * 6, 3))
+    assert len(found) == 6
+    assert len(meeting.threads) == 3
+
+
+def test_one_job_runs_in_the_caller_s_thread():
+    assert set(side_by_side([(threading.get_ident, True)] * 4, 1)) == {threading.get_ident()}
+
+
+def test_results_come_in_the_order_of_the_calls():
+    def slowly(number):
+        time.sleep((TABLES - number) / 500)
+        return number
+
+    calls = [(lambda n=n: slowly(n), True) for n in range(TABLES)]
+    assert list(side_by_side(calls, 4)) == list(range(TABLES))
+
+
+def test_what_may_not_run_beside_others_runs_in_the_caller_s_thread():
+    calls = [(threading.get_ident, number % 2 == 0) for number in range(6)]
+    found = list(side_by_side(calls, 2))
+    assert set(found[1::2]) == {threading.get_ident()}
+    assert threading.get_ident() not in found[::2]
+
+
+SETTING: ContextVar[str] = ContextVar("setting", default="unknown")
+
+
+def test_a_call_sees_what_its_caller_s_context_holds():
+    """The settings of object stores lie there."""
+    SETTING.set("known")
+    assert list(side_by_side([(SETTING.get, True)] * 3, 2)) == ["known"] * 3
+
+
+def test_nothing_more_begins_once_the_caller_stops():
+    begun, may_go = [], threading.Event()
+
+    def work(number):
+        begun.append(number)
+        may_go.wait(30)
+
+    results = side_by_side([(lambda: None, True), *((lambda n=n: work(n), True) for n in range(50))], 2)
+    next(results)
+    results.close()
+    may_go.set()
+    deadline = time.monotonic() + 30
+    while any(thread.name.startswith("table reader") for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(begun) <= 3
+
+
+def test_a_table_s_error_is_its_own_and_the_others_go_on():
+    def read(one):
+        if one.name == "b":
+            raise TableError("ETC201", "there is no table")
+        if one.name == "c":
+            raise ValueError("odd")
+        return one.name
+
+    found = outcomes_of(map(policy, "abcd"), read, lambda one, name: (one.name, name), 3, lambda _: None)
+    outcomes = {one.name: result for one, result in found}
+    assert list(outcomes) == list("abcd")
+    assert (outcomes["a"], outcomes["d"]) == (("a", "a"), ("d", "d"))
+    assert [outcomes[name].code for name in "bc"] == ["ETC201", "ETC236"]
+    assert all(isinstance(outcomes[name], EtcError) for name in "bc")
+
+
+def test_tables_of_the_catalog_are_read_where_spark_may_be_asked():
+    readers = {}
+
+    def read(one):
+        readers[one.name] = threading.get_ident()
+
+    policies = [policy("a"), policy("b", "sales.b"), policy("c"), policy("d", "sales.d")]
+    users = [result for _, result in outcomes_of(policies, read, lambda *_: threading.get_ident(), 2, lambda _: None)]
+    here = threading.get_ident()
+    assert (readers["b"], readers["d"], set(users)) == (here, here, {here})
+    assert here not in (readers["a"], readers["c"])
+
+
+def test_a_long_reading_says_how_far_it_is(monkeypatch):
+    monkeypatch.setattr("etc_policy.api.one_table._SAID_EVERY_SECONDS", 0.0)
+    said = []
+    list(outcomes_of(map(policy, "ab"), lambda _: None, lambda *_: None, 2, said.append))
+    assert said == ["a: read, 1 of 2 tables", "b: read, 2 of 2 tables"]
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """Twelve tables, of which every third cannot be read."""
+    (tmp_path / "policies").mkdir()
+    lines = "".join(
+        f"  - {{name: t{n:02d}, table: t{n:02d}, event_time_column: ts, data_latency: 1h, verify: {{level: metadata}}}}\n"
+        for n in range(TABLES)
+    )
+    (tmp_path / "policies" / "a.yml").write_text("version: 1\npolicies:\n" + lines)
+    for number in range(TABLES):
+        if number % 3:
+            table = TableFolder(tmp_path / f"t{number:02d}")
+            table.commit(at("09:00:00"), at("09:00:05"), base("f"))
+            table.commit(at("10:00:00"), at("10:00:05"), log("f", min_event=1_767_258_000_000 + number))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+READING = {
+    "plan": lambda project: project.plan(at=1_767_300_000_000).tables,
+    "freshness": lambda project: project.freshness(at=1_767_300_000_000).tables,
+    "debug": lambda project: [one for one in project.debug().findings if one.subject.startswith("t0")],
+}
+
+
+@pytest.mark.parametrize("verb", READING)
+def test_the_report_is_the_same_for_any_number_of_jobs(project, verb):
+    one, many = (READING[verb](Project(project, jobs=jobs)) for jobs in (1, 8))
+    assert list(one) == list(many)
+    assert len(one) >= TABLES
+
+
+@pytest.mark.parametrize("verb", ["plan", "freshness", "debug", "verify --level metadata", "history --select t*"])
+def test_each_command_reports_every_table_in_the_policies_order(project, verb, capsys):
+    ended = []
+    for jobs in ("1", "8"):
+        code = main([*verb.split(), "--jobs", jobs])
+        said = capsys.readouterr()
+        names = list(
+            dict.fromkeys(word.rstrip(":") for word in said.out.split() if word[:1] == "t" and word[1:3].isdigit())
+        )
+        errors = [line for line in said.err.splitlines() if line.startswith("error")]
+        ended.append((code, names, errors))
+    assert ended[0] == ended[1]
+    assert ended[0][0] in (1, 3)
+    assert sorted({name[:3] for name in ended[0][1]}) == [f"t{n:02d}" for n in range(TABLES) if n % 3 or verb in SHOWN]
+
+
+#: Commands whose report has a place for a table that cannot be read.
+SHOWN = ("plan", "freshness", "debug")
+
+
+def test_the_target_says_how_many(project):
+    (project / "etc_project.yml").write_text("profiles: {p: {target: t, targets: {t: {jobs: 7}}}}\n")
+    assert Project(project).environment.jobs == 7
+    assert Project(project, jobs=2).environment.jobs == 2
+    (project / "etc_project.yml").unlink()
+    assert Project(project).environment.jobs == 4
+
+
+@pytest.mark.parametrize("jobs", ["0", "65", "true", "4.5"])
+def test_what_no_number_of_jobs_is(project, jobs, capsys):
+    (project / "etc_project.yml").write_text(f"profiles: {{p: {{target: t, targets: {{t: {{jobs: {jobs}}}}}}}}}\n")
+    assert main(["plan"]) == 1
+    assert "jobs" in capsys.readouterr().err
+
+
+SLOW = """
+import sys, time
+from etc_policy.adapters.storage.local import LocalStorage
+read = LocalStorage.read
+def slowly(self, path, *more):
+    print("reading", file=sys.stderr, flush=True)
+    time.sleep(30)
+    return read(self, path, *more)
+LocalStorage.read = slowly
+from etc_policy.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_an_interrupt_ends_the_command_at_once(project, tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "slow.py"), "plan", "--jobs", "4"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=project,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        while "reading" not in process.stderr.readline():
+            pass
+        began = time.monotonic()
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert time.monotonic() - began < 15
+    assert "Traceback" not in err

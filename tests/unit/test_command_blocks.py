@@ -1,0 +1,228 @@
+"""Every command block of the pages is run by a test, in order; those that need no Spark here, on small tables as files.
+
+A new block belongs to a test in `RUN_BY`, or with a reason to `NOT_RUN` (tests/command_blocks.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+import yaml
+
+from tests.command_blocks import (
+    NOT_RUN,
+    REPOSITORY,
+    RUN_BY,
+    Shell,
+    command_blocks,
+    command_blocks_of,
+    pages_with_commands,
+)
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.cli.test_repair import hurt, written
+from tests.unit.test_maintainer_pages import definitions
+
+#: 2026-01-01 08:30 UTC, when the small tables' events were.
+EVENT_MS = 1_767_256_200_000
+#: 2013-01-01 18:00 UTC, in the two days of the demo's flights.
+FLIGHT_MS = 1_357_063_200_000
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: {column: ts, unit: ms}
+    data_latency: 30m
+    verify: {level: metadata}
+"""
+
+
+def yaml_blocks(page):
+    return re.findall(r"^```yaml\n(.*?)^```$", (REPOSITORY / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def make_table(folder, event_ms=EVENT_MS, *, due=True, column="ts"):
+    """Three delta commits with event times, their files as old as their names say; without `due` of base files alone."""
+    table = TableFolder(folder)
+    columns = [{"name": name, "type": ["null", "long"]} for name in ("id", "p", column)]
+    schema = {"schema": json.dumps({"type": "record", "name": "r", "fields": columns})}
+    late = (log("f", min_event=event_ms), log("f", min_event=event_ms + 60_000)) if due else ()
+    for hour, file in zip((9, 10, 11), (base("f"), *late), strict=False):
+        instant, completed = at(f"{hour:02}:00:00"), at(f"{hour:02}:00:05")
+        written(table.commit(instant, completed, file, extra=schema), completed)
+    return table
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A project with one policy, whose table is not there yet."""
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "orders.yml").write_text(POLICY)
+    return tmp_path
+
+
+@pytest.fixture
+def blocks(request):
+    """The blocks that the test runs."""
+    return command_blocks_of(request.node.originalname)
+
+
+def test_every_block_is_run_or_has_a_reason():
+    blocks = {(page, number) for page in pages_with_commands() for number in range(len(command_blocks(page)))}
+    run = {(page, number) for pages in RUN_BY.values() for page, numbers in pages.items() for number in numbers}
+    assert blocks - run - set(NOT_RUN) == set(), "a new block: give it to a test in RUN_BY, or a reason in NOT_RUN"
+    assert run | set(NOT_RUN) == blocks
+    assert run & set(NOT_RUN) == set()
+    assert all(len(reason.split()) > 5 for reason in NOT_RUN.values())
+
+
+@pytest.mark.parametrize("test", RUN_BY)
+def test_the_tests_that_run_blocks_take_them_from_the_pages(test):
+    (file,) = definitions()[test]
+    text = (REPOSITORY / file).read_text("utf-8")
+    assert re.search(rf"^def {test}\(\s*([a-z_0-9]+, )*blocks\b", text, re.MULTILINE), (
+        "it has to take them by the fixture"
+    )
+
+
+def test_a_wheel_and_git_give_the_command(tmp_path, blocks):
+    """As the page says, in a clone and in an environment of its own; the address of the copy is filled in."""
+    wheel, installed, git = blocks
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    for name in ("etc_policy", "templates", "policies"):
+        shutil.copytree(REPOSITORY / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(REPOSITORY / name, clone / name)
+    shell = Shell(clone)
+    shell.succeeds(wheel)
+    assert "\netc 0." in f"\n{shell.succeeds(installed)}"
+    shell.succeeds("git init -q . && git add pyproject.toml README.md LICENSE NOTICE etc_policy templates policies")
+    shell.succeeds("git -c user.name=n -c user.email=n@example.com commit -qm n && git tag v0.1.0")
+    shell.succeeds("python3 -m venv --without-pip from-git")
+    filled_in = git.replace("git+https://git.example.com/data/etc.git", f"git+file://localhost{clone}")
+    assert filled_in != git
+    into = f"pip --python {clone}/from-git/bin/python install --no-deps"
+    shell.succeeds(filled_in.replace("pip install", into))
+    (made,) = (clone / "from-git" / "lib").glob(
+        "python3*/site-packages/etc_policy/templates/project/policies/orders.yml"
+    )
+    assert made.is_file()
+
+
+def test_a_reviewed_plan_and_a_job_that_waits(project, blocks):
+    """On a table of which nothing is due; a plan with something to do is carried out by tests/integration/test_how_to.py."""
+    make_table(project / "lake" / "orders", due=False)
+    reviewed, wait = blocks
+    shell = Shell(project)
+    assert "nothing due" in shell.succeeds(reviewed)
+    assert json.loads((project / "reviewed.plan.json").read_text())["tables"][0]["action"] == "nothing_due"
+    assert "orders_ro  RO is complete until" in shell.succeeds(wait)
+
+
+def test_a_table_is_looked_at_before_it_is_adopted(tmp_path, blocks):
+    make_table(tmp_path / "lake" / "orders")
+    start, look, compile_ = blocks
+    shell = Shell(tmp_path)
+    shell.succeeds(start)
+    assert shell.folder == tmp_path / "compaction"
+    policy = shell.folder / "policies" / "orders.yml"
+    text = policy.read_text().replace("\"{{ var('lake') }}/orders\"", str(tmp_path / "lake" / "orders"))
+    policy.write_text(text.replace("event_time_column: placed_at", "event_time_column: {column: ts, unit: ms}"))
+    before = (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes()
+    assert "1 to compact" in shell.succeeds(look)
+    assert "hoodie.payload.event.time.field=ts" in shell.succeeds(compile_)
+    assert len(list((shell.folder / "target" / "writers").iterdir())) == 6
+    assert (tmp_path / "lake" / "orders" / ".hoodie" / "hoodie.properties").read_bytes() == before
+
+
+def test_a_part_of_many_tables(tmp_path, blocks):
+    """The page's own project; its production lies in the test's folder."""
+    defaults, template, extending, loop, targets = yaml_blocks("docs/how-to/many-tables.md")
+    files = {
+        "etc_project.yml": defaults + targets.replace("/mnt/lake", str(tmp_path / "mnt")),
+        "templates/hourly.yml": template,
+        "policies/sales/orders.yml": extending,
+        "policies/payments.yml": loop,
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name, column in (("orders", "placed_at"), ("payments", "paid_at"), ("refunds", "refunded_at")):
+        make_table(tmp_path / "mnt" / name, column=column)
+        make_table(tmp_path / "lake" / name, due=False, column=column)
+    prod, part = blocks
+    shell = Shell(tmp_path)
+    assert "3 to compact, 0 with nothing due, 0 refused" in shell.succeeds(prod)
+    shell.succeeds("etc compile --target-dir main/target")  # as the page says of the main branch's manifest
+    said = shell.succeeds(part)
+    assert "0 to compact, 2 with nothing due, 0 refused" in said
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def test_the_exporter_answers(project, blocks):
+    make_table(project / "lake" / "orders")
+    (serve,) = blocks
+    port = free_port()
+    command = serve.replace("9864", str(port)).split()
+    assert command != serve.split()
+    with subprocess.Popen(
+        [sys.executable, "-m", "etc_policy.cli.main", *command[1:]], cwd=project, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}/metrics"
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+                assert b'etc_log_files{policy="orders_ro"' in answer.read()
+        finally:
+            process.terminate()
+
+
+def test_metrics_rules_and_dashboard_are_written(project, blocks):
+    make_table(project / "lake" / "orders")
+    (block,) = blocks
+    Shell(project).succeeds(block.replace("/var/lib/prometheus/node-exporter", str(project)))
+    assert "etc_table_readable" in (project / "etc.prom").read_text()
+    assert yaml.safe_load((project / "etc_rules.yml").read_text())["groups"]
+    assert json.loads((project / "etc_dashboard.json").read_text())["panels"]
+
+
+def test_a_repair_is_shown_and_then_proved(project, blocks):
+    hurt(make_table(project / "lake" / "orders"))
+    show, prove = blocks
+    shell = Shell(project)
+    done = shell.run(show)
+    assert (done.returncode, "1. rename" in done.stderr) == (2, True)
+    shell.succeeds(show.replace("etc repair", "etc repair --yes"))
+    assert "there is nothing to repair" in shell.succeeds(show)
+    assert "PASS" in shell.succeeds(prove)
+
+
+def test_late_data_are_shown(project, blocks):
+    make_table(project / "lake" / "orders", event_ms=int(time.time() * 1000) - 60_000)
+    (block,) = blocks
+    said = Shell(project).succeeds(block)
+    assert said.startswith("PASS    orders_ro")
+    assert json.loads(said[said.index("{") :])["tables"][0]["status"] == "pass"
+
+
+def test_the_tutorial_up_to_its_first_run(tmp_path, blocks):
+    """On a table in the place of the demo's; the whole of it is run by tests/integration/test_how_to.py."""
+    (tmp_path / "policies").mkdir()
+    shutil.copy(REPOSITORY / "policies" / "flights.yml", tmp_path / "policies" / "flights.yml")
+    make_table(tmp_path / "demo" / "flights", FLIGHT_MS, column="event_time_ms")
+    look, plan = blocks
+    shell = Shell(tmp_path)
+    assert "1 policy OK" in shell.succeeds(look)
+    assert shell.succeeds(plan).count("Plan ") == 2
