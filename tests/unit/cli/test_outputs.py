@@ -75,6 +75,17 @@ def test_a_target_folder_that_is_a_link_to_itself_is_one_clear_error(etc, projec
     assert (code, "error[ETC003]" in err) == (3, True)
 
 
+def test_a_site_s_folder_that_is_a_link_must_be_named(etc, project, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (project / "target").mkdir()
+    (project / "target" / "site").symlink_to(outside)
+    code, _, err = etc("docs", "generate")
+    assert (code, "error[ETC350]" in err, os.listdir(outside)) == (3, True, [])
+    assert "--out" in err
+    etc("docs", "generate", "--out", "target/site")
+    assert "index.html" in os.listdir(outside)
+
+
 def test_a_target_folder_that_leads_out_of_the_project_must_be_named(etc, project, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
     (project / "target").symlink_to(outside)
