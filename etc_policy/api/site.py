@@ -10,9 +10,10 @@ from pathlib import Path
 from etc_policy.api.artifacts import write_listed
 from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import one_table, outcomes_of
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
-from etc_policy.errors import EtcError, Issue
+from etc_policy.errors import EngineError, EtcError, Issue
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile, RunFiles
@@ -98,5 +99,12 @@ def write_site(folder: Path, files: Mapping[str, str], option: str) -> None:
     """Writes the site and takes away what an earlier one wrote that this one has not; other files stay.
 
     `option` is the one that names the folder.
+
+    Raises:
+        EngineError: a file cannot be written; or the folder, which the user has not named, is a link.
+
     """
+    if option == "--target-dir" and folder.is_symlink():
+        hint = f"name the folder by `--out`, such as `--out {folder}`"
+        raise EngineError(Code.TARGET_DIR_OUTSIDE, f"`{folder}` is a link, through which nothing is written", hint=hint)
     write_listed(folder, _LIST, files, _OWN_PAGE.fullmatch, option=option)

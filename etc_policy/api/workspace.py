@@ -36,7 +36,7 @@ def default_target_dir(project_dir: Path) -> Path:
 
     """
     folder = project_dir / "target"
-    if folder.is_symlink() and not folder.resolve().is_relative_to(project_dir.resolve()):
+    if folder.is_symlink() and not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project_dir)):
         hint = f"name the folder by `--target-dir`, such as `--target-dir {folder}`"
         raise EngineError(Code.TARGET_DIR_OUTSIDE, f"`{folder}` is a link that leads out of the project", hint=hint)
     return folder

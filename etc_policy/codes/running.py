@@ -109,8 +109,8 @@ RUNNING: Mapping[Code, str] = {
     Code.CANNOT_WRITE_METRICS: "Name a folder that exists and is writable, such as node_exporter's textfile folder.",
     Code.BAD_RUN_RESULTS: "target/run_results.json is damaged or from a newer etc. Delete it, or run `etc apply`.",
     Code.CANNOT_WRITE_JUNIT: "Name another place by `--junit-xml`.",
-    Code.TARGET_DIR_OUTSIDE: "`target` in the project is a link, so whoever wrote the project would choose what is overwritten. "
-    "Name the folder by `--target-dir` if it is yours.",
+    Code.TARGET_DIR_OUTSIDE: "`target` in the project, or the site's folder in it, is a link, so whoever wrote the "
+    "project would choose what is overwritten. Name the folder by `--target-dir` or `--out` if it is yours.",
     Code.CANNOT_PRINT: "It is closed, or the disk that it is redirected to is full. What the command had already done is done.",
     Code.SEVERAL: "Programs that use `Project` meet it: `errors` of the exception has each table's error with its own code, and\n"
     "`report` what was done for the others. The command line prints each by itself.",

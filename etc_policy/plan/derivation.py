@@ -24,6 +24,8 @@ _INSTANT = re.compile(r"[0-9]{17}")
 _ANY_INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 #: What completed of these is no data: a plan need not have seen it.
 _WITHOUT_DATA = frozenset({"clean", "savepoint", "indexing"})
+#: So many letters of a value are shown.
+_SHOWN = 200
 #: What decides what is compacted, or is committed with it.
 _DECIDING = (
     "action",
@@ -149,7 +151,7 @@ def _differences(table: TablePlan, again: TablePlan) -> Iterator[str]:
     for name in _DECIDING:
         planned, derived = getattr(table, name), getattr(again, name)
         if planned != derived:
-            yield f"its `{name}` is {planned}, and {derived} follows"
+            yield f"its `{name}` is {_short(planned)}, and {_short(derived)} follows"
     if table.seen.last_completed != again.seen.last_completed:
         yield f"its `seen.last_completed` is {table.seen.last_completed}, and {again.seen.last_completed} follows"
     yield from _different_operations(table.operations, again.operations)
@@ -164,3 +166,9 @@ def _different_operations(planned: tuple[Operation, ...], derived: tuple[Operati
     for key, operation in given.items():
         if due.get(key) != operation:
             yield f"what it does to file group {operation.file_id} in `{operation.partition}` does not follow"
+
+
+def _short(value: object) -> str:
+    """A value of a plan, of which somebody may have made a very long one."""
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -162,7 +162,7 @@ class Environment(Readings):
             reader=FileTableReader(),
             files=HudiFiles(),
             compactor=lambda: HudiCompactor(self.spark, self.progress),
-            lease=lambda base_path: FileLease(base_path, local=local),
+            lease=lambda base_path: FileLease(base_path, local=local, progress=self.progress),
             progress=self.progress,
         )
 

@@ -12,7 +12,7 @@ from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.file_lock import is_left, remove
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
-from etc_policy.adapters.lease.run_signs import RunSigns
+from etc_policy.adapters.lease.run_signs import Progress, RunSigns
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code
@@ -24,7 +24,10 @@ JAVA_LEASE = "java.lease"
 
 #: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
 _BEGINNING_SECONDS = 15.0
-_MARK_BYTES = 128
+_MARK_BYTES = 192
+#: Where a mark has which time of an inflight file.
+_FOUND, _MADE = 3, 4
+_NONE = "-"
 _ENDED = "ended"
 _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 
@@ -32,19 +35,19 @@ _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 class FileLease:
     """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
 
-    The file's content says who ran what: `<instant> <token> <boot>`, behind it the time of the inflight file that it made,
-    and `ended` where the run did not die.
+    The file's content says who ran what: `<instant> <token> <boot> <found>`, behind it the time of the inflight file that it
+    made, and `ended` where the run did not die. `<found>` is the time of the inflight file of the dead run before it, or `-`.
     `local` says that all work is done by this machine, so that nothing of it can outlive the two processes.
     """
 
-    def __init__(self, base_path: str, *, local: bool = False) -> None:
+    def __init__(self, base_path: str, *, local: bool = False, progress: Progress = lambda _: None) -> None:
         self._boot = boot_id() if local else "-"
         self._base, self._storage = local_path(base_path), open_storage(base_path)
-        self._signs = RunSigns(self._storage)
+        self._signs = RunSigns(self._storage, progress=progress)
         self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
         self._token = uuid.uuid4().hex
-        self._last_mark, self._mark, self._inflight_made = "", "", ""
+        self._last_mark, self._mark, self._inflight_made, self._inflight_found = "", "", "", ""
 
     def __enter__(self) -> FileLease:
         """Take the lease, and clear the table lock that a killed run of etc may have left in its own folder.
@@ -112,7 +115,8 @@ class FileLease:
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
-        self._mark, self._inflight_made = f"{instant} {self._token} {self._boot}", ""
+        found = self._inflight_found or _NONE
+        self._mark, self._inflight_made = f"{instant} {self._token} {self._boot} {found}", ""
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, self._mark.encode(), 0)
 
@@ -133,6 +137,7 @@ class FileLease:
             RetryableError: the run is alive.
 
         """
+        self._inflight_found = self._signs.inflight_made(instant)
         if self._ended(instant) or self._died_here(instant):
             self._signs.remove_beat(instant)
             return
@@ -193,13 +198,14 @@ class FileLease:
     def _was_ours(self, instant: str) -> bool:
         """Whether the last run of `instant` was ours, and nobody has begun another since.
 
-        One that died before it noted its inflight file has made it right after its mark.
+        One that died before it noted its inflight file has made it right after its mark, or has died before that: then there
+        is the one that it had found, of another dead run.
         """
         made = self._signs.inflight_made(instant)
-        if self._marked(0) != instant or made in ("", self._marked(3)):
+        if self._marked(0) != instant or made in ("", self._marked(_FOUND), self._marked(_MADE)):
             return self._marked(0) == instant
         after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
-        return not self._marked(3) and 0 <= after_mark <= _BEGINNING_SECONDS
+        return not self._marked(_MADE) and 0 <= after_mark <= _BEGINNING_SECONDS
 
     def _marked(self, place: int) -> str:
         """A word of the last mark; empty where it has fewer."""

@@ -18,7 +18,8 @@ class LeaseDocument:
     """A lease as it was written at one moment. `nonce` makes each body another one: stores compare hashes of them.
 
     It holds for `valid_seconds` from when the store has noted that it was written. `inflight` is when the inflight file of
-    the run of `instant` was made; `ended` says that the run did not die, `released` that nobody has the lease.
+    the run of `instant` was made; until then, that of the dead run before it. `ended` says that the run did not die,
+    `released` that nobody has the lease.
     """
 
     owner: Owner

@@ -16,12 +16,19 @@ from etc_policy.errors import EngineError, RetryableError
 _HEARTBEATS = ".hoodie/.heartbeat"
 _POLL_SECONDS = 0.5
 
+Progress = Callable[[str], None]
+
 
 class RunSigns:
     """The signs of the runs on one table; `now` is the clock by which the storage notes when files were written."""
 
-    def __init__(self, storage: TableStorage, now: Callable[[], float] | None = None) -> None:
-        self._storage = storage
+    def __init__(
+        self,
+        storage: TableStorage,
+        now: Callable[[], float] | None = None,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        self._storage, self._progress = storage, progress
         self._now = now or (lambda: time.time())
 
     def inflight_made(self, instant: str) -> str:
@@ -46,6 +53,11 @@ class RunSigns:
 
         """
         first = self._last(instant)
+        if first is not None and (left := tolerance_seconds - (self._now() - first)) > 0:
+            self._progress(
+                f"a run of the compaction at {instant} wrote {self._now() - first:.0f} s ago; waiting {left:.0f} s to see "
+                "whether it is dead"
+            )
         while (sign := self._last(instant)) is not None and self._now() - sign <= tolerance_seconds:
             if sign != first:
                 message = f"a run of the compaction at {instant} is alive: it goes on writing"

@@ -15,7 +15,7 @@ from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.adapters.lease.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
 from etc_policy.adapters.lease.lock_holder import Owner
-from etc_policy.adapters.lease.run_signs import RunSigns
+from etc_policy.adapters.lease.run_signs import Progress, RunSigns
 from etc_policy.adapters.lease.store_probe import require_conditional_put
 from etc_policy.adapters.storage.object_storage import ObjectStorage, Version
 from etc_policy.codes.registry import Code
@@ -34,10 +34,17 @@ _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 class StoreLease:
     """At most one `etc apply` works on a table in a bucket; a lease of a dead machine ends by itself."""
 
-    def __init__(self, storage: ObjectStorage, *, valid_seconds: float = _VALID_SECONDS) -> None:
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        *,
+        valid_seconds: float = _VALID_SECONDS,
+        progress: Progress = lambda _: None,
+    ) -> None:
         self._storage, self._valid_seconds = storage, valid_seconds
         self._document = LeaseDocument(Owner(storage.location), valid_seconds)
-        self._signs = RunSigns(storage, self._now)
+        self._signs = RunSigns(storage, self._now, progress)
+        self._inflight_found = ""
         self._tag: str | None = None
         self._last: LeaseDocument | None = None
         self._attempted: list[bytes] = []
@@ -84,7 +91,7 @@ class StoreLease:
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
-        self._require_put(instant=instant, inflight="")
+        self._require_put(instant=instant, inflight=self._inflight_found)
 
     def begun(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
@@ -98,6 +105,7 @@ class StoreLease:
 
         """
         last, made = self._last, self._signs.inflight_made(instant)
+        self._inflight_found = made
         was_ours = last is not None and last.instant == instant and made in ("", last.inflight)
         if was_ours and last is not None and last.ended:
             self._signs.remove_beat(instant)

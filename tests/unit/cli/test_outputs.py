@@ -69,6 +69,23 @@ def test_a_link_in_the_target_folder_is_replaced_and_not_what_it_leads_to(etc, p
     assert json.loads((project / "target" / "manifest.json").read_text())["policies"]
 
 
+def test_a_target_folder_that_is_a_link_to_itself_is_one_clear_error(etc, project):
+    (project / "target").symlink_to("target")
+    code, _, err = etc("compile")
+    assert (code, "error[ETC003]" in err) == (3, True)
+
+
+def test_a_site_s_folder_that_is_a_link_must_be_named(etc, project, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (project / "target").mkdir()
+    (project / "target" / "site").symlink_to(outside)
+    code, _, err = etc("docs", "generate")
+    assert (code, "error[ETC350]" in err, os.listdir(outside)) == (3, True, [])
+    assert "--out" in err
+    etc("docs", "generate", "--out", "target/site")
+    assert "index.html" in os.listdir(outside)
+
+
 def test_a_target_folder_that_leads_out_of_the_project_must_be_named(etc, project, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
     (project / "target").symlink_to(outside)

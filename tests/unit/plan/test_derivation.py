@@ -133,6 +133,9 @@ class TestWhatSomebodyChanged:
     def test_it_is_noticed(self, table, words):
         assert words in said(table)
 
+    def test_a_value_without_end_is_not_shown_whole(self):
+        assert len(said(changed(policy_values={"verify.level": "x" * 100_000}))) < 1_000
+
     def test_a_due_file_group_is_hidden_by_all_that_could_hide_it(self):
         """C, what was seen and what is done, all lowered together: the plan of an earlier time, with the T of a later one."""
         assert [one.file_id for one in BOTH_PLAN.operations] == ["f1", "f2"]

@@ -8,6 +8,8 @@ import pytest
 
 from etc_policy.adapters.lease import run_signs
 from etc_policy.adapters.lease.file_lease import FileLease
+from etc_policy.adapters.lease.lease_document import read_document
+from etc_policy.adapters.lease.run_signs import RunSigns
 from etc_policy.adapters.lease.store_lease import LEASE, StoreLease
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.declare.project_schema import StorageSettings
@@ -28,6 +30,11 @@ class OnDisk:
     def lease(self):
         return FileLease(str(self.table.base))
 
+    file = ".hoodie/.etc/apply.lease"
+
+    def as_left_by_the_dead(self, content):
+        return content
+
     def take_over(self):
         path = Path(self.table.base) / ".hoodie" / ".etc" / "apply.lease"
         path.rename(f"{path}.old")
@@ -46,6 +53,12 @@ class InABucket:
 
     def lease(self):
         return StoreLease(self.storage)
+
+    file = LEASE
+
+    def as_left_by_the_dead(self, content):
+        """As after its lease has ended: this process lives."""
+        return read_document(content).renewed(released=True).as_bytes()
 
     def take_over(self):
         self.storage.replace(LEASE, b'{"somebody": "else"}')
@@ -132,6 +145,46 @@ def test_a_run_that_ended_leaves_nothing_to_wait_for(place, _no_naps):
     with place.lease() as lease:
         lease.wait_for_dead_run(C)
     assert place.storage.info(BEAT) is None
+
+
+def killed_before_it_began(place):
+    """A run that finishes a pending plan, and dies before Hudi has rolled back what was begun."""
+    with place.lease() as lease:
+        lease.wait_for_dead_run(C)
+        lease.mark(C)
+        left = place.storage.read(place.file)
+    place.storage.replace(place.file, place.as_left_by_the_dead(left))
+
+
+def test_what_a_killed_run_had_found_is_not_taken_for_a_stock_writers(place, monkeypatch):
+    """A stock writer is given three minutes, and every run that died at this moment cost so much."""
+    inflight(place)
+    waits = []
+    monkeypatch.setattr(RunSigns, "wait_until_silent", lambda _, instant, seconds: waits.append(seconds))
+    for _ in range(3):
+        killed_before_it_began(place)
+    assert waits == [180, 30, 30]
+
+
+def test_one_that_a_stock_writer_has_begun_since_is(place, monkeypatch):
+    inflight(place)
+    waits = []
+    monkeypatch.setattr(RunSigns, "wait_until_silent", lambda _, instant, seconds: waits.append(seconds))
+    killed_before_it_began(place)
+    place.storage.remove(f".hoodie/timeline/{C}.compaction.inflight")
+    monkeypatch.setattr(RunSigns, "inflight_made", lambda *_: "1")
+    killed_before_it_began(place)
+    assert waits == [180, 180]
+
+
+def test_a_wait_is_announced(place, monkeypatch):
+    said, signs_at = [], iter([100.0, 100.0, 101.0])
+    signs = RunSigns(place.storage, lambda: 110.0, said.append)
+    monkeypatch.setattr(signs, "_last", lambda _: next(signs_at))
+    monkeypatch.setattr(run_signs.time, "sleep", lambda _: None)
+    with pytest.raises(RetryableError):
+        signs.wait_until_silent(C, 30)
+    assert said == [f"a run of the compaction at {C} wrote 10 s ago; waiting 20 s to see whether it is dead"]
 
 
 def test_a_stock_writer_that_beats_may_be_alive(place, monkeypatch):
