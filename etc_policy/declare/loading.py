@@ -132,6 +132,7 @@ def _lost_lines(error: PolicyError, expansion: Expansion | None, source: SourceF
     issues = []
     for problem in expansion.failures() if expansion is not None else ():
         line, column = problem.place or (0, 0)
-        if last - 2 <= line <= last and lines[line - 1].lstrip().startswith("{{"):
+        in_reach = last - 2 <= line <= min(last, len(lines))  # YAML ends lines by `\r` too
+        if in_reach and lines[line - 1].lstrip().startswith("{{"):
             issues.append(Issue(problem.code, problem.message, Where(source.path, line, column), problem.hint))
     return issues

@@ -18,6 +18,8 @@ from etc_policy.wiring import SparkSessions
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
 
 pytestmark = pytest.mark.spark
+#: Right after a commit `etc plan` says so, and to plan again in a second.
+PAST_CLOCK_SKEW_SECONDS = 0.5
 HOW_TO = (REPOSITORY / "docs" / "how-to" / "existing-table.md").read_text("utf-8")
 SQL_TABLE, SQL_MERGE, SQL_VERSION_6 = re.findall(r"^```sql\n(.*?)^```$", HOW_TO, re.DOTALL | re.MULTILINE)
 MINUTE_S = 60
@@ -53,6 +55,7 @@ def types(one_session, capsys, monkeypatch):
 
     def run(block):
         capsys.readouterr()
+        time.sleep(PAST_CLOCK_SKEW_SECONDS)
         for line in block.splitlines():
             command, *arguments = shlex.split(line)
             if command == "cd":

@@ -77,6 +77,12 @@ policies:
     assert (policy.freshness.target, policy.freshness.error_after, policy.tags) == (7_200_000, 32_400_000, ("2h",))
 
 
+def test_lines_that_end_as_no_editor_ends_them_are_lines_of_yaml(read):
+    text = """\r\rversion: 1\npolicies:\n  - !!x [1]{name: b, table: "{{ env_var('NOPE') }}/b"}\n"""
+    (issue,) = read({"policies/a.yml": text}).issues
+    assert issue.code == "ETC106"
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [("{{ limts('2h') }}", "ETC121"), ("{{ var('nope') }}", "ETC122"), ("tags: [a  # {{ nope }}", "ETC106")],
