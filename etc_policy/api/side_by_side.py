@@ -1,7 +1,7 @@
 """Calls that run in threads, whose results come in the order in which they were given.
 
-Threads, not processes: what is waited for is the file system. On a local disk nothing is gained, and an eighth of the
-processor's time lost; where each access takes 5 ms, eight threads read a hundred tables in an eighth of the time
+Threads, not processes: what is waited for is the file system. On a local disk nothing is gained, and a tenth of the
+processor's time lost; where each access takes 5 ms, four threads read a hundred tables in a sixth of the time
 (benchmarks/README.md).
 """
 

@@ -38,13 +38,13 @@ def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
 def _line(table: TablePlan) -> str:
     if table.action == "refused":
         return table.reason or ""
-    until = f"RO complete until {_until(table, table.watermark_after_ms)}"
+    until = _until(table, table.watermark_after_ms, whole_seconds=True)
     if table.action == "nothing_due":
-        return until
+        return f"RO complete until {until}"
     merged = sum(len(operation.log_files_compacted) for operation in table.operations)
     read = format_bytes(sum(operation.bytes_read for operation in table.operations))
     slices = count_of(len(table.operations), "file slice")
-    return f"{count_of(merged, 'log file')} in {slices}, reads {read}; {until} after"
+    return f"{count_of(merged, 'log file')} in {slices}, {read}; then RO until {until}"
 
 
 def _block(table: TablePlan, *, explain: bool, width: int) -> str:
@@ -102,8 +102,9 @@ def next_event(event_ms: int, log_file: str, assumed: bool) -> str:
     return f"{format_time(event_ms)}{how}, not in RO yet but in {log_file}"
 
 
-def _until(table: TablePlan, watermark_ms: int | None) -> str:
-    return format_time(table.threshold_ms if watermark_ms is None else min(watermark_ms, table.threshold_ms))
+def _until(table: TablePlan, watermark_ms: int | None, *, whole_seconds: bool = False) -> str:
+    until_ms = table.threshold_ms if watermark_ms is None else min(watermark_ms, table.threshold_ms)
+    return format_time(until_ms - until_ms % 1000 if whole_seconds else until_ms)
 
 
 def _summary(plan: Plan) -> str:

@@ -207,7 +207,10 @@ def _freshness_line(table: TableFreshness) -> str:
     if table.reason or table.complete_until_ms is None or table.lag_seconds is None:
         return table.reason or ""
     lag = format_duration(int(table.lag_seconds * 1000))
-    return f"RO complete until {format_time(table.complete_until_ms)}, {lag} ago{_proved(table)}"
+    proof = f" (proof: {table.complete_until_proof.level})" if table.complete_until_proof else ""
+    return (
+        f"RO complete until {format_time(table.complete_until_ms - table.complete_until_ms % 1000)}, {lag} ago{proof}"
+    )
 
 
 def _freshness(table: TableFreshness) -> Iterator[Line]:

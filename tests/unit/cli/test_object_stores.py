@@ -21,7 +21,7 @@ profiles:
       disk: {{table_root: lake}}
       store:
         table_root: "{root}"
-        storage: {{endpoint: "{endpoint}", region: us-east-1, path_style: true, timeout: 1s}}
+        storage: {{endpoint: "{endpoint}", region: us-east-1, path_style: true, timeout: {timeout}}}
 """
 POLICIES = """version: 1
 policies:
@@ -57,8 +57,8 @@ def uploaded(project, moto_server, s3_variables):
     return root
 
 
-def write_targets(project, endpoint, root):
-    (project / "etc_project.yml").write_text(PROJECT.format(endpoint=endpoint, root=root))
+def write_targets(project, endpoint, root, timeout="60s"):
+    (project / "etc_project.yml").write_text(PROJECT.format(endpoint=endpoint, root=root, timeout=timeout))
 
 
 COMMANDS = [
@@ -114,7 +114,7 @@ def test_what_changes_a_table_is_refused_clearly(etc, uploaded):
 @pytest.mark.parametrize(("fault", "code"), [("busy", 4), ("cut before", 4), ("forbidden", 3)])
 def test_a_store_that_fails_is_one_clear_error(etc, project, uploaded, moto_server, fault, code):
     with faulty_proxy(moto_server.endpoint) as proxy:
-        write_targets(project, proxy.endpoint, uploaded)
+        write_targets(project, proxy.endpoint, uploaded, timeout="1s")
         proxy.always(fault)
         found, out, err = etc("history", "orders_ro", "--target", "store")
     assert (found, out, err.count("error[")) == (code, "", 1), err

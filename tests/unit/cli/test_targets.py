@@ -27,6 +27,7 @@ profiles:
         bundle: "{{ env_var('BUNDLE', '/opt/hudi.jar') }}"
         spark:
           master: yarn
+          packages: ["org.apache.hadoop:hadoop-aws:3.3.4"]
           confs:
             spark.executor.memory: 4g
             spark.ui.enabled: true
@@ -118,7 +119,7 @@ def test_the_environment_of_other_targets_is_not_asked_for(etc, targets, monkeyp
     code, _, err = etc("parse", "--target", "prod")
     assert code == 1
     assert "the environment variable `S3_SECRET` has no value" in err
-    assert "etc_project.yml:19:" in err
+    assert "etc_project.yml:20:" in err
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, g
     """Else a killed run would be taken for dead at once, though its executors go on writing."""
     opened, leases = [], []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
-    monkeypatch.setattr("etc_policy.adapters.lease.file_lease.FileLease", lambda base, local: leases.append(local))
+    monkeypatch.setattr("etc_policy.adapters.lease.file_lease.FileLease", lambda _, local, **__: leases.append(local))
     etc("plan", *given)
     opened[0].runner().lease("/t")
     assert leases == [local]
@@ -155,7 +156,7 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
         "spark.hadoop.hive.metastore.uris": "thrift://metastore:9083",
     }
     without = {**given, "spark.sql.catalogImplementation": "in-memory"}
-    assert started == [(without, opened[0].spark_log, "/opt/hudi.jar")]
+    assert started == [(without, opened[0].spark_log, "/opt/hudi.jar", ("org.apache.hadoop:hadoop-aws:3.3.4",))]
     del opened[0].__dict__["spark"]
     opened[0].catalog_spark  # noqa: B018 - starts it
     assert started[1][0] == {

@@ -117,6 +117,13 @@ def test_a_watermark_that_is_assumed_says_how():
     assert "2026-01-01 10:31:00 UTC" in text
 
 
+def test_the_line_of_a_table_with_much_to_do_is_one():
+    slices = {f"p/f{n}": due(n) for n in range(12)}
+    table = plan_of(slices=slices).tables[0].model_copy(update={"policy": "customer_addresses_ro"})
+    line, *rest = list_plan(make_plan("", (table,))).splitlines()[:-2]
+    assert (rest, "12 log files in 12 file slices" in line) == ([], True)
+
+
 def test_many_tables_have_a_line_each():
     plans = [
         plan_of(slices={"p/f1": due(1)}),
@@ -124,9 +131,8 @@ def test_many_tables_have_a_line_each():
         plan_of(slices={"p/f1": due(1)}, instants=["11:40:00, clustering, requested"]),
     ]
     tables = [plan.tables[0].model_copy(update={"policy": f"t{n}"}) for n, plan in enumerate(plans)]
-    assert list_plan(make_plan("", tuple(tables)), 90).splitlines()[:-1] == [
-        "t0  compact      1 log file in 1 file slice, reads 986.3 KiB; RO complete until 2026-01-01",
-        "                 11:00:00 UTC after",
+    assert list_plan(make_plan("", tuple(tables)), 100).splitlines()[:-1] == [
+        "t0  compact      1 log file in 1 file slice, 986.3 KiB; then RO until 2026-01-01 11:00:00 UTC",
         "t1  nothing due  RO complete until 2026-01-01 11:00:00 UTC",
         "t2  refused      a clustering at 20260101114000000 is pending (requested)",
         "",

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
+from etc_policy.plan.proof import Proof
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.publish.freshness import table_freshness, unreadable
@@ -177,3 +178,6 @@ def test_of_many_tables_the_worst_come_first_in_a_line_each():
     assert [line.split()[:2] for line in found[:4]] == [["ERROR", "b"], ["ERROR", "c"], ["UNKNOWN", "d"], ["PASS", "a"]]
     assert found[2].endswith("no commit yet")
     assert found[-1] == "4 tables: 2 error, 1 unknown, 1 pass."
+    proven = tables[0].model_copy(update={"complete_until_proof": Proof(level="data", until_ms=NOW, proved_at_ms=NOW)})
+    (line, *rest) = list_freshness(FreshnessReport(observed_at="now", tables=(proven,))).splitlines()[:-2]
+    assert (rest, line.endswith("ago (proof: data)")) == ([], True)

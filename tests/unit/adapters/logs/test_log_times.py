@@ -241,7 +241,7 @@ def test_much_to_read_is_announced(folder, cache, monkeypatch):
     sizes = sum(f.size_bytes for s, f in state_of(folder).log_files if s.file_id != "known")
     monkeypatch.setattr(log_times, "ANNOUNCED_BYTES", sizes // 2)
     fill_from_logs(state_of(folder), POLICY, cache, said.append)
-    assert said[0].startswith("reading event times of 4 log files (0 B of ")
+    assert said[0].startswith("t: reading event times of 4 log files (0 B of ")
     assert len(said) == 2
     fill_from_logs(state_of(folder), POLICY, cache, said.append)
     assert len(said) == 2
