@@ -10,6 +10,7 @@ _WORD = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`/]+`)"
 _CATALOG_NAME = re.compile(rf"{_WORD}\.{_WORD}")
 _LONG_CATALOG_NAME = re.compile(rf"{_WORD}(?:\.{_WORD}){{2,}}")
 _S3 = re.compile(r"s3[an]?://")
+S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 
 
 def is_catalog_name(table: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.adapters.outputs import files as files
-from etc_policy.compile.locations import is_catalog_name
+from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
@@ -42,11 +42,13 @@ class Readings(SparkSessions):
     def locate(self, policy: Policy) -> str:
         """The base path of a policy's table; a `db.table` is asked of the Spark catalog, anything else is a path."""
         self._reach_storages()
-        if not is_catalog_name(policy.table):
-            return policy.table
-        from etc_policy.adapters.spark.catalog import table_location
+        location = policy.table
+        if is_catalog_name(location):
+            from etc_policy.adapters.spark.catalog import table_location
 
-        return table_location(self.catalog_spark, policy.table)
+            location = table_location(self.catalog_spark, location)
+        self.reaches_s3 = self.reaches_s3 or location.startswith(S3_SCHEMES)
+        return location
 
     def _reach_storages(self) -> None:
         """As the target says, also where another project has been at work in between."""
@@ -152,7 +154,7 @@ class Environment(Readings):
         """The runner of `etc apply` over stock Hudi."""
         from etc_policy.adapters.hudi.files import HudiFiles
         from etc_policy.adapters.hudi.table import FileTableReader
-        from etc_policy.adapters.lease.file_lease import FileLease
+        from etc_policy.adapters.lease.leases import lease_of
         from etc_policy.adapters.spark.compactor import HudiCompactor
         from etc_policy.execute.runner import Runner
 
@@ -162,7 +164,7 @@ class Environment(Readings):
             reader=FileTableReader(),
             files=HudiFiles(),
             compactor=lambda: HudiCompactor(self.spark, self.progress),
-            lease=lambda base_path: FileLease(base_path, local=local, progress=self.progress),
+            lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress),
             progress=self.progress,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ class SparkSessions:
     """One Spark session at most, started when first asked for.
 
     Its settings are those of `target`, over which `spark_options` win. Up to `jobs` tables are read at once, without Spark.
+    `reaches_s3` says that a table lies there: then the session gets a client for it, and the target's way to reach it.
     """
 
     project_dir: Path
@@ -31,6 +33,7 @@ class SparkSessions:
     catalog_dir: Path | None = None
     ends_java_on_interrupt: bool = False
     jobs: int = 1
+    reaches_s3: bool = False
 
     @cached_property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
@@ -56,7 +59,7 @@ class SparkSessions:
         from etc_policy.adapters.spark.session import start_spark
 
         self._announce(step)
-        session = start_spark(confs, self.spark_log, self.target.bundle, self.target.packages)
+        session = start_spark(confs, self.spark_log, self.target.bundle, self._packages(confs))
         if self.ends_java_on_interrupt:
             end_java_on_interrupt()
         return session
@@ -77,7 +80,7 @@ class SparkSessions:
         self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
-        confs = {**self.target.spark_confs, **self.spark_options}
+        confs = self._with_s3({**self.target.spark_confs, **self.spark_options})
         if _CATALOG in self.spark_options:
             return confs
         if not catalog:
@@ -85,6 +88,20 @@ class SparkSessions:
         from etc_policy.adapters.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
 
         return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
+
+    def _with_s3(self, confs: dict[str, str]) -> dict[str, str]:
+        if not self.reaches_s3:
+            return confs
+        from etc_policy.adapters.spark.store_confs import s3a_confs
+
+        return s3a_confs(self.target.storage, os.environ, confs)
+
+    def _packages(self, confs: Mapping[str, str]) -> tuple[str, ...]:
+        if not self.reaches_s3:
+            return self.target.packages
+        from etc_policy.adapters.spark.store_confs import s3_packages
+
+        return (*self.target.packages, *s3_packages(confs, self.target.packages))
 
     @property
     def local_catalog(self) -> Path:

@@ -14,9 +14,9 @@ from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
-from etc_policy.adapters.spark.plan_files import is_inflight, remove_plan, require_unwritten
+from etc_policy.adapters.spark.plan_files import create_plan, is_inflight, remove_plan, require_unwritten
 from etc_policy.adapters.spark.table_lock import table_lock
-from etc_policy.adapters.storage.door import local_path, open_storage
+from etc_policy.adapters.storage.door import is_on_object_store, local_path, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.execute.ports import Job
@@ -183,6 +183,10 @@ class HudiCompactor:
         remove_plan(job)
 
     def _save_plan(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+        """Publish the plan; on an object store never over another, as Hudi itself would do it (FACTS 5, 14)."""
+        if is_on_object_store(job.base_path):
+            create_plan(job)
+            return
         jvm, table = self._jvm, hudi_table(self._spark, client)
         content = jvm.java.io.ByteArrayInputStream(encode_plan(job.operations, job.extra_metadata))
         plan_class = jvm.java.lang.Class.forName(
@@ -205,7 +209,13 @@ class HudiCompactor:
 
     @contextmanager
     def _java_lease(self, job: Job) -> Iterator[None]:
-        """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit."""
+        """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit.
+
+        On an object store the lease outlives Python by longer than Java does.
+        """
+        if is_on_object_store(job.base_path):
+            yield
+            return
         folder = local_path(job.base_path) / ETC_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
         file = self._jvm.java.io.RandomAccessFile(str(folder / JAVA_LEASE), "rw")

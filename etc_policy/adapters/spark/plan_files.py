@@ -9,13 +9,29 @@ from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.layout import parse_data_file, timeline_folder
 from etc_policy.adapters.hudi.partitions import partitions_of
 from etc_policy.adapters.hudi.pending_plan import pending_rollbacks
+from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.writers import writes_in_flight
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors import EngineError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
+
+
+def create_plan(job: Job) -> None:
+    """Write the plan's file where there is none.
+
+    Raises:
+        StalePlanError: somebody else has published a plan at this instant.
+
+    """
+    content = encode_plan(job.operations, job.extra_metadata)
+    try:
+        open_storage(job.base_path).create(_timeline_file(job, "requested"), content)
+    except FileExistsError as error:
+        message = f"there is a plan at {job.instant} already, which somebody else has published"
+        raise StalePlanError(Code.STALE_PLAN, message, hint="nothing was touched; plan again") from error
 
 
 def remove_plan(job: Job) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from etc_policy.adapters.storage.object_stores import endpoint_of
 from etc_policy.adapters.storage.store_keys import aws_keys
 from etc_policy.declare.project_schema import StorageSettings
 
+_CLIENT = "hadoop-aws"
 _PREFIX = "spark.hadoop.fs.s3a."
 _S3A = "org.apache.hadoop.fs.s3a"
 #: What a user sets of these is all that is known of keys: parts of two are none.
@@ -34,6 +36,17 @@ def s3a_confs(
     if not _has_keys(given or {}):
         confs |= {f"{_PREFIX}{name}": value for name, value in _keys(settings, environment).items()}
     return {**confs, **(given or {})}
+
+
+def s3_packages(confs: Mapping[str, str], packages: Sequence[str]) -> tuple[str, ...]:
+    """Hadoop's S3 client of PySpark's own version, for Spark on this machine; a cluster has one, or the target names it."""
+    loaded = (*packages, confs.get("spark.jars", ""), confs.get("spark.jars.packages", ""))
+    if not confs.get("spark.master", "local").startswith("local") or any(_CLIENT in one for one in loaded):
+        return ()
+    import pyspark
+
+    jars = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    return tuple(f"org.apache.hadoop:{_CLIENT}:{jar.stem.removeprefix('hadoop-client-api-')}" for jar in jars)
 
 
 def _places(settings: StorageSettings, environment: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from etc_policy.adapters.lease.file_lock import FileLock
 from etc_policy.adapters.lease.lock_holder import lock_place
 from etc_policy.adapters.spark.client_options import lock_config
 from etc_policy.adapters.spark.hudi_client import method_names
-from etc_policy.compile.file_locks import PROVIDER
+from etc_policy.compile.file_locks import PROVIDER, is_in_process
 from etc_policy.execute.ports import Job
 from etc_policy.plan.formats import format_duration
 
@@ -39,6 +39,9 @@ def table_lock(
     if place is not None:
         with FileLock(place, job.base_path, writer.lock_wait_ms, progress) as lock:
             yield lock.require_held
+        return
+    if not writer.lock or is_in_process(writer.lock):  # on an object store: the lease keeps other runs of etc away
+        yield lambda: None
         return
     manager = jvm.org.apache.hudi.client.transaction.TransactionManager(
         _config(jvm, job, client), _storage(jvm, client)

@@ -53,7 +53,7 @@ def local_path(location: str) -> Path:
 
     """
     if is_on_object_store(location):
-        hint = "tables on object stores can be planned, watched and verified by metadata; what changes them comes later"
+        hint = "it works on local disk and mounted folders"
         raise TableError(Code.NOT_LOCAL, f"this does not work on an object store yet: `{location}`", hint=hint)
     if "://" in location and not location.startswith("file://"):
         hint = "tables on local disk, a mounted folder, s3://, gs:// and abfs:// can be planned"

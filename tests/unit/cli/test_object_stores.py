@@ -105,12 +105,6 @@ def test_a_plan_for_a_table_in_a_bucket(etc, project, uploaded):
     assert (code, err, table["action"], table["base_path"]) == (0, "", "compact", f"{uploaded}/orders")
 
 
-def test_what_changes_a_table_is_refused_clearly(etc, uploaded):
-    code, _, err = etc("apply", "--yes", "--target", "store")
-    assert (code, err.count("error[")) == (3, 1), err
-    assert "error[ETC207]: this does not work on an object store yet" in err
-
-
 @pytest.mark.parametrize(("fault", "code"), [("busy", 4), ("cut before", 4), ("forbidden", 3)])
 def test_a_store_that_fails_is_one_clear_error(etc, project, uploaded, moto_server, fault, code):
     with faulty_proxy(moto_server.endpoint) as proxy:

@@ -135,7 +135,7 @@ def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, g
     """Else a killed run would be taken for dead at once, though its executors go on writing."""
     opened, leases = [], []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
-    monkeypatch.setattr("etc_policy.adapters.lease.file_lease.FileLease", lambda _, local, **__: leases.append(local))
+    monkeypatch.setattr("etc_policy.adapters.lease.leases.FileLease", lambda _, local, **__: leases.append(local))
     etc("plan", *given)
     opened[0].runner().lease("/t")
     assert leases == [local]
@@ -156,11 +156,14 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
         "spark.hadoop.hive.metastore.uris": "thrift://metastore:9083",
     }
     without = {**given, "spark.sql.catalogImplementation": "in-memory"}
-    assert started == [(without, opened[0].spark_log, "/opt/hudi.jar", ("org.apache.hadoop:hadoop-aws:3.3.4",))]
+    confs, *others = started[0]
+    assert without.items() <= confs.items()
+    assert {key[:18] for key in confs.keys() - without.keys()} == {"spark.hadoop.fs.s3"}  # tables lie there
+    assert others == [opened[0].spark_log, "/opt/hudi.jar", ("org.apache.hadoop:hadoop-aws:3.3.4",)]
     del opened[0].__dict__["spark"]
     opened[0].catalog_spark  # noqa: B018 - starts it
     assert started[1][0] == {
-        **given,
+        **confs,
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.hive.metastore.client.socket.timeout": "60s",
     }

@@ -3,6 +3,7 @@
 import pytest
 
 from etc_policy.adapters.hudi.files import HudiFiles
+from etc_policy.adapters.hudi.pending_plan import _below_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import TableError
 from tests.unit.adapters.reading import OURS, TS, read
@@ -152,3 +153,17 @@ def test_a_rollback_of_hudi_is_its_own(tmp_path, scheme, version):
 def test_a_rollback_of_another_instant_is_not_looked_at(table):
     rollback(table, "/outside/canary", of=at("10:00:03"))
     assert job_of(table, GOOD).operations == (GOOD,)
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("s3a://b/t/p/f", "p/f"),
+        ("s3://b/t/p/f", "p/f"),
+        ("s3a://b/t-2/p/f", "s3://b/t-2/p/f"),
+        ("s3a://c/t/p/f", "s3://c/t/p/f"),
+        ("/etc/p/f", "/etc/p/f"),
+    ],
+)
+def test_paths_in_a_bucket_are_those_of_every_client_of_s3(path, below):
+    assert _below_table(path, "s3a://b/t") == below

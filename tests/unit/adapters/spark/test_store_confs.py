@@ -1,9 +1,11 @@
 """The settings that reach S3 from Python, as Hadoop's client takes them."""
 
+from pathlib import Path
+
 import pytest
 
 from etc_policy.adapters.spark.session import _without_secrets
-from etc_policy.adapters.spark.store_confs import s3a_confs
+from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
 
@@ -91,3 +93,27 @@ def test_without_keys_nothing_starts(tmp_path, monkeypatch):
 def test_keys_are_no_arguments_of_a_process():
     found = s3a_confs(StorageSettings(), {**KEYS, "AWS_SESSION_TOKEN": "hidden too"})
     assert not {"id", "hidden", "hidden too"} & set(_without_secrets(found).values())
+
+
+AWS = "org.apache.hadoop:hadoop-aws:"
+
+
+@pytest.mark.parametrize(
+    ("confs_of_user", "packages", "added"),
+    [
+        ({}, (), True),
+        ({"spark.master": "local[2]", "spark.jars": "/hudi.jar"}, ("a:b:1",), True),
+        ({"spark.master": "spark://host:7077"}, (), False),
+        ({}, (f"{AWS}3.3.6",), False),
+        ({"spark.jars": "/jars/hadoop-aws-3.3.4.jar"}, (), False),
+        ({"spark.jars.packages": f"{AWS}3.3.4"}, (), False),
+    ],
+)
+def test_a_machine_s_spark_gets_the_client_of_its_own_hadoop(confs_of_user, packages, added):
+    found = s3_packages(confs_of_user, packages)
+    assert [one.startswith(AWS) for one in found] == [True] * added
+    if added:
+        import pyspark
+
+        jars = Path(pyspark.__file__).parent / "jars"
+        assert (jars / f"hadoop-client-api-{found[0].removeprefix(AWS)}.jar").is_file()
