@@ -37,6 +37,7 @@ bench: install  ## what parsing and verification cost, as ratios of one run
 	$(BIN)/python -m benchmarks.metadata_verification
 	$(BIN)/python -m benchmarks.data_verification
 	$(BIN)/python -m benchmarks.fleet
+	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.object_store
 
 docs: install  ## the documentation site in build/docs; any warning is an error

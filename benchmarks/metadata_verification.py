@@ -48,7 +48,7 @@ _TEXTS = ("fileId", "path", "prevCommit", "partitionPath", "baseFile", "prevBase
 _LONGS = (
     *("numWrites", "numDeletes", "numUpdateWrites", "totalWriteBytes", "totalWriteErrors", "totalLogRecords"),
     *("totalUpdatedRecordsCompacted", "numInserts", "totalLogBlocks", "totalCorruptLogBlock", "totalRollbackBlocks"),
-    *("fileSizeInBytes", "logVersion", "logOffset", "minEventTime", "maxEventTime", "totalLogFilesCompacted"),
+    *("fileSizeInBytes", "logOffset", "minEventTime", "maxEventTime", "totalLogFilesCompacted"),
     *("totalLogReadTimeMs", "totalLogSizeCompacted", "numUpdates", "totalLogFiles"),
 )
 _TIMES = [{"name": name, "type": ["null", "long"]} for name in ("totalScanTime", "totalCreateTime", "totalUpsertTime")]
@@ -58,9 +58,10 @@ _STAT = {
     "fields": [
         *({"name": name, "type": ["null", "string"]} for name in _TEXTS),
         *({"name": name, "type": ["null", "long"]} for name in _LONGS),
+        {"name": "logVersion", "type": ["null", "int"]},
         {"name": "logFiles", "type": ["null", {"type": "array", "items": "string"}]},
         {"name": "cdcStats", "type": ["null", {"type": "map", "values": "long"}]},
-        {"name": "runtimeStats", "type": ["null", {"type": "record", "name": "Times", "fields": _TIMES}]},
+        {"name": "runtimeStats", "type": ["null", {"type": "record", "name": "HoodieRuntimeStats", "fields": _TIMES}]},
     ],
 }
 _COMMIT = fastavro.parse_schema({

@@ -85,7 +85,7 @@ def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> N
 
 def plan(project: Path, cache: Path, target: str) -> float:
     """Seconds of `etc plan`."""
-    variables = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    variables = {**os.environ, "ETC_CACHE": str(cache)}
     command = [sys.executable, "-m", "etc_policy.cli.main", "plan", "--project-dir", str(project), "--target", target]
     began = time.perf_counter()
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)

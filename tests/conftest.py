@@ -1,5 +1,8 @@
 """Two workers: each has one half of the integration tests, and with it at most one Spark; then they share all else."""
 
+import os
+import tempfile
+
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.s3_servers import moto_server, s3_server, s3_variables, versity_server
@@ -32,6 +35,14 @@ class OneSparkForEachWorker(LoadScopeScheduling):
         if "integration/" not in file:
             return file
         return "second half" if file.endswith(SECOND_HALF) else "first half"
+
+
+def pytest_configure(config):
+    """What commands keep of tables goes to a folder of the run's own."""
+    if "ETC_CACHE" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="etc-cache-")
+        os.environ["ETC_CACHE"] = folder.name
+        config.add_cleanup(folder.cleanup)
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -91,6 +91,10 @@ class MemoryFiles:
     def missing_files(self, job: Job) -> tuple[str, ...]:
         return self.table.missing
 
+    def remove_orphans(self, state: TableState) -> None:
+        self.table.calls.append("remove orphans")
+        self.table.state = replace(self.table.state, orphans=())
+
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
         return self.table.commits.get(instant)
 

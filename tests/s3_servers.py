@@ -75,7 +75,7 @@ class S3Server:
 @pytest.fixture
 def s3_variables(monkeypatch, tmp_path):
     """The environment of who works with a test server: its keys, and nothing of this machine's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user's cache"))
+    monkeypatch.setenv("ETC_CACHE", str(tmp_path / "user's cache"))
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in VARIABLES.items():

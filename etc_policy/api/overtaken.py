@@ -1,18 +1,25 @@
-"""Writers that add to file slices while their deletes are compacted: what to leave out then, and what to say."""
+"""Writers that add to file slices while their deletes are compacted: what to leave out, to compact after, and to say."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, ExitCode
+from etc_policy.execute.fence import WRITER_WAIT_SECONDS
 from etc_policy.execute.ports import Outcome
+from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.double_keys import exposed_in
 from etc_policy.plan.skipped_slices import WrittenTo
-from etc_policy.plan.table_state import GroupKey
+from etc_policy.plan.table_state import GroupKey, TableState
+from etc_policy.wiring import Environment
 
 #: How often file slices may be overtaken before they are left out.
 OVERTAKEN_AT_MOST = 2
+_POLL_SECONDS = 0.25
 
 
 def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:
@@ -22,18 +29,49 @@ def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:
     return WrittenTo(frozenset().union(*tries), all_deletes=len(tries) > OVERTAKEN_AT_MOST)
 
 
-def writes_beside_errors(policy: Policy, outcome: Outcome) -> list[EtcError]:
-    """An error where a writer without our lock began while the compaction was being committed."""
-    if not outcome.writes_beside:
+def await_writes(environment: Environment, policy: Policy, outcome: Outcome) -> None:
+    """Return once the writes beside a compaction have ended and lie behind the clock-skew bound, or after some seconds."""
+    begun, deadline = set(outcome.writes_beside), time.monotonic() + WRITER_WAIT_SECONDS
+    environment.progress(f"{policy.name}: a writer began while deletes were being committed; compacting what it writes")
+    while begun.intersection(_in_flight(environment.read_state(policy))) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    time.sleep(2 * MAX_CLOCK_SKEW_MS / 1000)
+
+
+def joined(first: Outcome, then: Outcome) -> Outcome:
+    """Two compactions of one table in one run, as one."""
+    return replace(
+        then,
+        file_slices=first.file_slices + then.file_slices,
+        log_files=first.log_files + then.log_files,
+        bytes_read=first.bytes_read + then.bytes_read,
+        bytes_written=first.bytes_written + then.bytes_written,
+        run_seconds=first.run_seconds + then.run_seconds,
+        writes_beside=(*first.writes_beside, *then.writes_beside),
+    )
+
+
+def writes_beside_errors(environment: Environment, policy: Policy, outcome: Outcome) -> list[EtcError]:
+    """An error where what a writer wrote beside the compaction is not in base files yet, or others wrote in the meantime."""
+    state, history = environment.read_table(policy)
+    exposed = exposed_in(state.instants, history.writes)
+    still = state.exposed or any(
+        one.write in outcome.writes_beside or one.compaction == outcome.instant for one in exposed
+    )
+    if not still and not set(outcome.writes_beside).intersection(_in_flight(state)):
         return []
     message = (
         f"a writer began at {outcome.writes_beside[0]} on `{policy.name}` while the compaction at {outcome.instant}, of "
         "deletes, was being committed: a key that it wrote again can exist twice after its next upsert"
     )
     hint = (
-        "run `etc apply` again before that upsert, once that write is below T: it compacts the key. Let the table's writers "
-        "use a lock, and name it in `writer.lock`"
+        "run `etc apply` again before that upsert: it compacts the key. Let the table's writers use a lock, and name it in "
+        "`writer.lock`"
     )
     error = EtcError(Code.WRITTEN_BESIDE, message, hint=hint)
     error.exit_code = ExitCode.FAILED
     return [error]
+
+
+def _in_flight(state: TableState) -> set[str]:
+    return {write.requested for write in state.writes_in_flight if write.may_live}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
-from etc_policy.execute.ports import ApplyStateStore, Unproven
+from etc_policy.execute.ports import ApplyStateStore, Outcome, Unproven
 from etc_policy.plan.formats import count_of, format_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
 from etc_policy.plan.proof import Proof, with_proof
 from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.verify.evidence import Claim
 from etc_policy.verify.ports import Verification
-from etc_policy.verify.prover import proof_level
+from etc_policy.verify.prover import claim_of, claim_of_run, proof_level
 from etc_policy.wiring import clock_ms
 
 _NOT_ENDED = "its verification was begun and has not ended"
@@ -148,5 +149,18 @@ def _name_of(record: CompactionRecord) -> str:
 
 def _proof_of(record: CompactionRecord, policy: Policy) -> str:
     """What is kept of a compaction that was verified: which one, and what the policy asked for."""
-    asked = {"verify": policy.verify.model_dump(mode="json"), "event_time": policy.event_time.model_dump(mode="json")}
+    asked = {"verify": policy.deciding_values()["verify"], "event_time": policy.event_time.model_dump(mode="json")}
     return f"{_name_of(record)} {digest(asked)}"
+
+
+def claim_for(policy: Policy, outcome: Outcome, state: TableState, history: TableHistory, now_ms: int) -> Claim | None:
+    """What the table itself claims of a compaction that was done; None where it makes no such claim.
+
+    What a plan found not to be due is claimed by the plan: the table's metadata must bear that out.
+    """
+    if outcome.threshold_ms is None:
+        return claim_of(policy, state, now_ms)
+    if outcome.status == "nothing_due":
+        return Claim(outcome.threshold_ms, outcome.seen_until or state.last_completed or "")
+    claim = claim_of_run(state, history, outcome.instant or "")
+    return claim if claim is not None and claim.threshold_ms == outcome.threshold_ms else None

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
+from time import monotonic
 from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
@@ -21,12 +22,15 @@ Result = TypeVar("Result")
 Call = tuple[Callable[[], Result], bool]
 #: So many results for each thread are kept while an earlier one is waited for.
 _AHEAD = 4
+#: So soon Ctrl-C is noticed, whichever thread the system gives it to.
+_TICK_SECONDS = 0.2
 
 
-def side_by_side(calls: Iterable[Call[Result]], jobs: int) -> Iterator[Result]:
+def side_by_side(calls: Iterable[Call[Result]], jobs: int, *, grace_seconds: float = 0.0) -> Iterator[Result]:
     """What each call returns, in their order; up to `jobs` of them run at once.
 
-    No further call begins once the caller stops taking results, as it does on an interrupt.
+    No further call begins once the caller stops taking results, as it does on an interrupt. Those that run then have
+    `grace_seconds` to end.
     """
     if jobs <= 1:
         yield from (call() for call, _ in calls)
@@ -37,12 +41,19 @@ def side_by_side(calls: Iterable[Call[Result]], jobs: int) -> Iterator[Result]:
         while True:
             while len(waiting) < _AHEAD * jobs and (given := next(rest, None)) is not None:
                 call, beside = given
-                waiting.append(threads.start(call).result if beside else call)
+                waiting.append(partial(_result, threads.start(call)) if beside else call)
             if not waiting:
                 return
             yield waiting.popleft()()
     finally:
-        threads.close()
+        threads.close(grace_seconds)
+
+
+def _result(future: Future[Result]) -> Result:
+    """What a call returns; looked after now and then, as a signal that another thread has taken does not end this one's wait."""
+    while not wait([future], timeout=_TICK_SECONDS).done:
+        pass
+    return future.result()
 
 
 class _Threads(Generic[Result]):
@@ -51,7 +62,7 @@ class _Threads(Generic[Result]):
     def __init__(self, count: int) -> None:
         self._calls: SimpleQueue[tuple[Future[Result], Callable[[], Result]] | None] = SimpleQueue()
         self._closed = False
-        self._threads = [Thread(target=self._work, daemon=True, name=f"table reader {n + 1}") for n in range(count)]
+        self._threads = [Thread(target=self._work, daemon=True, name=f"table worker {n + 1}") for n in range(count)]
         for thread in self._threads:
             thread.start()
 
@@ -61,11 +72,14 @@ class _Threads(Generic[Result]):
         self._calls.put((future, partial(copy_context().run, call)))
         return future
 
-    def close(self) -> None:
-        """End each thread after the call that it is in."""
+    def close(self, grace_seconds: float) -> None:
+        """End each thread after the call that it is in, and wait so long for that."""
         self._closed = True
         for _ in self._threads:
             self._calls.put(None)
+        until = monotonic() + grace_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, until - monotonic()))
 
     def _work(self) -> None:
         while (given := self._calls.get()) is not None:

@@ -56,7 +56,8 @@ class Workspace:
         metadata_only: read no log files; event times that are not in the commits stay unknown.
         read_once: read the project's files once for all verbs, not anew for each.
         ends_java_on_interrupt: an interrupt ends Spark's Java process at once.
-        jobs: so many tables are read at once; without it as many as the target says.
+        jobs: so many tables are read at once, and compacted at once; without it as many as the target says, which compacts one
+            after the other where it says nothing.
         progress: is called with a line for each step, perhaps from several threads; nothing is printed without it.
         warn: is called with each warning, about the project's files too.
         note: is called with what is worth saying, such as that no policy is selected.
@@ -109,6 +110,7 @@ class Workspace:
             metadata_only=self._metadata_only,
             ends_java_on_interrupt=self._ends_java_on_interrupt,
             jobs=self._jobs or target.jobs,
+            compaction_jobs=self._jobs or target.compaction_jobs,
         )
 
     def __enter__(self) -> Self:

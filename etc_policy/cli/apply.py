@@ -13,7 +13,7 @@ from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
-from etc_policy.cli.options import Flags, common_options, conf_option, examples
+from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import ask, say, show, text_width
 from etc_policy.codes.registry import Code
@@ -40,6 +40,7 @@ from etc_policy.publish.report import render_results
 @click.argument("plan_file", required=False, type=FILE)
 @at_option
 @conf_option
+@jobs_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
 @common_options
 def command(flags: Flags, plan_file: Path | None, yes: bool) -> ExitCode:

@@ -153,7 +153,7 @@ jobs_option = click.option(
     "--jobs",
     metavar="NUMBER",
     type=click.IntRange(1, MAX_JOBS),
-    help="Read so many tables at once.  [default: the target's]",
+    help="Work on so many tables at once.  [default: the target's]",
 )
 
 

@@ -72,6 +72,9 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.LOCK_WITHOUT_EXPIRY: "Hudi's file-system lock is a file. A writer that dies while it holds the lock leaves the\n"
     "file, and without `hoodie.write.lock.filesystem.expire` (minutes) everybody waits until somebody removes it by hand.\n"
     "`etc` removes only what its own runs have left. Give the writers and the policy an expiry longer than any commit.",
+    Code.SYMLINKS_DANGLE: "On table version 6 the log files that stay get a second name in the new slice. A symbolic link leads\n"
+    "to the old file, which Hudi's cleaner removes some commits later: from then on RT fails or lacks rows. A hard link and a\n"
+    "copy outlive it.",
     Code.CHANGED_SECRET: "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
     "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a filter\n"
     "(`upper`, `trim`, `replace`, `int`) or a sum has changed. Take the variable as it is, alone or with text round it.",

@@ -74,6 +74,7 @@ class Code(StrEnum):
     BAD_RO_TABLE = "ETC142", "An RO table that cannot be synced to"
     NOT_A_WHOLE_NUMBER = "ETC143", "A Hudi option that must be a whole number"
     LOCK_WITHOUT_EXPIRY = "ETC145", "A lock file that never expires"
+    SYMLINKS_DANGLE = "ETC146", "Log files may not be carried by symbolic links"
     CHANGED_SECRET = "ETC144", "A value of the environment may only be used unchanged"
 
     NO_TABLE = "ETC201", "There is no table at that path"
@@ -123,6 +124,10 @@ class Code(StrEnum):
     ALREADY_COMPLETED = "ETC310", "The compaction has completed and cannot be withdrawn"
     MISSING_SECRET = "ETC311", "An environment variable for the engine is not set"
     LOG_FILES_ADDED = "ETC312", "A plan cannot be withdrawn any more"
+    NOT_CARRIED = "ETC318", "A log file could not be carried into the new slice"
+    CARRIED_ALTERED = "ETC319", "A carried log file is not as it was carried"
+    NOT_IN_COMMIT = "ETC320", "A compaction was committed without its carried log files"
+    CANNOT_CARRY = "ETC321", "This bundle of Hudi cannot commit carried log files"
     CANNOT_RENAME = "ETC315", "A file on the timeline cannot be renamed"
     METADATA_NOT_BUILT = "ETC316", "Hudi could not build the metadata table again"
     NOT_REPAIRED = "ETC317", "A repair left something to be done"

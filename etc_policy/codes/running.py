@@ -90,6 +90,16 @@ RUNNING: Mapping[Code, str] = {
     "`etc` runs.",
     Code.LOG_FILES_ADDED: "Before table version 8 a writer has added to the slice that the plan begins. `etc "
     "apply` finishes the plan.",
+    Code.NOT_CARRIED: "The plan is published and nothing is lost: readers see every row. The system's own words are below the "
+    "error: a full disk, or a file system without hard links where `strategy.carry` says `hard_link`. Make room, or set "
+    "`carry: auto`; then `etc apply` goes on, or `etc undo` withdraws the plan.",
+    Code.CARRIED_ALTERED: "Nothing was committed, and every row is still in the old slice. Look at who writes to the table's "
+    "folder; `etc undo` removes the carried files with the plan.",
+    Code.NOT_IN_COMMIT: "A stock compaction has carried out a plan of etc on a table of version 6, without recording the log "
+    "files that stay. Readers that use the metadata table miss their rows. Stop all writers and cleaning, see "
+    "docs/how-to/table-version-6.md, and switch the writers' own compaction off.",
+    Code.CANNOT_CARRY: "Committing carried log files was measured with Hudi 1.2.0 alone. Name that bundle in the target, or set "
+    "`granularity: file_slice`.",
     Code.CANNOT_RENAME: "The timeline has changed, or its folder cannot be written. Run `etc repair` again: it shows what is "
     "left. A file that is already renamed is right.",
     Code.METADATA_NOT_BUILT: "Hudi's own message is shown below the error. The table is readable without its metadata table; run "
@@ -133,8 +143,9 @@ RUNNING: Mapping[Code, str] = {
     "names each check; see docs/how-to/verify.md.",
     Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could exist twice. Plan again when\n"
     "the writers are idle; `etc apply` without a file does so by itself, and leaves out what is written to again.",
-    Code.WRITTEN_BESIDE: "A key that it wrote again can exist twice after its next upsert. Run `etc apply` again before that,\n"
-    "once that write is below T. Let the writers use a lock, and name it in `writer.lock`.",
+    Code.WRITTEN_BESIDE: "What it wrote is compacted at once where the plan may be made again. This says that it may not, or\n"
+    "that others wrote in the meantime: a key can exist twice after its next upsert. Run `etc apply` again before that.\n"
+    "Let the writers use a lock, and name it in `writer.lock`.",
     Code.PLAN_FROM_THE_FUTURE: "The machine that planned, or this one, has a wrong clock. Nothing was touched. Set the "
     "clocks right and plan again.",
     Code.LOCK_IS_HELD: "Run this again; if nobody else is at work, compare `writer.lock` with what the writers use.",

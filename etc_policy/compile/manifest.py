@@ -15,6 +15,8 @@ MANIFEST_SCHEMA_VERSION = 1
 
 EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
+#: How a log file that stays gets its name in the slice that a compaction begins (table version 6).
+Carry = Literal["auto", "hard_link", "copy"]
 #: The weakest first.
 VerifyLevel = Literal["metadata", "logs", "sample", "data"]
 
@@ -70,7 +72,8 @@ class Verify(Frozen):
     """Which suite proves the table, from what, and over how much of it.
 
     `sample` says which file groups level `sample` reads, `window_ms` how long before the threshold event times are looked
-    at, `where` is a condition of Spark SQL on partition columns.
+    at, `where` is a condition of Spark SQL on partition columns. With `full` level `data` compares all rows by their values,
+    also where both views read the same file.
     """
 
     suite: str = "ro_complete"
@@ -78,6 +81,7 @@ class Verify(Frozen):
     sample: Sample | None = None
     window_ms: int | None = None
     where: str | None = None
+    full: bool = False
 
 
 class Writer(Frozen):
@@ -109,6 +113,9 @@ class Policy(Frozen):
     log_file_max_bytes: int | None = None
     strategy: Literal["event_time"] = "event_time"
     granularity: Granularity = "log_file"
+    partitions: tuple[str, ...] = ()
+    max_io_bytes: int | None = None
+    carry: Carry | None = None
     freshness: Freshness = Freshness()
     verify: Verify = Verify()
     writer: Writer = Writer()
@@ -127,8 +134,15 @@ class Policy(Frozen):
     def deciding_values(self) -> dict[str, Any]:
         """What the fingerprint covers, by the manifest's keys."""
         excluded: dict[str, Any] = {**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
-        if self.freshness.proof is None:  # so that policies of before it have the fingerprint that they had
+        if self.freshness.proof is None:  # so that policies of before these keys have the fingerprint that they had
             excluded["freshness"] = {"proof"}
+        excluded |= dict.fromkeys(
+            [key for key in ("partitions", "max_io_bytes") if getattr(self, key) in ((), None)], True
+        )
+        if self.carry is None:
+            excluded["carry"] = True
+        if not self.verify.full:
+            excluded["verify"] = {"full"}
         return self.model_dump(mode="json", exclude=excluded)
 
     @model_validator(mode="before")

@@ -13,6 +13,9 @@ _KEYS = {
     "event_time": "event_time_column",
     "strategy": "strategy.type",
     "granularity": "strategy.granularity",
+    "partitions": "strategy.partitions",
+    "max_io_bytes": "strategy.max_io_bytes",
+    "carry": "strategy.carry",
     "log_file_max_bytes": "log_file_max_size_bytes",
 }
 

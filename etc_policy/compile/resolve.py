@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import islice
 
 from etc_policy.compile.locations import resolve_location
-from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
+from etc_policy.compile.manifest import Carry, EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
 from etc_policy.compile.rules import RULES, CheckedProject
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
 from etc_policy.declare.schema import VerifyChoice
+from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.declare.targets import option_texts
 from etc_policy.errors import Issue, PolicyError
 
@@ -70,6 +71,9 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         log_file_max_bytes=declared.log_file_max_size,
         strategy=declared.strategy.type,
         granularity=declared.strategy.granularity,
+        partitions=declared.strategy.partitions,
+        max_io_bytes=declared.strategy.max_io,
+        carry=_carry(declared.strategy),
         freshness=Freshness(
             target_ms=limits.target,
             warn_after_ms=limits.warn_after,
@@ -89,6 +93,11 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         enabled=declared.enabled,
         source=policy.source,
     )
+
+
+def _carry(declared: Strategy) -> Carry | None:
+    """A link is an error of the project (`carried_files_outlive_cleaning`), so that it never gets here."""
+    return None if declared.carry == "symlink" else declared.carry
 
 
 class _Lines:
@@ -117,6 +126,7 @@ def _verify(declared: VerifyChoice) -> Verify:
         sample=Sample(share=declared.sample.share, seed=declared.sample.seed) if declared.sample else None,
         window_ms=declared.window,
         where=declared.where,
+        full=declared.full,
     )
 
 

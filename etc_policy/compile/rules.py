@@ -253,6 +253,17 @@ def writers_leave_compaction(project: CheckedProject) -> Iterator[Issue]:
             yield Issue(Code.WRITER_COMPACTS, message, policy.where("writer", "compaction"), hint, level="warning")
 
 
+def carried_files_outlive_cleaning(project: CheckedProject) -> Iterator[Issue]:
+    """No carried log file is a symbolic link: Hudi's cleaner removes what it leads to (FACTS 8)."""
+    for policy in project.policies:
+        if policy.declaration.strategy.carry == "symlink":
+            message = (
+                "`strategy.carry: symlink` would lose rows: Hudi's cleaner removes the file that the link leads to"
+            )
+            hint = "set `carry: auto`: a hard link where the file system has them, else a copy"
+            yield Issue(Code.SYMLINKS_DANGLE, message, policy.where("strategy", "carry"), hint)
+
+
 RULES: tuple[Rule, ...] = (
     names_are_unique,
     tables_have_one_policy,
@@ -270,4 +281,5 @@ RULES: tuple[Rule, ...] = (
     secrets_have_a_reference,
     suites_exist,
     writers_leave_compaction,
+    carried_files_outlive_cleaning,
 )

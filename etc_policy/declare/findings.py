@@ -90,6 +90,8 @@ class _Finding:
             if is_secret(self._input()):
                 return self._issue(code, f"`{self.key}`: {self._seen()} is not a {quantity.kind}", quantity.hint)
             return self._issue(code, f"`{self.key}`: {quantity.message}", quantity.hint)
+        if kind == "value_error" and not is_secret(self._input()):
+            return self._issue(Code.WRONG_TYPE, f"`{self.key}`: {context['error']}")
         if kind == "string_pattern_mismatch":
             hint = "begin with a lower-case letter, then lower-case letters, digits, `_` and `-`, 100 at most"
             wanted = "name" if self.fault["at_key"] else f"`{self.key}`"

@@ -98,7 +98,8 @@ class TargetDeclaration(Declared):
         DEFAULT_JOBS,
         ge=1,
         le=MAX_JOBS,
-        description="So many tables are read at once; `--jobs` wins over it. More pay where the file system is far away.",
+        description="So many tables are read at once and, where it is given, compacted at once; `--jobs` wins over it. More "
+        "pay where the file system is far away.",
         examples=[16],
     )
 

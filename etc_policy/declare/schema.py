@@ -12,12 +12,22 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    StrictBool,
     StrictFloat,
     StrictInt,
     StrictStr,
 )
 
-from etc_policy.declare.schema_values import Declared, DurationMs, Name, OptionValue, SizeBytes, Text, WriterIndex
+from etc_policy.declare.schema_strategy import Strategy
+from etc_policy.declare.schema_values import (
+    Declared,
+    DurationMs,
+    Name,
+    OptionValue,
+    SizeBytes,
+    Text,
+    WriterIndex,
+)
 
 
 class EventTimeColumn(Declared):
@@ -40,22 +50,6 @@ class EventTimeColumn(Declared):
         description="`false` reads event times from the log files themselves, not from what the writer recorded in its "
         "commits: for columns with values that Hudi's tracking drops, such as 0 or times before 2001-09-09.",
         examples=[False],
-    )
-
-
-class Strategy(Declared):
-    """How log files are chosen for compaction."""
-
-    type: Literal["event_time"] = Field(
-        "event_time",
-        description="Compact what holds events at or before the threshold, now minus `data_latency`.",
-        examples=["event_time"],
-    )
-    granularity: Literal["log_file", "file_slice"] = Field(
-        "log_file",
-        description="`log_file` merges only the log files up to the threshold (the RFC's way); "
-        "`file_slice` merges every log file of each slice that has one due.",
-        examples=["file_slice"],
     )
 
 
@@ -122,6 +116,11 @@ class VerifyChoice(Declared):
         None,
         description="Compare only partitions for which this Spark SQL condition on partition columns holds.",
         examples=["region = 'eu'"],
+    )
+    full: StrictBool = Field(
+        False,
+        description="At level `data` compare all rows of both views by their values, also where both read the same file.",
+        examples=[True],
     )
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 from pydantic.json_schema import WithJsonSchema
 
 from etc_policy.declare.quantities import parse_duration_ms, parse_size_bytes
@@ -22,6 +32,15 @@ SizeBytes: TypeAlias = Annotated[
     WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}),
 ]
 Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
+_PartitionTerm: TypeAlias = Annotated[Text, AfterValidator(lambda term: _in_order(term))]
+#: A bare term is the list that it means.
+PartitionTerms: TypeAlias = Annotated[
+    tuple[_PartitionTerm, ...],
+    BeforeValidator(
+        lambda value: [value] if isinstance(value, str) else value,
+        json_schema_input_type=str | tuple[_PartitionTerm, ...],
+    ),
+]
 Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
 OptionValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat
 WriterIndex: TypeAlias = Literal[
@@ -41,3 +60,11 @@ class Declared(BaseModel):
     """Base of the file's models: immutable, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _in_order(term: str) -> str:
+    """A glob, or a range that has something in it."""
+    first, dots, last = term.partition("..")
+    if dots and last and last < first:
+        raise ValueError(f"the range `{term}` ends before it begins")
+    return term

@@ -34,6 +34,7 @@ class Target:
     table_root: str | None = None
     storage: StorageSettings = field(default_factory=StorageSettings)
     jobs: int = DEFAULT_JOBS
+    compaction_jobs: int = 1
 
 
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
@@ -85,6 +86,7 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, 
         table_root=declared.table_root,
         storage=declared.storage,
         jobs=declared.jobs,
+        compaction_jobs=declared.jobs if "jobs" in declared.model_fields_set else 1,
     )
 
 

@@ -9,6 +9,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, OvertakenError
 from etc_policy.execute.ports import Job, Lease, TableFiles
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.staleness import changed_since_carried
 from etc_policy.plan.table_state import GroupKey, TableState, TableStateReader
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -36,8 +37,19 @@ class Fence:
         if self.files.commit_summary(self.job.base_path, self.job.instant) is not None:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
+        if self.job.carries:
+            self._require_as_carried()
         if self._deleting:
             self._refuse(self._overtaken())
+
+    def _require_as_carried(self) -> None:
+        """Before table version 8 what was added to the old slice since it was carried from would be lost (FACTS 8)."""
+        self.last = self._read()
+        found = next(changed_since_carried(self.job.operations, self.last, self.job.instant), None)
+        if found is not None:
+            message = f"the plan for `{self.job.policy.name}` was overtaken: {found}"
+            hint = "nothing was committed; plan again when its writers are at rest"
+            raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=hint)
 
     def before_publishing(self) -> None:
         """Wait for writers that would overtake the plan: what it compacts beside them would be thrown away.

@@ -34,6 +34,11 @@ class Job:
     operations: tuple[Operation, ...] = ()
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def carries(self) -> bool:
+        """Whether log files that stay are carried into the slice that it begins (table version 6)."""
+        return any(operation.carried for operation in self.operations)
+
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
@@ -108,6 +113,10 @@ class TableFiles(Protocol):
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned files that no longer exist, as paths below the table."""
+        ...
+
+    def remove_orphans(self, state: TableState) -> None:
+        """Remove the carried log files of the state that have no compaction, where they still have none."""
         ...
 
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:

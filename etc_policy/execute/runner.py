@@ -80,7 +80,7 @@ class Runner:
             return f"its log file {missing[0]} is gone (rolled back)"
         if archive_passed(state.instants, job.instant):
             return "archiving has passed it"
-        if job.table_version not in CUT_VERSIONS:
+        if job.table_version not in CUT_VERSIONS and not job.carries:
             return None  # what writers have added forbids to take it back
         changed = next(changed_slices(job.operations, state, job.instant), None)
         if changed is not None:
@@ -105,13 +105,23 @@ class Runner:
             self._engine(job, lease).withdraw(job)
         return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=job.instant)
 
+    def _remove_orphans(self, policy: Policy, base_path: str) -> None:
+        """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice (FACTS 8)."""
+        with self.lease(base_path):
+            state = self.reader.read(base_path, policy.event_time)
+            self.progress(f"{policy.name}: removing {len(state.orphans)} carried log files that have no compaction")
+            self.files.remove_orphans(state)
+
     @contextmanager
     def _pending(self, policy: Policy, base_path: str) -> Iterator[tuple[Lease, TableState, Job] | None]:
         """A pending plan of etc as a job under the table's lease, once the run that left it is dead; None without one.
 
         Looked at before the lease is taken, and again under it.
         """
-        if self.reader.read(base_path, policy.event_time).own_pending is None:
+        seen = self.reader.read(base_path, policy.event_time)
+        if seen.orphans:
+            self._remove_orphans(policy, base_path)
+        if seen.own_pending is None:
             yield None
             return
         with self.lease(base_path) as lease:
@@ -218,16 +228,31 @@ class Runner:
 
     def _execute(self, job: Job, fence: Fence) -> float:
         """The seconds that the run took; none where stock Hudi has completed the published plan."""
-        if self.files.commit_summary(job.base_path, job.instant) is not None:
+        if self._is_done_by_stock(job):
             return 0.0
         lease = fence.lease
         compactor = self._engine(job, lease)
-        if self.files.commit_summary(job.base_path, job.instant) is not None:
+        if self._is_done_by_stock(job):
             return 0.0
         lease.mark(job.instant)
         began = time.monotonic()
         compactor.run(job, lambda: lease.begun(job.instant), fence)
         return time.monotonic() - began
+
+    def _is_done_by_stock(self, job: Job) -> bool:
+        """Whether a stock run has committed the published plan.
+
+        Raises:
+            EngineError: it has, without the log files that the plan carries.
+
+        """
+        if self.files.commit_summary(job.base_path, job.instant) is None:
+            return False
+        if job.carries:
+            message = f"the compaction at {job.instant} of `{job.policy.name}` was committed by another process"
+            hint = "stop all writers and cleaning; `etc explain ETC320` says what to do"
+            raise EngineError(Code.NOT_IN_COMMIT, f"{message}, without its carried log files", hint=hint)
+        return True
 
     def _engine(self, job: Job, lease: Lease) -> Compactor:
         """The engine, started, while nobody else runs the published plan: a stock writer may take it at any time.

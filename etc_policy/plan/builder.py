@@ -2,72 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from zoneinfo import ZoneInfo
+from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
+from etc_policy.plan.carry import carried_files, log_order
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.closed_slices import closed_before
-from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut, remaining
+from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut
 from etc_policy.plan.instants import add_ms, instant_from_ms
-from etc_policy.plan.plan_warnings import left_out_warnings, space_warning, unknown_warning
+from etc_policy.plan.io_budget import Slices, io_bytes, within_budget
+from etc_policy.plan.partition_filter import is_in
+from etc_policy.plan.plan_warnings import (
+    budget_warning,
+    exposed_warning,
+    left_out_warnings,
+    space_warning,
+    unknown_warning,
+)
+from etc_policy.plan.planning_context import Context, Place, must_merge
 from etc_policy.plan.refusals import (
     Refusal,
     find_refusal,
+    nothing_due,
     overlapping_writer,
+    unknown_left_out,
     written_to_all,
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
-from etc_policy.plan.stages import Action, Move, Operation, SeenState, TablePlan
+from etc_policy.plan.stages import Action, Operation, SeenState, SkipReason, TablePlan
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
-from etc_policy.plan.watermark import Watermark, watermark
+
+_MERGE_ORDER = attrgetter("requested", "completed", "name")
 
 #: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
 MAX_CLOCK_SKEW_MS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where C is put: where it began, and how guards raised it from there."""
-
-    start: str
-    instant: str
-    moves: tuple[Move, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Context:
-    policy: Policy
-    state: TableState
-    now_ms: int
-    clock_ms: int
-    written_to: WrittenTo
-    behind: frozenset[GroupKey] = frozenset()
-
-    @property
-    def zone(self) -> ZoneInfo:
-        return ZoneInfo(self.state.timezone)
-
-    @property
-    def threshold_ms(self) -> int:
-        return self.now_ms - self.policy.data_latency_ms
-
-    def option(self, key: str, default: int) -> int:
-        """A whole-number Hudi option that the policy declares, else Hudi's default."""
-        return int(self.policy.hudi_options.get(key, default))
-
-    def must_merge(self, log_file: LogFile) -> bool:
-        """Whether a chosen slice may not keep the log file behind."""
-        return self.policy.granularity == "file_slice" or _is_due(log_file, self.threshold_ms)
-
-    def leaves_out(self, file_slice: FileSlice) -> bool:
-        """Whether the slice is not compacted though it is due."""
-        return file_slice in self.written_to or _group(file_slice) in self.behind
-
-    def watermark(self, log_files: list[LogFile]) -> Watermark:
-        return watermark(log_files, self.policy.data_latency_ms, self.zone)
 
 
 def build_table_plan(
@@ -82,35 +54,70 @@ def build_table_plan(
 
     `clock_ms` is the wall clock: it bounds the instant C, which `now_ms` never moves. A log file whose smallest event
     time is not known is compacted. The result's `action` is `refused` when the table may not be planned now. Slices
-    that are `written_to`, or not closed before a writer in flight began, are left out, and T is lowered to what is known to
-    be complete without them.
+    that are `written_to`, not closed before a writer in flight began, not in the policy's partitions or beyond its budget are
+    left out, and T is lowered to what is known to be complete without them.
     """
-    context = _Context(policy, state, now_ms, clock_ms, written_to)
+    context = Context(policy, state, now_ms, clock_ms, written_to, {})
     refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms)
     if refusal is not None:
         return _idle(context, "refused", refusal)
-    chosen = tuple(file_slice for file_slice in state.slices if _due(file_slice, context.threshold_ms))
-    if not chosen:
-        return _idle(
-            context, "nothing_due", Refusal("nothing_due", "no log file can hold an event at or below the threshold")
-        )
-    chosen = tuple(file_slice for file_slice in chosen if file_slice not in written_to)
+    due = tuple(filter(context.is_due, state.slices))
+    wanted = tuple(one for one in due if is_in(one.partition, policy.partitions) or context.is_exposed(one))
+    context = _leaving_out(context, due, wanted, "due_but_in_other_partitions")
+    if not wanted:
+        return _idle(context, "nothing_due", nothing_due(elsewhere=bool(due)))
+    chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
     if not chosen:
         return _idle(context, "refused", written_to_all(state))
     place = _instant(context, chosen)
     writer = min(state.living_writers, default=place.instant)
     if writer < place.instant and state.table_version in CUT_VERSIONS:
         closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
-        behind = frozenset(map(_group, chosen)).difference(map(_group, closed))
-        unknown = any(_group(s) in behind and f.min_event_time_ms is None for s, f in state.log_files)
-        if not closed or unknown:  # without its event time nobody knows how far RO is complete without it
+        without = _leaving_out(context, chosen, closed, "due_but_behind_a_writer")
+        if not closed or _leaves_unknown(without):  # nobody would know how far RO is complete without it
             return _idle(context, "refused", overlapping_writer(writer, place.instant), place)
-        context, chosen, place = replace(context, behind=behind), closed, _instant(context, closed)
+        context, chosen = without, closed
+    context, chosen = _within_budget(context, chosen)
+    if _leaves_unknown(context):
+        return _idle(replace(context, left_out={}), "refused", unknown_left_out())
+    place = _instant(context, chosen)
     young = _too_young(context, place.instant)
     return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
 
 
-def _too_young(context: _Context, instant: str) -> Refusal | None:
+def _leaving_out(context: Context, chosen: Slices, kept: Slices, reason: SkipReason) -> Context:
+    """The context that leaves out those of the chosen slices that are not kept."""
+    left_out = set(map(_group, chosen)).difference(map(_group, kept))
+    return replace(context, left_out={**context.left_out, **dict.fromkeys(left_out, reason)})
+
+
+def _leaves_unknown(context: Context) -> bool:
+    """Whether an event time is not known in a slice that is left out: then T cannot be known without it."""
+    return bool(context.left_out) and any(
+        log_file.min_event_time_ms is None
+        for file_slice, log_file in context.state.log_files
+        if _group(file_slice) in context.left_out
+    )
+
+
+def _within_budget(context: Context, chosen: Slices) -> tuple[Context, Slices]:
+    """The chosen slices that the policy's budget allows, merged no further than it takes; the others are left out."""
+    limit = context.policy.max_io_bytes
+    if limit is None:
+        return context, chosen
+
+    def bytes_of(slices: Slices, up_to_ms: int | None) -> int:
+        instant = _instant(replace(context, merged_up_to_ms=up_to_ms), slices).instant
+        return sum(chain.from_iterable(io_bytes(one, _size_of(compacted(one, instant))) for one in slices))
+
+    first = tuple(filter(context.is_exposed, chosen))
+    kept, beyond_ms = within_budget(chosen, limit, bytes_of, first)
+    groups = set(map(_group, kept))
+    within = _leaving_out(context, chosen, kept, "due_but_beyond_budget")
+    return replace(within, merged_up_to_ms=beyond_ms), tuple(one for one in chosen if _group(one) in groups)
+
+
+def _too_young(context: Context, instant: str) -> Refusal | None:
     """A cut is in the past, beyond the clock skew; without one, C is the latest of all instants (FACTS 8)."""
     skew_ms = context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS)
     latest, state = instant_from_ms(context.clock_ms - skew_ms, context.zone), context.state
@@ -123,27 +130,16 @@ def _too_young(context: _Context, instant: str) -> Refusal | None:
     return Refusal("too_young", reason, "plan again in a second") if reason else None
 
 
-def _due(file_slice: FileSlice, threshold_ms: int) -> bool:
-    return any(_is_due(log_file, threshold_ms) for log_file in file_slice.log_files)
-
-
-def _is_due(log_file: LogFile, threshold_ms: int) -> bool:
-    return log_file.min_event_time_ms is None or log_file.min_event_time_ms <= threshold_ms
-
-
-def _instant(context: _Context, chosen: tuple[FileSlice, ...]) -> _Place:
+def _instant(context: Context, chosen: tuple[FileSlice, ...]) -> Place:
     """C: past the last due log file (`log_file`) or past every log file (`file_slice`) of the chosen slices."""
     if context.state.table_version not in CUT_VERSIONS:
         now = instant_from_ms(context.clock_ms, context.zone)
-        return _Place(now, now)
-    last = max(
-        log_file.completed for file_slice in chosen for log_file in file_slice.log_files if context.must_merge(log_file)
-    )
-    start = add_ms(last, 1)
-    return _Place(start, *find_cut(_cut(context, chosen), start))
+        return Place(now, now)
+    start = add_ms(max(next(must_merge(context, file_slice)).completed for file_slice in chosen), 1)
+    return Place(start, *find_cut(_cut(context, chosen), start))
 
 
-def _cut(context: _Context, chosen: tuple[FileSlice, ...]) -> Cut:
+def _cut(context: Context, chosen: tuple[FileSlice, ...]) -> Cut:
     return Cut(
         slices=chosen,
         instants=context.state.instants,
@@ -156,16 +152,15 @@ def _group(file_slice: FileSlice) -> GroupKey:
     return file_slice.partition, file_slice.file_id
 
 
-def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) -> TablePlan:
+def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> TablePlan:
     instant = place.instant
     chosen_ids = set(map(_group, chosen))
-    left = [
-        log_file
-        for file_slice, log_file in context.state.log_files
-        if _group(file_slice) not in chosen_ids or log_file.completed >= instant
-    ]
-    after = context.watermark(left)
-    operations = tuple(_operation(file_slice, instant, context.threshold_ms) for file_slice in chosen)
+    left = (
+        context.split(file_slice, instant)[1] if _group(file_slice) in chosen_ids else file_slice.log_files
+        for file_slice in context.state.slices
+    )
+    after = context.watermark(chain.from_iterable(left))
+    operations = tuple(_operation(context, file_slice, instant) for file_slice in chosen)
     base = _idle(context, "compact", None, place)
     return base.model_copy(
         update={
@@ -178,22 +173,27 @@ def _compact(context: _Context, chosen: tuple[FileSlice, ...], place: _Place) ->
             "warnings": (
                 *base.warnings,
                 *space_warning(context.state, instant),
+                *exposed_warning(tuple(filter(context.is_exposed, chosen))),
                 *left_out_warnings(base, context.state),
+                *budget_warning(context.policy, operations, base),
             ),
         }
     )
 
 
-def _complete_without(context: _Context) -> int:
+def _complete_without(context: Context) -> int:
     """T, or what RO is complete up to without the due slices that are left out."""
     files = (log_file for s in context.state.slices if context.leaves_out(s) for log_file in s.log_files)
-    mark = context.watermark(list(files)).value_ms
+    mark = context.watermark(files).value_ms
     return context.threshold_ms if mark is None else min(mark, context.threshold_ms)
 
 
-def _operation(file_slice: FileSlice, instant: str, threshold_ms: int) -> Operation:
-    merged, left = compacted(file_slice, instant), remaining(file_slice, instant)
-    log_bytes = sum(log_file.size_bytes for log_file in merged)
+def _operation(context: Context, file_slice: FileSlice, instant: str) -> Operation:
+    merged, left = context.split(file_slice, instant)
+    log_bytes = _size_of(merged)
+    known_ms = [log_file.min_event_time_ms for log_file in merged if log_file.min_event_time_ms is not None]
+    unknown = len(merged) - len(known_ms)
+    bytes_read, bytes_written = io_bytes(file_slice, log_bytes)
     return Operation(
         partition=file_slice.partition,
         file_id=file_slice.file_id,
@@ -201,14 +201,19 @@ def _operation(file_slice: FileSlice, instant: str, threshold_ms: int) -> Operat
         base_file=file_slice.base_file,
         log_files_compacted=_merge_order(merged),
         log_files_remaining=_merge_order(left),
-        bytes_read=file_slice.base_file_bytes + log_bytes,
-        bytes_written_estimate=file_slice.base_file_bytes or log_bytes,
+        bytes_read=bytes_read,
+        bytes_written_estimate=bytes_written,
         log_bytes_compacted=log_bytes,
-        due_log_files=sum(_is_due(log_file, threshold_ms) for log_file in merged),
-        unknown_log_files=sum(log_file.min_event_time_ms is None for log_file in merged),
-        oldest_event_ms=_earliest(merged),
+        due_log_files=unknown + sum(time_ms <= context.due_up_to_ms for time_ms in known_ms),
+        unknown_log_files=unknown,
+        oldest_event_ms=min(known_ms, default=None),
         remaining_from_ms=_earliest(left),
+        carried=carried_files(file_slice, left, instant) if context.carries else (),
     )
+
+
+def _size_of(log_files: tuple[LogFile, ...]) -> int:
+    return sum(log_file.size_bytes for log_file in log_files)
 
 
 def _earliest(log_files: tuple[LogFile, ...]) -> int | None:
@@ -217,10 +222,14 @@ def _earliest(log_files: tuple[LogFile, ...]) -> int | None:
 
 
 def _merge_order(log_files: tuple[LogFile, ...]) -> tuple[str, ...]:
-    return tuple(f.name for f in sorted(log_files, key=lambda f: (f.requested, f.completed, f.name)))
+    """By instant; before table version 8 all log files of a slice bear one, and are in the order of their versions."""
+    ordered = sorted(log_files, key=_MERGE_ORDER)
+    if len(ordered) > 1 and ordered[0].requested == ordered[-1].requested:
+        ordered.sort(key=lambda one: log_order(one.name))
+    return tuple(one.name for one in ordered)
 
 
-def _idle(context: _Context, action: Action, refusal: Refusal | None, place: _Place | None = None) -> TablePlan:
+def _idle(context: Context, action: Action, refusal: Refusal | None, place: Place | None = None) -> TablePlan:
     """A plan that changes nothing; `_compact` fills in the rest."""
     policy, state = context.policy, context.state
     values, last = policy_values(policy), state.last_compaction
@@ -252,9 +261,9 @@ def _idle(context: _Context, action: Action, refusal: Refusal | None, place: _Pl
         moves=moves,
         left_out=group_skipped_slices(
             state.slices,
-            lambda s: _due(s, context.threshold_ms),
+            context.is_due,
             context.written_to,
-            context.behind,
+            context.left_out,
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from etc_policy import __version__
 from etc_policy.compile.manifest import GitState
+from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.formats import FIRST_MS, LAST_MS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord
@@ -46,6 +47,8 @@ def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[
         POLICY_VALUES: json.dumps(table.policy_values, sort_keys=True, separators=(",", ":")),
         VERSION: __version__,
     }
+    if carried := carried_text(table.operations):
+        pairs[CARRIED] = carried
     if table.watermark_before_ms is not None:
         pairs[WATERMARK_BEFORE] = str(table.watermark_before_ms)
     if table.left_out_though_due:

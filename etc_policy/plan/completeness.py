@@ -117,15 +117,20 @@ class _Replay:
         return replace(point, watermark_ms=mark)
 
     def _write(self, commit: Commit, group: GroupChange) -> None:
-        """Log files wait for compaction; a base file at C takes in what completed before C (FACTS 1)."""
+        """Log files wait for compaction; a base file at C takes in what completed before C (FACTS 1).
+
+        Before table version 8 that is the whole slice, and a compaction's own log files are carried ones that wait on (FACTS 8).
+        """
         key = (group.partition, group.file_id)
+        if commit.is_compaction:
+            self._merge(key, commit.requested)
         if group.log_files:
             bound_ms, assumed = self._bound(commit, group)
             one = _Open(commit.completed, bound_ms, assumed, group.log_files)
             self._open.setdefault(key, []).append(one)
             heappush(self._lowest, (bound_ms, next(self._order), one))
             self._log_files += group.log_files
-        else:
+        elif not commit.is_compaction:
             self._merge(key, commit.requested)
 
     def _merge(self, key: Group, before: str | None) -> None:

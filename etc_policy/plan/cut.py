@@ -6,8 +6,10 @@ they are asked again until none of them does: a fixed point that compacts a pref
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 
 from etc_policy.plan.instants import add_ms
 from etc_policy.plan.stages import Move
@@ -22,6 +24,8 @@ _AT_COMPLETION = frozenset({"logcompaction", "rollback", "restore"})
 
 #: Hudi's defaults: archiving starts above `hoodie.keep.max.commits` and leaves `hoodie.keep.min.commits`.
 KEEP_MIN_COMMITS, KEEP_MAX_COMMITS = 20, 30
+_COMPLETION = attrgetter("completed")
+
 #: How many commits before archiving starts C is already kept out of what it will take.
 ARCHIVE_MARGIN_COMMITS = 5
 
@@ -56,12 +60,17 @@ Guard = Callable[[Cut, str], Raised | None]
 
 def compacted(file_slice: FileSlice, instant: str) -> tuple[LogFile, ...]:
     """The slice's log files that a compaction at `instant` merges: those that completed before it."""
-    return tuple(log_file for log_file in file_slice.log_files if log_file.completed < instant)
+    return file_slice.log_files[: _first_not_before(file_slice, instant)]
 
 
 def remaining(file_slice: FileSlice, instant: str) -> tuple[LogFile, ...]:
     """The slice's log files that fall into the new slice by themselves: those that completed at or after `instant`."""
-    return tuple(log_file for log_file in file_slice.log_files if log_file.completed >= instant)
+    return file_slice.log_files[_first_not_before(file_slice, instant) :]
+
+
+def _first_not_before(file_slice: FileSlice, instant: str) -> int:
+    """The place of the first log file that completed at `instant` or later; they are in the order of completion."""
+    return bisect_left(file_slice.log_files, instant, key=_COMPLETION)
 
 
 def closed_in_both_orders(cut: Cut, instant: str) -> Raised | None:

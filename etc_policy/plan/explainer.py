@@ -78,6 +78,13 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
     slices = count_of(len(table.operations), "file slice")
     yield ("compact", f"{merged:,} of {files} ({format_bytes(log_bytes)}) in {slices}")
     cut = "  between commits: merges what completed before" if table.table_version in CUT_VERSIONS else ""
+    carried = [one for operation in table.operations for one in operation.carried]
+    if carried:
+        size = format_bytes(sum(one.size_bytes for one in carried))
+        yield (
+            "carry",
+            f"{count_of(len(carried), 'log file')} ({size}) into the new slices, by a second name or a copy",
+        )
     yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)

@@ -66,7 +66,7 @@ def _why_t(table: TablePlan) -> Iterator[Row]:
             "why T",
             f"T is {_latency(table)} (`data_latency`) before now, {format_time(table.now_ms)}. By the "
             "policy, all events up to T have arrived by now; later ones may still be on their way."
-            if not table.left_out_though_due
+            if table.threshold_ms == table.now_ms - (table.data_latency_ms or 0)
             else f"T is before all that the file slices that are left out may hold; else it would be {_latency(table)} "
             f"(`data_latency`) before now, {format_time(table.now_ms)}.",
         )
@@ -76,10 +76,10 @@ def _why_c(table: TablePlan) -> Iterator[Row]:
     if table.instant_start is None:
         return
     if table.table_version not in CUT_VERSIONS:
-        yield (
-            "why C",
-            f"C is the time of planning: tables of version {table.table_version} are compacted by whole slices.",
-        )
+        how = "are compacted by whole slices"
+        if any(operation.carried for operation in table.operations):
+            how = "have no cut, so log files that stay get a second name in the slice that begins at C"
+        yield "why C", f"C is the time of planning: tables of version {table.table_version} {how}."
         return
     must = (
         "all of the slices below (`granularity: file_slice`)"
@@ -133,7 +133,9 @@ def _merged(operation: Operation) -> str:
     if unknown:
         parts.append(f"{unknown:,} of unknown event time, which counts as due")
     if along := merged - operation.due_log_files:
-        parts.append(f"{along:,} newer, merged as {'it' if along == 1 else 'they'} completed before C too")
+        before = "written before the last due one" if operation.carried else "completed before C too"
+        which = ("it is" if along == 1 else "they are") if operation.carried else ("it" if along == 1 else "they")
+        parts.append(f"{along:,} newer, merged as {which} {before}")
     size = format_bytes(operation.log_bytes_compacted)
     text = f"merges {merged:,} of {count_of(merged + left, 'log file')} ({size}): {'; '.join(parts)}."
     if left:
@@ -141,7 +143,8 @@ def _merged(operation: Operation) -> str:
         since = (
             "" if first is None else f", and {'its' if left == 1 else 'their'} first event is at {format_time(first)}"
         )
-        text += f" {left:,} {'stays' if left == 1 else 'stay'}: completed after C{since}."
+        how = "carried into the new slice" if operation.carried else "completed after C"
+        text += f" {left:,} {'stays' if left == 1 else 'stay'}: {how}{since}."
     return text
 
 
@@ -165,6 +168,18 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
                 f"{slices} with events at or before T ({files}), written to after the oldest write in flight began: C has to "
                 "be before that write. So T is earlier for this plan.",
             )
+        case "due_but_in_other_partitions":
+            yield (
+                "left alone",
+                f"{slices} with events at or before T ({files}), in partitions that the policy does not compact "
+                "(`strategy.partitions`).",
+            )
+        case "due_but_beyond_budget":
+            yield (
+                "left alone",
+                f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is used up. "
+                "So T is earlier for this plan.",
+            )
         case "due_but_refused":
             yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
     for one in left_out.nearest:
@@ -185,13 +200,12 @@ def _first_event(table: TablePlan, one: SkippedSlice, reason: SkipReason) -> str
 def _what_holds_back(table: TablePlan) -> Iterator[Row]:
     """What RO's completeness stops at once the plan has run, and what would move it."""
     stop = table.watermark_after_ms
-    if stop is not None and table.left_out_though_due:
-        text = f"by {count_of(table.left_out_though_due, 'file slice')} that writers keep adding to"
-        yield "held back", f"{text}: without them RO is complete up to {format_time(table.threshold_ms)} only."
-        yield (
-            "moves on",
-            "as soon as a run ends while no writer adds to them, for example in the writer's job, between two batches.",
-        )
+    if stop is not None and table.left_out_though_due and table.action != "refused":
+        by_policy = "that the policy leaves out" if table.left_out_by_policy else "that writers keep adding to"
+        text = f"by {count_of(table.left_out_though_due, 'file slice')} {by_policy}"
+        until = format_time(min(stop, table.threshold_ms))
+        yield "held back", f"{text}: without them RO is complete up to {until} only."
+        yield "moves on", _next_run(table)
         return
     if stop is not None and stop < table.threshold_ms:
         yield from _held_by_a_file(table, stop + 1)
@@ -207,6 +221,16 @@ def _what_holds_back(table: TablePlan) -> Iterator[Row]:
         f"{text} A shorter `data_latency` keeps T closer to now, but then more events may be late data: RO lacks those "
         "until the next run.",
     )
+
+
+def _next_run(table: TablePlan) -> str:
+    """When file slices that are left out though they are due are compacted."""
+    reasons = {one.reason for one in table.left_out}
+    if "due_but_beyond_budget" in reasons:
+        return "with the next run, which goes on where the budget ended."
+    if "due_but_in_other_partitions" in reasons:
+        return "as soon as a policy that names the other partitions compacts them."
+    return "as soon as a run ends while no writer adds to them, for example in the writer's job, between two batches."
 
 
 def _held_by_a_file(table: TablePlan, event_ms: int) -> Iterator[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from etc_policy.plan.formats import format_time
-from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, Misrecorded, TableState
+from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, Misrecorded, TableState, path_below
 
 #: Why a log file was not read at all: the table may have moved on.
 NOT_THERE = "it cannot be opened, or not in the size in which it was listed"
@@ -14,7 +14,7 @@ NOT_THERE = "it cannot be opened, or not in the size in which it was listed"
 
 def path_of(file_slice: FileSlice, log_file: LogFile) -> str:
     """A log file's path below its table."""
-    return f"{file_slice.partition}/{log_file.name}" if file_slice.partition else log_file.name
+    return path_below(file_slice.partition, log_file.name)
 
 
 def misrecorded_in(witnesses: Iterable[LogWitness]) -> tuple[Misrecorded, ...]:
@@ -28,8 +28,11 @@ def misrecorded_in(witnesses: Iterable[LogWitness]) -> tuple[Misrecorded, ...]:
 
 def still_there(state: TableState, found: Iterable[Misrecorded]) -> tuple[Misrecorded, ...]:
     """Those of the log files that are not compacted yet."""
+    looked_for = tuple(found)
+    if not looked_for:
+        return ()
     sizes = {path_of(file_slice, log_file): log_file.size_bytes for file_slice, log_file in state.log_files}
-    return tuple(one for one in found if sizes.get(one.path) == one.size_bytes)
+    return tuple(one for one in looked_for if sizes.get(one.path) == one.size_bytes)
 
 
 def with_true_times(state: TableState, found: Iterable[Misrecorded]) -> TableState:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from etc_policy.plan.formats import count_of
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.refusals import not_ended
-from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.stages import Operation, TablePlan
+from etc_policy.plan.table_state import FileSlice, TableState, path_below
 
 
 def unknown_warning(unknown: int, total: int) -> tuple[str, ...]:
@@ -33,6 +34,34 @@ def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:
     if "due_but_written_to" in counts:
         why = f"may add to them: {still}" if still else "kept adding to them while they were compacted"
         yield f"{counts['due_but_written_to']} with deletes left out, as writers {why}. {until}"
+    if "due_but_in_other_partitions" in counts:
+        count = counts["due_but_in_other_partitions"]
+        yield f"{count} due in partitions that `strategy.partitions` does not name: RO is complete only up to T above"
+
+
+def budget_warning(policy: Policy, operations: Iterable[Operation], table: TablePlan) -> Iterator[str]:
+    """What a budget leaves for later, and a file slice that alone is beyond it."""
+    limit, taken = policy.max_io_bytes, sum(one.bytes_read + one.bytes_written_estimate for one in operations)
+    beyond = next((one for one in table.left_out if one.reason == "due_but_beyond_budget"), None)
+    if limit is not None and taken > limit:
+        yield f"one file slice alone takes {format_bytes(taken)}, more than `strategy.max_io` ({format_bytes(limit)})"
+    if limit is not None and beyond is not None:
+        count = count_of(beyond.file_slices, "file slice")
+        yield (
+            f"`strategy.max_io` ({format_bytes(limit)}) reaches T above, the latest that it can: {count} with "
+            f"{count_of(beyond.log_files, 'log file')} ({format_bytes(beyond.log_bytes)}) left for later runs"
+        )
+
+
+def exposed_warning(slices: tuple[FileSlice, ...]) -> tuple[str, ...]:
+    """Slices that are compacted whatever their event times, because of the index."""
+    if not slices:
+        return ()
+    first = path_below(slices[0].partition, slices[0].file_id)
+    return (
+        f"{count_of(len(slices), 'file slice')} compacted whatever the event times, for example {first}: a writer added to it "
+        "while a compaction merged deletes, and an upsert of a key in it before this compaction would make a second row",
+    )
 
 
 def space_warning(state: TableState, instant: str) -> tuple[str, ...]:

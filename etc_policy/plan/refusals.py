@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.instants import parse_instant
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import TableState
@@ -38,16 +39,14 @@ class Refusal:
 
 
 def unknown_version(policy: Policy, state: TableState) -> Refusal | None:
-    """Table versions 8 and 9, and 6 for whole slices."""
+    """Table versions 8 and 9, and 6 for whole slices or where log files may be carried."""
     if state.table_version in CUT_VERSIONS:
         return None
     if state.table_version in WHOLE_SLICE_VERSIONS and policy.granularity == "file_slice":
         return None
     if state.table_version in WHOLE_SLICE_VERSIONS:
-        reason = f"table version {state.table_version} cannot be cut: the base instant in a log file's name decides its slice"
-        return Refusal(
-            "table_version", reason, "set `granularity: file_slice`, or upgrade the table to version 8 or later"
-        )
+        obstacle = find_obstacle(policy, state)
+        return Refusal("table_version" if policy.carry is None else "cannot_carry", *obstacle) if obstacle else None
     return Refusal("table_version", f"table version {state.table_version} is not supported; versions 6, 8 and 9 are")
 
 
@@ -60,6 +59,24 @@ def pending_service(policy: Policy, state: TableState) -> Refusal | None:
     if pending.requested == state.own_pending:
         return Refusal("pending_own_plan", reason, f"it is etc's own: `etc apply --select {policy.name}` finishes it")
     return Refusal("pending_service", reason, _finish_hint(pending.action, policy))
+
+
+def carried_files_lost(policy: Policy, state: TableState) -> Refusal | None:
+    """A stock run has carried out a plan of etc without recording its carried log files: readers may miss their rows."""
+    if state.uncarried is None:
+        return None
+    reason = f"the compaction at {state.uncarried} was committed without the log files that its plan carries"
+    return Refusal("carried_files_lost", reason, "stop all writers and cleaning, and run `etc explain ETC320`")
+
+
+def orphans_left(policy: Policy, state: TableState) -> Refusal | None:
+    """Carried log files without their plan could be attached to a wrong slice."""
+    if not state.orphans:
+        return None
+    reason = f"{len(state.orphans)} carried log file(s) have no compaction, for example {state.orphans[0]}"
+    return Refusal(
+        "orphans_left", reason, f"`etc apply --select {policy.name}` removes them first, and so does `etc undo`"
+    )
 
 
 def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
@@ -92,6 +109,20 @@ def written_to_all(state: TableState) -> Refusal:
         f"{reason}kept adding to it meanwhile (delete rule)",
         "plan again when the writers are at rest",
     )
+
+
+def nothing_due(*, elsewhere: bool) -> Refusal:
+    """No file slice is due, or only such as are not in the policy's partitions."""
+    where = " in the partitions of `strategy.partitions`" if elsewhere else ""
+    return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
+
+
+def unknown_left_out() -> Refusal:
+    """A slice that the policy leaves out may hold any event, so that no T would be true."""
+    reason = (
+        "a log file without a known event time is due, and `strategy.partitions` or `strategy.max_io` leaves it out"
+    )
+    return Refusal("unknown_left_out", reason, "let the writer record event times, or plan with --read-stats")
 
 
 def not_ended(state: TableState) -> str:
@@ -178,6 +209,8 @@ def _finish_hint(action: str, policy: Policy) -> str:
 RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     unknown_version,
     pending_service,
+    carried_files_lost,
+    orphans_left,
     writer_in_flight,
     files_missing,
     files_damaged,

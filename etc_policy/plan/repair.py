@@ -12,6 +12,11 @@ from etc_policy.plan.refusals import Refusal
 REBUILDABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
 #: The first instants of a metadata table are numbers, not times.
 _FIRST_TIME = "1"
+#: It takes the record index and bloom filters along, until a write names them (FACTS 13).
+_DROP = (
+    "drop the metadata table (`CALL delete_metadata_table(table => 'db.table')`), then let the table's writer commit: it builds "
+    "that anew, with the indexes that the writer's options name"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +124,7 @@ def _archived(facts: RepairFacts) -> Refusal | None:
     if not facts.archived:
         return None
     reason = f"the wrong completion time of {facts.archived[0]} is archived, and etc does not write into archives"
-    hint = "if read-optimized queries show old rows, drop the metadata table (`CALL delete_metadata_table`): it is built anew"
-    return Refusal("archived", reason, hint)
+    return Refusal("archived", reason, f"if read-optimized queries show old rows, {_DROP}")
 
 
 def _pending(facts: RepairFacts) -> Refusal | None:
@@ -142,7 +146,7 @@ def _unknown(wrong: tuple[WrongTime, ...]) -> Refusal | None:
     one = next((one for one in wrong if one.right is None), None)
     if one is None:
         return None
-    hint = "a later full compaction replaces its files; if RO shows old rows, drop the metadata table: it is built anew"
+    hint = f"a later full compaction replaces its files; if RO shows old rows, {_DROP}"
     return Refusal("unknown_time", f"{one.what}; its true time cannot be known: {one.unknown}", hint)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from etc_policy.plan.stages import SkippedSlice, SkippedSlices, SkipReason
 from etc_policy.plan.table_state import FileSlice, GroupKey
@@ -14,10 +15,16 @@ NAMED_SLICES = 10
 _REASONS: tuple[SkipReason, ...] = (
     "due_but_written_to",
     "due_but_behind_a_writer",
+    "due_but_in_other_partitions",
+    "due_but_beyond_budget",
     "due_but_refused",
     "newer_than_threshold",
     "no_log_files",
 )
+
+
+#: Why due slices are left out.
+LeftOut = Mapping[GroupKey, SkipReason]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +43,7 @@ def group_skipped_slices(
     slices: Iterable[FileSlice],
     is_due: Callable[[FileSlice], bool],
     written_to: WrittenTo = WrittenTo(),
-    behind: frozenset[GroupKey] = frozenset(),
+    left_out: LeftOut = MappingProxyType({}),
     *,
     refused: bool,
 ) -> tuple[SkippedSlices, ...]:
@@ -49,8 +56,8 @@ def group_skipped_slices(
             found["newer_than_threshold"].append(file_slice)
         elif file_slice in written_to:
             found["due_but_written_to"].append(file_slice)
-        elif (file_slice.partition, file_slice.file_id) in behind:
-            found["due_but_behind_a_writer"].append(file_slice)
+        elif (file_slice.partition, file_slice.file_id) in left_out:
+            found[left_out[file_slice.partition, file_slice.file_id]].append(file_slice)
         elif refused:
             found["due_but_refused"].append(file_slice)
     return tuple(_left_out(reason, of_reason) for reason, of_reason in found.items() if of_reason)

@@ -16,13 +16,29 @@ UNREAD_VERSION = 0
 Action = Literal["compact", "nothing_due", "refused"]
 #: `due_but_refused`: would be compacted if the table could be. `due_but_written_to`: has deletes to compact, and writers kept
 #: adding to it while earlier tries were at work. `due_but_behind_a_writer`: no instant before the oldest write in flight can
-#: merge all of it that is due. The others have nothing at or below T in log files.
+#: merge all of it that is due. `due_but_in_other_partitions`: not one of the policy's. `due_but_beyond_budget`: for a later
+#: run, as `max_io` is used up. The others have nothing at or below T in log files.
 SkipReason = Literal[
-    "due_but_refused", "due_but_written_to", "due_but_behind_a_writer", "newer_than_threshold", "no_log_files"
+    "due_but_refused",
+    "due_but_written_to",
+    "due_but_behind_a_writer",
+    "due_but_in_other_partitions",
+    "due_but_beyond_budget",
+    "newer_than_threshold",
+    "no_log_files",
 ]
 
 
-_LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer")
+_BY_POLICY = ("due_but_in_other_partitions", "due_but_beyond_budget")
+_LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer", *_BY_POLICY)
+
+
+class CarriedFile(Frozen):
+    """A log file that stays, and its name in the slice that the compaction begins (table version 6)."""
+
+    name: str
+    target: str
+    size_bytes: int
 
 
 class Operation(Frozen):
@@ -30,7 +46,8 @@ class Operation(Frozen):
 
     Of the merged ones `due_log_files` must be (an event at or below T, or `unknown_log_files` of them whose event times
     nobody knows); the others come along because a slice is compacted up to its last due log file and up to C.
-    `oldest_event_ms` is the smallest known event time that is merged, `remaining_from_ms` the smallest that stays.
+    `oldest_event_ms` is the smallest known event time that is merged, `remaining_from_ms` the smallest that stays. Before
+    table version 8 each one that stays is `carried` into the new slice.
     """
 
     partition: str
@@ -46,6 +63,7 @@ class Operation(Frozen):
     unknown_log_files: int = 0
     oldest_event_ms: int | None = None
     remaining_from_ms: int | None = None
+    carried: tuple[CarriedFile, ...] = ()
 
 
 class Move(Frozen):
@@ -135,6 +153,11 @@ class TablePlan(Frozen):
     def left_out_though_due(self) -> int:
         """How many file slices a compaction leaves out though they are due."""
         return sum(one.file_slices for one in self.left_out if one.reason in _LEFT_OUT)
+
+    @property
+    def left_out_by_policy(self) -> int:
+        """How many of these the policy leaves out: beyond its budget, or not in its partitions."""
+        return sum(one.file_slices for one in self.left_out if one.reason in _BY_POLICY)
 
 
 class Plan(Frozen):

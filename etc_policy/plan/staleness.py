@@ -51,6 +51,8 @@ def _changes(policy: Policy, table: TablePlan, state: TableState) -> Iterator[st
     for writer in sorted(w for w in state.living_writers if w < instant):
         yield f"a writer that began at {writer}, before the plan's instant, is still in flight"
     yield from _new_instants(table, state, instant)
+    if any(operation.carried for operation in table.operations):
+        yield from _later(state, instant)
     if cuttable:
         yield from _moved(policy, table, state, instant)
     yield from changed_slices(table.operations, state, instant)
@@ -65,6 +67,13 @@ def _moved(policy: Policy, table: TablePlan, state: TableState, instant: str) ->
         raised = guard(cut, instant)
         if raised is not None:
             yield f"the plan's instant {instant} is no longer valid: {raised.why}"
+
+
+def _later(state: TableState, instant: str) -> Iterator[str]:
+    """A slice begins with carried log files: nothing may have been written after it before it is known (FACTS 8)."""
+    last = max((one.requested for one in state.instants), default="")
+    if last >= instant:
+        yield f"an instant at {last} is not before the plan's"
 
 
 def _new_instants(table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
@@ -91,10 +100,22 @@ def changed_slices(operations: Iterable[Operation], state: TableState, instant: 
             yield f"file group {operation.file_id} in `{operation.partition}` is gone"
         elif (found.base_file, found.base_instant) != (operation.base_file, operation.base_instant):
             yield f"file group {operation.file_id} in `{operation.partition}` has a new base file"
-        elif _names(found, instant, by_completion=by_completion) != set(operation.log_files_compacted):
+        elif not _has_as_planned(operation, found, instant, by_completion=by_completion):
             yield f"the log files of file group {operation.file_id} in `{operation.partition}` changed"
 
 
-def _names(file_slice: FileSlice, instant: str, *, by_completion: bool) -> set[str]:
-    files = compacted(file_slice, instant) if by_completion else file_slice.log_files
-    return {log_file.name for log_file in files}
+def changed_since_carried(operations: Iterable[Operation], state: TableState, instant: str) -> Iterator[str]:
+    """Where the old slices of a compaction on table version 6 are not as they were carried from, or may not stay so."""
+    for write in state.writes_in_flight:
+        if write.may_live and write.requested < instant:
+            yield f"a writer that began at {write.requested}, before the compaction's instant, has not ended"
+    yield from changed_slices(operations, state, instant)
+
+
+def _has_as_planned(operation: Operation, found: FileSlice, instant: str, *, by_completion: bool) -> bool:
+    """Whether the slice held what the operation merges and carries; what bears C in its name was added to the next one."""
+    files = compacted(found, instant) if by_completion else [f for f in found.log_files if f.requested != instant]
+    sizes = {log_file.name: log_file.size_bytes for log_file in files}
+    if sizes.keys() != {*operation.log_files_compacted, *(one.target for one in operation.carried)}:
+        return False
+    return all(sizes[one.target] == one.size_bytes for one in operation.carried)

@@ -15,6 +15,11 @@ InstantState = Literal["requested", "inflight", "completed"]
 GroupKey = tuple[str, str]
 
 
+def path_below(partition: str, name: str) -> str:
+    """The path below its table of a file, or of a file group, in a partition; a table without partitions has the empty one."""
+    return f"{partition}/{name}".lstrip("/")
+
+
 class LogFile(NamedTuple):
     """A log file of a slice.
 
@@ -138,9 +143,13 @@ class TableState:
     `own_pending` is the instant of a pending compaction that carries etc's own plan. `living_writers` are pending writes
     whose heartbeat is fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in
     flight. `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the
-    latest slices that a commit of the active timeline wrote and that are not there. `wrong_times` are completion times, of
-    the table and of its metadata table, that cannot be true. `unreadable_time` is known only where log files were read, and
-    `witnesses` only where all that are not compacted were.
+    latest slices that a commit of the active timeline wrote and that are not there. `exposed` are file groups with a log file
+    that was written beside a compaction of deletes: some indexes do not find its keys (FACTS 3). `wrong_times` are completion
+    times, of the table and of its metadata table, that cannot be true. `unreadable_time` is known only where log files were
+    read, and `witnesses` only where all that are not compacted were. `foreign_compaction` is the latest one on the active
+    timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that its plan carries (table version
+    6). `orphans` are paths of carried log files whose compaction is not on the timeline. `has_cdc` says that the table keeps
+    its changes, `merges_otherwise` that Hudi 1.x has not recorded that rows are merged by event time.
     """
 
     base_path: str
@@ -160,10 +169,16 @@ class TableState:
     writes_in_flight: tuple[WriteInFlight, ...] = ()
     partition_fields: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
+    exposed: frozenset[GroupKey] = frozenset()
     wrong_times: tuple[WrongTime, ...] = ()
     zone: ZoneReading | None = None
     unreadable_time: UnreadableTime | None = None
     witnesses: tuple[LogWitness, ...] | None = None
+    foreign_compaction: str | None = None
+    uncarried: str | None = None
+    has_cdc: bool = False
+    merges_otherwise: bool = False
+    orphans: tuple[str, ...] = ()
 
     @property
     def pending(self) -> tuple[Instant, ...]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from etc_policy.plain_text import one_line
+from etc_policy.plan.carry import carried_in
 from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_time, labelled
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory
 from etc_policy.verify.ports import Verification
 
 _SHA_LENGTH = 12
+_CARRIED_NAMED = 3
 
 #: A line as it is, or a label and a text that is folded beside it.
 Line = str | tuple[str, str]
@@ -91,6 +94,7 @@ def _compaction(entry: Compaction) -> Iterator[Line]:
         yield ("", change)
     yield ("plan", entry.plan_id or "-")
     yield ("merged", _merged(entry))
+    yield from _carried(entry)
     if not entry.checks:
         yield ("checks", "none on this machine")
     for number, check in enumerate(entry.checks):
@@ -111,6 +115,16 @@ def _moment(iso: str) -> str:
 def _merged(entry: Compaction) -> str:
     files = f"{count_of(entry.log_files, 'log file')} of {count_of(entry.file_slices, 'file slice')}"
     return f"{files}, {format_bytes(entry.bytes_written)} written"
+
+
+def _carried(entry: Compaction) -> Iterator[Line]:
+    """The log files that were carried into the new slices, of which the first are named; JSON has all."""
+    with suppress(ValueError):
+        pairs = [one for files in carried_in(entry.extra).values() for one in files]
+        for number, one in enumerate(pairs[:_CARRIED_NAMED]):
+            yield ("" if number else "carried", f"{one.target} as {one.name}")
+        if len(pairs) > _CARRIED_NAMED:
+            yield ("", f"and {count_of(len(pairs) - _CARRIED_NAMED, 'more log file')}")
 
 
 def _attempt(entry: Attempt) -> Iterator[Line]:

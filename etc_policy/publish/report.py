@@ -233,7 +233,7 @@ def _freshness(table: TableFreshness) -> Iterator[Line]:
         yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time"
     if table.left_out_file_slices:
         slices = count_of(table.left_out_file_slices, "file slice")
-        yield "left out", f"{slices} by the last run, as writers were adding to them"
+        yield "left out", f"{slices} by the last run, though they were due"
     if table.held_back_by and table.watermark_ms is not None:
         yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)
     if table.late_data is not None and table.late_data.writes:

@@ -120,8 +120,8 @@ class VerificationReport(Frozen):
 class TableFreshness(Frozen):
     """How far one table's RO view is complete, from its metadata alone (FACTS 6).
 
-    `limits` are the policy's. `left_out_file_slices` were due in the last compaction by etc, which left them out, as writers
-    were adding to them; None where it left out none.
+    `limits` are the policy's. `left_out_file_slices` were due in the last compaction by etc, which left them out, as
+    writers were adding to them or as the policy says; None where it left out none.
     `late_data` is what came in below the threshold of the last compaction by etc after its plan was made, `data_latency`
     the judgement over the policy's; both are None where the table's past was not read. `complete_until_proof` is what proves
     `complete_until_ms`, `proofs` are all verifications of the last compaction that passed and are kept.

@@ -13,7 +13,7 @@ from etc_policy.compile.manifest import Frozen, Policy
 from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 from etc_policy.plan.commit_log import Commit, CommitLog
 from etc_policy.plan.commit_metadata import THRESHOLD
-from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, find_exposed
+from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.refusals import find_refusal, writers_elsewhere
 from etc_policy.plan.table_history import GroupWrite
@@ -223,7 +223,8 @@ def duplicate_keys(facts: TableFacts) -> Found:
     index = facts.policy.writer.index
     if index in SEES_LOG_FILES:
         return "ok", f"the index (`{index}`) finds keys in log files too", None
-    exposed = find_exposed(_compactions(facts.log), facts.writes)
+    archived = (Written(one.requested, one.completed) for one in facts.log.commits if one.action == "deltacommit")
+    exposed = find_exposed(_compactions(facts.log), facts.writes, (*archived, *written_by(facts.state.instants)))
     if exposed:
         first = exposed[0]
         message = (

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
@@ -67,6 +68,8 @@ class Evidence:
 
         There the first commit that wrote to the log of its slice decides, where the commits since the base file are known.
         """
+        if is_carried_name(log_file.name):
+            return True  # its rows were there when the plan that carried it was made
         seen_until = self.claim.seen_until
         if is_cut(self.state) or log_file.completed > seen_until:
             return log_file.completed <= seen_until

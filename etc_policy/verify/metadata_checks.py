@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
-from etc_policy.plan.double_keys import SEES_LOG_FILES, compactions_of, find_exposed
+from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.plan.formats import format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
@@ -40,7 +40,7 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
     if (
         NO_KEY_TWICE not in rows_read
         and evidence.policy.writer.index not in SEES_LOG_FILES
-        and compactions_of(evidence.state)
+        and merged_by(evidence.state.instants)
     ):
         found.append(check_double_keys(evidence))
     record = evidence.state.last_compaction
@@ -108,7 +108,7 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:
     """No compaction merged deletes beside a write that it left behind: a key in both may exist twice since (FACTS 3)."""
-    exposed = find_exposed(compactions_of(evidence.state), evidence.history.writes)
+    exposed = exposed_in(evidence.state.instants, evidence.history.writes)
     groups = [one.file_group for one in exposed]
     observed: dict[str, Any] = {"file_groups_exposed": len(groups), "examples": groups[:_NAMED_FILES]}
     if not exposed:

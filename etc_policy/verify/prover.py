@@ -23,6 +23,7 @@ from etc_policy.verify.ports import (
     Verification,
     VerificationStatus,
 )
+from etc_policy.verify.same_files import spared_files
 from etc_policy.verify.sampling import choose_file_groups, seed_of
 from etc_policy.verify.suites import bind_suite, suite_parameters
 
@@ -102,7 +103,8 @@ def _verification(
 def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: VerifyLevel) -> DataCheck:
     policy, state, claim = evidence.policy, evidence.state, evidence.claim
     chosen = choose_file_groups(state, policy.verify, evidence.now_ms) if level == "sample" else None
-    window_ms = policy.verify.window_ms
+    window_ms, pin = policy.verify.window_ms, pin_of(state)
+    is_whole = level == "sample" or policy.verify.full
     return DataCheck(
         policy=policy,
         base_path=state.base_path,
@@ -110,7 +112,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         threshold_ms=claim.threshold_ms,
         now_ms=evidence.now_ms,
         complete_until_ms=evidence.complete_until_ms,
-        pinned_instant=pin_of(state),
+        pinned_instant=pin,
         partition_fields=state.partition_fields,
         late_commits=frozenset(
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
@@ -123,6 +125,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         event_time_type=state.event_time_type,
         file_ids=chosen,
         since_ms=None if window_ms is None else claim.threshold_ms - window_ms,
+        same_files=frozenset() if is_whole else spared_files(state, pin),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
+    from etc_policy.adapters.storage.object_cache import ObjectCache
     from etc_policy.compile.table_shape import TableShape
     from etc_policy.execute.finisher import Finisher
     from etc_policy.execute.ports import ApplyStateStore
@@ -64,7 +66,7 @@ class Readings(SparkSessions):
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        state = FileTableReader().read(self.locate(policy), policy.event_time)
+        state = FileTableReader(_tables_cache()).read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else self._with_true_times(state)
         return self.with_statistics(policy, state) if read_stats else state
 
@@ -216,6 +218,14 @@ class Environment(Readings):
     def close(self) -> None:
         """Stop Spark if it was started."""
         self._stop_spark()
+
+
+def _tables_cache() -> ObjectCache | None:
+    """Where commands keep what they decoded of tables; None where the user wants nothing kept."""
+    from etc_policy.adapters.storage.object_cache import cache_folder, tables_cache_in
+
+    folder = cache_folder(os.environ)
+    return tables_cache_in(folder) if folder else None
 
 
 def resolve_table(environment: Environment, policy: Policy) -> Policy:

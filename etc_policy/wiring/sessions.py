@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ _CATALOG = "spark.sql.catalogImplementation"
 class SparkSessions:
     """One Spark session at most, started when first asked for.
 
-    Its settings are those of `target`, over which `spark_options` win. Up to `jobs` tables are read at once, without Spark.
-    `reaches_s3` says that a table lies there: then the session gets a client for it, and the target's way to reach it.
+    Its settings are those of `target`, over which `spark_options` win. Up to `jobs` tables are read at once, without Spark,
+    and up to `compaction_jobs` are compacted at once, in this one session. `reaches_s3` says that a table lies there: then
+    the session gets a client for it, and the target's way to reach it.
     """
 
     project_dir: Path
@@ -33,12 +34,32 @@ class SparkSessions:
     catalog_dir: Path | None = None
     ends_java_on_interrupt: bool = False
     jobs: int = 1
+    compaction_jobs: int = 1
     reaches_s3: bool = False
+    _starting: threading.RLock = field(init=False, default_factory=threading.RLock, repr=False, compare=False)
 
-    @cached_property
+    @property
     def spark(self) -> Any:  # noqa: ANN401 - a SparkSession, imported late
-        """The Spark session; starting it takes seconds, so it is announced."""
-        return self._start_spark("starting Spark", self._spark_confs(catalog=False))
+        """The Spark session; starting it takes seconds, so it is announced. Threads share it, each with jobs of its own."""
+        with self._starting:
+            if "spark" not in self.__dict__:
+                self.__dict__["spark"] = self._start_spark("starting Spark", self._spark_confs(catalog=False))
+        from etc_policy.adapters.spark.pools import in_pool
+
+        return in_pool(self.__dict__["spark"])
+
+    def prepare_for_threads(self) -> None:
+        """Threads may start Spark from now on: what an interrupt does to Java can be set by the main thread alone."""
+        if self.ends_java_on_interrupt and "spark" not in self.__dict__:
+            from etc_policy.adapters.spark.interrupts import end_java_on_interrupt
+
+            end_java_on_interrupt()
+
+    def own_pool(self, name: str) -> AbstractContextManager[None]:
+        """Spark's jobs of this thread share the cores fairly with those of other pools meanwhile."""
+        from etc_policy.adapters.spark.pools import own_pool
+
+        return own_pool(name)
 
     @property
     def catalog_spark(self) -> Any:  # noqa: ANN401 - as above
@@ -60,8 +81,8 @@ class SparkSessions:
 
         self._announce(step)
         session = start_spark(confs, self.spark_log, self.target.bundle, self._packages(confs))
-        if self.ends_java_on_interrupt:
-            end_java_on_interrupt()
+        if self.ends_java_on_interrupt and threading.current_thread() is threading.main_thread():
+            end_java_on_interrupt()  # PySpark has just set its own; from another thread it does not
         return session
 
     def _catalog_of_session(self) -> str | None:
@@ -80,7 +101,7 @@ class SparkSessions:
         self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
-        confs = self._with_s3({**self.target.spark_confs, **self.spark_options})
+        confs = self._with_s3({**self._shared(), **self.target.spark_confs, **self.spark_options})
         if _CATALOG in self.spark_options:
             return confs
         if not catalog:
@@ -88,6 +109,11 @@ class SparkSessions:
         from etc_policy.adapters.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
 
         return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
+
+    def _shared(self) -> Mapping[str, str]:
+        from etc_policy.adapters.spark.pools import FAIR
+
+        return FAIR if self.compaction_jobs > 1 else {}
 
     def _with_s3(self, confs: dict[str, str]) -> dict[str, str]:
         if not self.reaches_s3:

@@ -248,6 +248,7 @@ def _as_child(root: Path, command: str, memory_bytes: int | None, files: tuple[P
                 resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
             resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            (root / "cache").mkdir(exist_ok=True)
             _watch(root, stream.write)
             code = _in_project(root, command, out, err)
     except BaseException:
@@ -265,6 +266,7 @@ def _in_project(root: Path, command: str, out: Path, err: Path) -> int:
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), number)
     os.environ["COLUMNS"] = "120"
+    os.environ["ETC_CACHE"] = str(root / "cache")
     streams = ((1, "strict"), (2, "backslashreplace"))
     sys.stdout, sys.stderr = (open(n, "w", encoding="utf-8", errors=how, closefd=False) for n, how in streams)  # noqa: SIM115
     code = main(command.split())
@@ -274,8 +276,8 @@ def _in_project(root: Path, command: str, out: Path, err: Path) -> int:
 
 
 def _watch(root: Path, say: Callable[[str], object]) -> None:
-    """Say what Python writes, removes or starts outside the project and the tables."""
-    allowed = tuple(f"{root}/{name}/" for name in ("project", "tables", "out", "err", "seen"))
+    """Say what Python writes, removes or starts outside the project, the tables and the user's folder for what is kept."""
+    allowed = tuple(f"{root}/{name}/" for name in ("project", "tables", "cache", "out", "err", "seen"))
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(arguments[0], str | bytes) and arguments[2] & _WRITING:

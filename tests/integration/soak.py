@@ -160,6 +160,8 @@ class Soak:
         """Nobody writes: look at the table as it is, let a run finish what is begun, and look again."""
         while self.apply or self.second or not all(writer.at_rest for writer in self.writers):
             self._tick_writers(paused=True)
+            if self.apply_was_killed and self.apply is None:
+                self.apply = self._start()  # a writer may wait for the lock that the killed run has left
             self._tick_applies(starting=False)
             time.sleep(TICK_SECONDS)
         self.counts["checkpoints"] += 1
@@ -192,7 +194,7 @@ class Soak:
         expected = Expected.of([writer.journal_path for writer in self.writers], self.timeline)
         views = read_views(spark, self.setting.base)
         problems = [*self.timeline.problems, *(f"{name} is unreadable" for name in sorted(self.timeline.unreadable))]
-        problems += expected.problems(views)
+        problems += expected.problems(views, forgets_deleted=self.setting.index == "record")
         problems += published_problems(expected, views["RO"], self.timeline)
         for promise, until_ms in promises.items():
             if until_ms is not None:

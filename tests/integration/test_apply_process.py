@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -84,6 +85,11 @@ def test_beside_a_run_and_after_its_death(no_spark, project):
     pending = json.loads(run(project, "plan", "--output", "json").stdout)["tables"][0]
     assert (pending["action"], pending["reason_code"]) == ("refused", "pending_own_plan")
     assert not list((project / "t" / ".hoodie" / "timeline").glob("*.commit"))
+    (hint,) = pending["hints"]
+    finished = run(project, *shlex.split(hint.split("`")[1])[1:], "--yes", "--output", "json")
+    assert finished.returncode == 0, finished.stderr
+    assert [table["status"] for table in json.loads(finished.stdout)["tables"]] == ["resumed"]
+    assert Views(None, project / "t").rust() == Oracle.of(HISTORY).rt()
 
 
 def test_killed_then_undone_then_applied(no_spark, project):

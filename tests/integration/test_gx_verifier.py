@@ -1,77 +1,32 @@
 """Every lie that a read-optimized view can tell, on real tables, and that each is found (and truths are not)."""
 
 import datetime as dt
-from pathlib import Path
 
 import pytest
 
 from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.compile.manifest import EventTime, Policy, Verify, Writer
-from etc_policy.declare.suites import read_suite
+from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import EngineError, PolicyError, TableError, Where
-from etc_policy.verify.catalog import source_of
-from etc_policy.verify.ports import DataCheck
-from etc_policy.verify.suites import parse_suite
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
+from tests.integration.row_checks import (
+    BASE_FILE,
+    BOUNDS,
+    CONTAINMENT,
+    DELETED,
+    ROW_SUITE,
+    TWICE,
+    check,
+    request_for,
+    row,
+)
 
 pytestmark = pytest.mark.spark
 
-T = EPOCH_MS + 1_000
 ROWS = "id int, p string, v string, ts long"
-CONTAINMENT, TWICE, DELETED = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice", "expect_no_deleted_rows"
-
-
-BASE_FILE, BOUNDS = "expect_rows_of_their_base_file", "expect_event_times_within_bounds"
-
-
-def row_suite():
-    path, text = read_suite("ro_complete", Path("no-such-project"))
-    return tuple(item for item in parse_suite(text, path).items if source_of(item["type"]) != "metadata")
-
-
-ROW_SUITE = row_suite()
-
-
-def row(key, value="a", at_ms=0, partition="x"):
-    return (key, partition, value, EPOCH_MS + at_ms)
-
-
-def request_for(table, **changes):
-    """The request for a check of all rows up to T."""
-    policy = Policy(
-        name="orders",
-        table=table.base,
-        event_time=changes.pop("event_time", EventTime(column="ts")),
-        data_latency_ms=0,
-        verify=Verify(where=changes.pop("where", None)),
-        writer=Writer(index=changes.pop("index", None)),
-    )
-    request = {
-        "policy": policy,
-        "base_path": table.base,
-        "suite": ROW_SUITE,
-        "threshold_ms": T,
-        "now_ms": T + 60_000,
-        "complete_until_ms": T,
-        "pinned_instant": table.last_completed,
-        "seen_until": table.last_completed,
-        "late_commits": frozenset(),
-        "open_groups": frozenset(),
-        "partition_fields": ("p",),
-        "base_files": table.base_files(),
-        "event_time_type": "long",
-        "last_commit_ms": T + 60_000,
-    }
-    return DataCheck(**{**request, **changes})
 
 
 def groups_of(table, partition="x"):
     return frozenset((partition, file_id) for file_id in table.file_ids())
-
-
-def check(table, **changes):
-    late, results = GxVerifier(table.spark).check(request_for(table, **changes))
-    return late, {result.expectation: result for result in results}
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +141,29 @@ def test_a_key_twice_in_rt_alone_fails(spark, tmp_path):
     (twice,) = found.observed["samples"]["duplicate_keys_in_rt"]
     assert (twice["partition"], twice["key"], len(twice["file_groups"])) == ("x", "1", 2)
     assert "1 duplicate keys in rt; for example key `1` in partition `x`, in the file groups x/" in found.message
+
+
+def test_a_key_that_was_deleted_and_written_again_to_another_group_is_twice_in_ro_until_the_delete_is_compacted(
+    spark, tmp_path
+):
+    record_index = {
+        "hoodie.index.type": "RECORD_INDEX",
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.parquet.small.file.limit": "0",
+    }
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options=record_index)
+    table.write([row(1), row(2)], "insert")
+    (old,) = table.file_ids()
+    table.write([row(1, at_ms=2)], "delete")
+    table.write([row(1, "again", at_ms=3)])
+    assert len(table.file_ids()) == 2
+    found = check(table, index="global_record_index", open_groups=frozenset({("x", old)}))[1]
+    assert (found[TWICE].status, found[CONTAINMENT].status) == ("pass", "pass"), (found[TWICE], found[CONTAINMENT])
+    observed = found[TWICE].observed
+    assert (observed["duplicate_keys_not_yet_compacted"], observed["duplicate_keys"]) == (1, 0)
+    closed = check(table, index="global_record_index")[1][TWICE]
+    assert (closed.status, closed.observed["duplicate_keys"]) == ("fail", 1)
 
 
 def test_a_key_in_two_partitions_is_twice_under_a_global_index_alone(spark, tmp_path):

@@ -11,6 +11,7 @@ CASES = [
     Case("simple", True, "ours checked", "metadata"),
     Case("simple", True, "writer writing", "metadata"),
     Case("bloom", False, "ours compacted", "metadata"),
+    Case("simple", False, "ours checked", "metadata"),
 ]
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
-from etc_policy.adapters.hudi import table as hudi_table
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.api.applying import Applier
+from etc_policy.api.table_run import TableRun
 from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.verify.evidence import Evidence
@@ -222,8 +221,7 @@ def check_reading_of_many(table, monkeypatch):
     matched = []
     by_pattern = hudi_commits._by_pattern
     monkeypatch.setattr(hudi_commits, "_by_pattern", lambda content: matched.append(by_pattern(content)) or matched[-1])
-    for module, name in ((hudi_commits, "_MANY"), (hudi_table, "_MANY_INSTANTS")):
-        monkeypatch.setattr(module, name, 1)
+    monkeypatch.setattr(hudi_commits, "_MANY", 1)
     assert FileTableReader().read_with_history(*place, archived=True) == found
     assert any(matched) or found[0].table_version == 6  # whose commits are JSON
 
@@ -323,10 +321,9 @@ def command_verifies(table, level="metadata"):
     environment.__dict__["spark"] = table.spark
     policy = table.policy.model_copy(update={"verify": Verify(level=level)})
     plan = table.settled_plan()
-    applier = Applier(environment, EPOCH_MS + T * 1000 + policy.data_latency_ms)
-    applier.apply(policy, plan.tables[0], plan.plan_id)
-    (result,) = applier.results
-    return result.status, result.verification.status
+    run = TableRun(environment, policy, EPOCH_MS + T * 1000 + policy.data_latency_ms)
+    run.apply(plan.tables[0], plan.plan_id)
+    return run.result.status, run.result.verification.status
 
 
 def test_dates_from_column_statistics(kind):

@@ -93,7 +93,10 @@ SQL_KINDS = {
     "an ordering field": ("ts bigint", ", orderingFields='ts'", f"{MS}"),
     "a timestamp": ("ts timestamp", ", orderingFields='ts'", "timestamp '2024-03-31 02:00:00'"),
     "a text": ("ts string", ", orderingFields='ts'", "'2024-03-31T02:00:00Z'"),
+    "seconds": ("ts bigint", ", orderingFields='ts'", f"{MS // 1000}L"),
+    "microseconds": ("ts bigint", ", orderingFields='ts'", f"{MS * 1000}"),
 }
+UNITS = {"seconds": "s", "microseconds": "us"}
 
 
 @pytest.mark.parametrize("kind", SQL_KINDS)
@@ -107,7 +110,8 @@ def test_writers_of_an_existing_table_go_on_with_its_options(spark, tmp_path, ki
     )
     try:
         spark.sql(f"insert into {name} values (1, 'a', {value}), (2, 'b', {value})")
-        policy = POLICY.model_copy(update={"table": f"default.{name}"})
+        event_time = EventTime(column="ts", unit=UNITS.get(kind))
+        policy = POLICY.model_copy(update={"table": f"default.{name}", "event_time": event_time})
         shape = read_shape(str(path), policy.event_time)
         spark.sql(render_tblproperties(policy, shape).rstrip().rstrip(";"))
         spark.sql(f"update {name} set v = 'c' where id = 1")

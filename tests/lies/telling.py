@@ -9,7 +9,8 @@ from random import Random
 
 from tests.lies.honest import honest_table
 from tests.lies.judging import LEVELS, is_false, look
-from tests.lies.kinds import KINDS, ROWS, Lie
+from tests.lies.kinds import KINDS
+from tests.lies.lie import ROWS, Lie
 
 HARMLESS, MISSED, MENDED, NO_CHECK = "harmless", "missed", "mended", "no check"
 #: Every outcome but a lie that was missed.

@@ -17,6 +17,7 @@ from tests.property.expected_cut import (
     split,
 )
 from tests.property.history import EVENT_ZERO_MS, LATENCY_MS, START_MS, History
+from tests.property.leaving_out import bytes_of, check_budget, check_threshold_without, has_unknown, limited_plan
 from tests.property.model import Row, Table, instant_text, instant_time, publish_plan
 
 Rows = dict[str, dict[int, Row]]
@@ -49,7 +50,34 @@ def check(data: bytes, *, readers_only: bool = False) -> str:
         check_later_writes(data, history, plan)
     if not readers_only:
         check_beside_living_writers(data)
+        check_what_a_policy_leaves_out(data, plan)
     return plan.action
+
+
+def check_what_a_policy_leaves_out(data: bytes, whole: TablePlan) -> None:
+    """Within a budget, and in some partitions alone, a plan does what it can, and promises no more than that."""
+    if whole.action != "compact":
+        return
+    limit = bytes_of(whole) * (1 + data[0] % 4) // 5
+    history, partition = History(data), whole.operations[0].partition
+    state = history.state()
+    in_budget = limited_plan(history, state, max_io_bytes=limit)
+    in_partition = limited_plan(history, state, partitions=(partition,))
+    unknown = has_unknown(due_slices(state, history.threshold))
+    for plan in (in_budget, in_partition):
+        assert plan.action == "compact" or unknown or history.options, f"refused: {plan.reason}"
+        if plan.action == "compact":
+            check_operations(state, plan)
+            check_threshold_without(history, state, plan)
+    if in_budget.action == "compact":
+        check_budget(history, state, in_budget, limit)
+        history.threshold = in_budget.threshold_ms
+        check_readers(history, in_budget)
+    if in_partition.action == "compact":
+        assert {one.partition for one in in_partition.operations} == {partition}, "another partition"
+        history = History(data)
+        history.threshold = in_partition.threshold_ms
+        check_readers(history, in_partition)
 
 
 def check_beside_living_writers(data: bytes) -> None:

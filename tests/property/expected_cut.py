@@ -82,13 +82,21 @@ def _touches(other: Instant, file_ids: set[str]) -> bool:
     return other.file_ids is None or bool(other.file_ids & file_ids)
 
 
-def first_valid_cut(policy: Policy, state: TableState, threshold: int, clock: int, *, delete_rule: bool) -> int | None:
-    """The earliest instant that compacts all that is due and breaks no rule; None if it is missing.
+def first_valid_cut(
+    policy: Policy,
+    state: TableState,
+    threshold: int,
+    clock: int,
+    *,
+    delete_rule: bool,
+    chosen: list[FileSlice] | None = None,
+) -> int | None:
+    """The earliest instant that compacts all that is due, or is in `chosen`, and breaks no rule; None if it is missing.
 
     Enough candidates: what a cut does changes only right after a completion or a request, and a place that is taken
     can be left by a few milliseconds.
     """
-    chosen = due_slices(state, threshold)
+    chosen = due_slices(state, threshold) if chosen is None else chosen
     due = [instant_time(log.completed) for one in chosen for log in one.log_files if is_due(log, threshold)]
     edges = {instant_time(log.completed) for one in chosen for log in one.log_files}
     edges |= {instant_time(text) for other in state.instants for text in (other.requested, other.completed) if text}

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan import builder, cut, instants, refusals, watermark
+from etc_policy.plan import builder, cut, instants, io_budget, planning_context, refusals, watermark
 from tests.property.histories import broken_promise, histories
 
 Broken = Callable[[], Any]
@@ -55,21 +55,17 @@ def without_rule(name: str) -> Broken:
 @contextmanager
 def picked_not_prefix() -> Iterator[None]:
     """RFC-74's `filterLogFiles`: log files at or below T wherever they stand, instead of all up to the last of them."""
-    real_operation, real_plan = builder._operation, builder._compact
+    real_operation = builder._operation
 
-    def compact(context: Any, *rest: Any) -> Any:
-        def operation(file_slice: Any, instant: str, threshold_ms: int) -> Any:
-            due = [log.name for log in file_slice.log_files if builder._is_due(log, threshold_ms)]
-            whole = real_operation(file_slice, instant, threshold_ms)
-            names = whole.log_files_compacted + whole.log_files_remaining
-            picked = tuple(name for name in names if name in due)
-            left = tuple(name for name in names if name not in due)
-            return whole.model_copy(update={"log_files_compacted": picked, "log_files_remaining": left})
+    def operation(context: Any, file_slice: Any, instant: str) -> Any:
+        due = [log.name for log in file_slice.log_files if planning_context.is_due(log, context.due_up_to_ms)]
+        whole = real_operation(context, file_slice, instant)
+        names = whole.log_files_compacted + whole.log_files_remaining
+        picked = tuple(name for name in names if name in due)
+        left = tuple(name for name in names if name not in due)
+        return whole.model_copy(update={"log_files_compacted": picked, "log_files_remaining": left})
 
-        with patch.object(builder, "_operation", operation):
-            return real_plan(context, *rest)
-
-    with patch.object(builder, "_compact", compact):
+    with patch.object(builder, "_operation", operation):
         yield
 
 
@@ -91,8 +87,10 @@ def numbers_not_times() -> Iterator[None]:
 
 
 def first_not_last(context: Any, chosen: Any) -> Any:
-    first = min(f.completed for one in chosen for f in one.log_files if builder._is_due(f, context.threshold_ms))
-    return builder._Place(instants.add_ms(first, 1), instants.add_ms(first, 1))
+    first = min(
+        f.completed for one in chosen for f in one.log_files if planning_context.is_due(f, context.threshold_ms)
+    )
+    return builder.Place(instants.add_ms(first, 1), instants.add_ms(first, 1))
 
 
 real_zone = instants.instant_from_ms
@@ -117,13 +115,16 @@ MUTATIONS: dict[str, Broken] = {
     "clock-skew bound": replaced(builder, "MAX_CLOCK_SKEW_MS", 0),
     "clock in the table's zone": replaced(builder, "instant_from_ms", lambda ms, _: real_zone(ms, ZoneInfo("UTC"))),
     "refusal while a service is pending": without_rule("pending_service"),
-    "unknown event time counts as due": replaced(builder, "_is_due", only_known),
-    "events at T are due": replaced(builder, "_is_due", strictly_below),
+    "unknown event time counts as due": replaced(planning_context, "is_due", only_known),
+    "events at T are due": replaced(planning_context, "is_due", strictly_below),
     "watermark of unknown event times": replaced(
         watermark, "event_time_bound_ms", lambda log, *_: log.min_event_time_ms or 2**60
     ),
     "C before a writer in flight": replaced(builder, "closed_before", lambda slices, *_: slices),
     "T without what is left out": replaced(builder, "_complete_without", lambda context: context.threshold_ms),
+    "the oldest events first within a budget": replaced(io_budget, "_age", lambda one: (0, one.file_id, one.partition)),
+    "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),
+    "no other partitions": replaced(builder, "is_in", lambda *_: True),
     "merge order is that of requests": replaced(builder, "_merge_order", lambda files: tuple(f.name for f in files)),
 }
 

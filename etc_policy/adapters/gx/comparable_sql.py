@@ -1,28 +1,76 @@
-"""Spark columns in a form that `<=>` can compare: maps, which Spark cannot compare, become sorted entries."""
+"""Spark columns in forms that can be compared: by `<=>`, which takes no maps, and by a hash of a whole row."""
 
 from __future__ import annotations
 
 from typing import Any
 
+_JSON = {"ignoreNullFields": "false", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
+
 
 def comparable(column: Any, data_type: Any) -> Any:  # noqa: ANN401 - Spark Column and DataType
     """The column so that equal values, also in nested maps, are equal by `<=>`; NaN equals NaN, 0.0 equals -0.0."""
+    return _mapped(column, data_type, maps_only=True)
+
+
+def row_values(schema: Any) -> Any:  # noqa: ANN401 - a StructType
+    """A row's values as one struct, each as `comparable`."""
+    return _row(schema, maps_only=True)
+
+
+def row_hash(schema: Any) -> Any:  # noqa: ANN401 - a StructType
+    """128 bits of a row's values, with the size of what was hashed: equal where `comparable` is equal for each column.
+
+    Values that differ have different texts: text travels as its bytes, and a time as a number of microseconds.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    if not _has_map(data_type):
-        return column
+    text = F.to_json(_row(schema, maps_only=False), _JSON)
+    return F.struct(F.unhex(F.md5(text.cast("binary"))).alias("hash"), F.octet_length(text).alias("size"))
+
+
+def _row(schema: Any, *, maps_only: bool) -> Any:  # noqa: ANN401
+    """The user's columns of a row, in the order of their names."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    fields = sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
+    return F.struct(*[_mapped(F.col(f"`{f.name}`"), f.dataType, maps_only=maps_only).alias(f.name) for f in fields])
+
+
+def _mapped(column: Any, data_type: Any, *, maps_only: bool) -> Any:  # noqa: ANN401
+    """Maps as sorted entries, also within arrays and structs; unless `maps_only` also leaves in a form that is exact as JSON."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     kind = data_type.typeName()
+    if kind not in ("array", "struct", "map"):
+        return column if maps_only else _exact(column, kind)
+    if maps_only and not _has_map(data_type):
+        return column
     if kind == "array":
-        return F.transform(column, lambda element: comparable(element, data_type.elementType))
+        return F.transform(column, lambda element: _mapped(element, data_type.elementType, maps_only=maps_only))
     if kind == "struct":
-        fields = [comparable(column.getField(f.name), f.dataType).alias(f.name) for f in data_type.fields]
+        fields = [
+            _mapped(column.getField(f.name), f.dataType, maps_only=maps_only).alias(f.name) for f in data_type.fields
+        ]
         return F.when(column.isNotNull(), F.struct(*fields))
     return F.array_sort(
         F.transform(
             F.map_entries(column),
-            lambda entry: F.struct(entry["key"].alias("key"), comparable(entry["value"], data_type.valueType)),
+            lambda entry: F.struct(
+                _mapped(entry["key"], data_type.keyType, maps_only=maps_only).alias("key"),
+                _mapped(entry["value"], data_type.valueType, maps_only=maps_only).alias("value"),
+            ),
         )
     )
+
+
+def _exact(column: Any, kind: str) -> Any:  # noqa: ANN401
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if kind == "timestamp":
+        return F.unix_micros(column)
+    if kind == "string":
+        return column.cast("binary")
+    return column + F.lit(0).cast(kind) if kind in ("float", "double") else column
 
 
 def _has_map(data_type: Any) -> bool:  # noqa: ANN401

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from etc_policy.adapters.gx.few_passes import ask_in_few_passes
 from etc_policy.adapters.gx.results import read_result
-from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named_views, prepare_views, require_readable
+from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, Comparison, named, require_readable
+from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.codes.registry import Code
@@ -22,6 +25,16 @@ from etc_policy.verify.ports import DataCheck, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation, View, bind_suite, suite_parameters
 
 _CONTAINMENT = "expect_ro_to_contain_rt_up_to"
+#: Great Expectations keeps one current project for a process, and cannot be imported by two threads at once; the parser of
+#: times is set for a whole session.
+_ONE_AT_A_TIME = threading.Lock()
+#: The asset that etc's own expectations run on: RO without a window, which they look at themselves.
+_WHOLE_RO = "whole_ro"
+_SETTINGS = {
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    # Longer lists of names are not held against Parquet's statistics.
+    "spark.sql.parquet.pushdown.inFilterThreshold": str(NAMES_AT_ONCE),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +44,7 @@ class GxVerifier:
     spark: Any
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
-        """Late rows counted, and one result per expectation in the suite's order.
+        """Late rows counted, and one result per expectation in the suite's order; one check at a time in a process.
 
         Raises:
             PolicyError: the suite names an unknown expectation, argument, parameter or column, or the policy's condition
@@ -42,17 +55,20 @@ class GxVerifier:
         """
         comparison = f"etc_{uuid.uuid4().hex}"
         suite = _completed(bind_suite(request.suite, suite_parameters(request)), comparison, request.threshold_ms)
-        configured = _configurations(suite)
         compares = any(source_of(e.type) == "rows" for e in suite)
-        with _engine_errors(request.base_path), ExitStack() as stack:
-            stack.enter_context(_setting(self.spark, "spark.sql.legacy.timeParserPolicy", "CORRECTED"))
+        with _ONE_AT_A_TIME, ExitStack() as stack:
+            configured = _configurations(suite)
+            stack.enter_context(_engine_errors(request.base_path))
+            for setting, value in _SETTINGS.items():
+                stack.enter_context(_setting(self.spark, setting, value))
             sides: set[View] = {"ro", "rt"} if compares else {"ro", *(e.view for e in suite)}
             views = {side: read_view(self.spark, request, side) for side in sorted(sides)}
             require_columns(suite, views)
             if compares:
-                prepared = prepare_views(self.spark, views["rt"], views["ro"], request)
-                stack.enter_context(named_views(self.spark, comparison, prepared))
-            results = _run(suite, configured, {side: narrowed(self.spark, v, request) for side, v in views.items()})
+                compared = Comparison(self.spark, views["rt"], views["ro"], request)
+                stack.enter_context(named(comparison, compared))
+            frames = {side: narrowed(self.spark, view, request) for side, view in views.items()}
+            results = _run(suite, configured, frames, views["ro"])
             _require_times(results, views, request)
         if results and all(result.status == "error" for result in results):
             raise EngineError(Code.NOTHING_CHECKED, "no expectation could be checked", cause=results[0].message)
@@ -140,7 +156,10 @@ def _setting(spark: Any, name: str, value: str) -> Iterator[None]:  # noqa: ANN4
 
 
 def _run(
-    suite: tuple[SuiteExpectation, ...], configured: list[Any], views: Mapping[str, Any]
+    suite: tuple[SuiteExpectation, ...],
+    configured: list[Any],
+    views: Mapping[View, Any],
+    ro: Any,  # noqa: ANN401
 ) -> tuple[ExpectationResult, ...]:
     """Every expectation evaluated on its view; Great Expectations returns them in an order of its own."""
     import great_expectations
@@ -152,10 +171,13 @@ def _run(
     # Never persist: caching a join of Hudi relations can deadlock (FACTS 9).
     source = context.data_sources.add_spark("etc", persist=False)
     results: dict[int, ExpectationResult] = {}
-    for side in sorted({expectation.view for expectation in suite}):
-        chosen = [built for expectation, built in zip(suite, configured, strict=True) if expectation.view == side]
+    frames: dict[str, Any] = {str(side): view for side, view in views.items()} | {_WHOLE_RO: ro}
+    sides = [_WHOLE_RO if source_of(one.type) == "rows" and views["ro"] is not ro else one.view for one in suite]
+    for side in sorted(set(sides)):
+        chosen = [built for built, own in zip(configured, sides, strict=True) if own == side]
         definition = source.add_dataframe_asset(side).add_batch_definition_whole_dataframe("whole")
-        batch = definition.get_batch(batch_parameters={"dataframe": views[side]})
+        batch = definition.get_batch(batch_parameters={"dataframe": frames[side]})
+        ask_in_few_passes(batch.data.execution_engine)
         outcome = batch.validate(ExpectationSuite(name=side, expectations=chosen), result_format="SUMMARY")
         for result in outcome.results:
             place = result.expectation_config.meta["etc"]

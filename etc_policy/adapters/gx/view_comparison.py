@@ -1,160 +1,126 @@
-"""RT against RO in one pass over both: what is missing, different, doubled or a ghost, counted in a single join."""
+"""RT against RO: what is missing, different, doubled or a ghost, counted in one join of the rows that can differ."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from etc_policy.adapters.gx.comparable_sql import comparable
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
+from etc_policy.adapters.gx.ro_counts import RoCounts, files_of, has_double_keys
+from etc_policy.adapters.gx.view_rows import (
+    copy_in_ro,
+    copy_of,
+    no_meta_columns,
+    require_meta_columns,
+    ro_rows,
+    rt_rows,
+    sampled,
+    without_files,
+)
 from etc_policy.adapters.gx.view_samples import samples_of, with_file_groups
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.verify.ports import DataCheck
 
 SAMPLE_SIZE = 20
-_KEY = ("_hoodie_partition_path", "_hoodie_record_key")
-_META = (*_KEY, "_hoodie_commit_time", "_hoodie_file_name")
-_LATE, _OPEN, _BASE, _CHOSEN, _MEMBER = "__etc_late", "__etc_open", "__etc_base", "__etc_chosen", "__etc_member"
-_PARTS = ("rt", "ro", "whole_rt", "whole_ro")
-_UNPAIRED = ("missing", "deleted", "null_event_times_not_in_ro", "late_rows")
+#: Counts of rows that are alone in the file groups that were looked at.
+_ALONE = ("missing", "deleted", "null_event_times_not_in_ro", "late_rows")
 _TWICE = ("duplicate_keys", "duplicate_keys_in_rt")
 _SAMPLED = ("missing", "different", "deleted", *_TWICE, "rows_of_other_files", "null_event_times_not_in_ro")
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
-    """RT and RO (DataFrames) as the comparison needs them; with a sample also the whole of both, to look keys up in."""
+class Comparison:
+    """Both views (DataFrames, as Hudi reads them) and what is to be checked of them."""
 
+    spark: Any
     rt: Any
     ro: Any
-    whole_rt: Any = None
-    whole_ro: Any = None
+    check: DataCheck
 
 
-def prepare_views(spark: Any, rt: Any, ro: Any, check: DataCheck) -> Views:  # noqa: ANN401 - DataFrames
-    """Both views with just what the comparison needs: key, values, and facts about the row.
+_COMPARISONS: dict[str, Comparison] = {}
+
+
+@contextmanager
+def named(name: str, comparison: Comparison) -> Iterator[None]:
+    """The comparison as one that `comparison_of` finds by its name: Great Expectations hands texts on, not frames.
 
     Raises:
         TableError: the event-time column is missing or of a type that holds no times, or there are no meta columns.
 
     """
-    if not set(_META) <= set(rt.columns) & set(ro.columns):
-        raise _no_meta_columns()
-    whole_rt, whole_ro = _prepared_rt(spark, rt, check), _prepared_ro(spark, ro, check)
-    if check.file_ids is None:
-        return Views(whole_rt, whole_ro)
-    return Views(
-        _prepared_rt(spark, sampled(spark, rt, check), check),
-        _prepared_ro(spark, sampled(spark, ro, check), check),
-        whole_rt,
-        whole_ro,
-    )
-
-
-@contextmanager
-def named_views(spark: Any, name: str, views: Views) -> Iterator[None]:  # noqa: ANN401
-    """The views as temporary ones that `load_views` finds by `name`; they hold a plan and no data."""
-    frames = {f"{name}_{part}": frame for part in _PARTS if (frame := getattr(views, part)) is not None}
-    for view, frame in frames.items():
-        frame.createOrReplaceTempView(view)
+    require_meta_columns(comparison.rt, comparison.ro)
+    event_time_ms(comparison.rt.schema, comparison.check.policy.event_time)
+    _COMPARISONS[name] = comparison
     try:
         yield
     finally:
-        for view in frames:
-            spark.catalog.dropTempView(view)
+        del _COMPARISONS[name]
 
 
-def load_views(spark: Any, name: str) -> Views:  # noqa: ANN401
-    """The views that have a name."""
-    return Views(*(spark.table(view) if spark.catalog.tableExists(view := f"{name}_{p}") else None for p in _PARTS))
+def comparison_of(name: str) -> Comparison:
+    """The comparison that has a name."""
+    return _COMPARISONS[name]
 
 
-def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:  # noqa: ANN401
-    """The rows of a view that lie in the chosen file groups; all of them where none were chosen."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    if check.file_ids is None:
-        return frame
-    return _flag(spark, frame, _file_id(), check.file_ids, _CHOSEN).where(F.col(_CHOSEN)).drop(_CHOSEN)
-
-
-def _prepared_rt(spark: Any, rt: Any, check: DataCheck) -> Any:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    source, event_ms = event_time_ms(rt.schema, check.policy.event_time)
-    columns = {
-        "event_ms": event_ms,
-        "source_time": source.cast("string"),
-        "rt_inside": _inside(event_ms, check),
-        "late": F.col(_LATE) | (F.col("_hoodie_commit_time") > check.seen_until),
-        "rt_values": _values(rt.schema),
-        "rt_group": F.concat_ws("/", "_hoodie_partition_path", _file_id()),
-    }
-    keyed = _keyed(_flag(spark, rt, F.col("_hoodie_commit_time"), check.late_commits, _LATE), columns)
-    return keyed.withColumn("rt_place", _copy("key")) if _is_global(check) else keyed
-
-
-def _prepared_ro(spark: Any, ro: Any, check: DataCheck) -> Any:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    _, event_ms = event_time_ms(ro.schema, check.policy.event_time)
-    columns = {
-        "ro_event_ms": event_ms,
-        "ro_inside": _inside(event_ms, check),
-        "newer": F.col(_LATE) | (F.col("_hoodie_commit_time") > check.seen_until),
-        "open": F.col(_OPEN),
-        "stranger": ~F.col(_BASE),
-        "ro_values": _values(ro.schema),
-    }
-    ro = _flag(spark, ro, F.col("_hoodie_commit_time"), check.late_commits, _LATE)
-    group = F.concat_ws("/", "_hoodie_partition_path", _file_id())
-    ro = _flag(spark, ro, group, frozenset("/".join(one) for one in check.open_groups), _OPEN)
-    return _keyed(_flag(spark, ro, F.col("_hoodie_file_name"), check.base_files, _BASE), columns)
-
-
-def _is_global(check: DataCheck) -> bool:
-    """Whether a key may be in one partition only."""
-    return (check.policy.writer.index or "").startswith("global_")
-
-
-def _copy(*columns: str) -> Any:  # noqa: ANN401
-    """The number of a row among those that agree in the columns, from 1."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.row_number().over(Window.partitionBy(*columns).orderBy(F.lit(1)))
-
-
-def _file_id() -> Any:  # noqa: ANN401
-    """The file group of a row: the name of its base file begins with it, and a log file's rows have it alone."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.substring_index("_hoodie_file_name", "_", 1)
-
-
-def _inside(event_ms: Any, check: DataCheck) -> Any:  # noqa: ANN401
-    """Whether a row lies in the window of the check; without a window every row does."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.lit(True) if check.since_ms is None else F.coalesce(event_ms > check.since_ms, F.lit(False))
-
-
-def count_differences(views: Views, threshold_ms: int, sample_size: int) -> dict[str, Any]:
+def count_differences(
+    comparison: Comparison, base_rows: RoCounts | None, threshold_ms: int, sample_size: int
+) -> dict[str, Any]:
     """Every count of the comparison; samples of the offending keys by a second pass, only where there are any.
+
+    With `base_rows`, the counts over RO, rows of files that both views read alike are not compared with themselves. Where
+    that finds anything wrong, all rows are compared by their values, for exact counts and samples.
+    """
+    if base_rows is not None:
+        counts = _count_where_views_can_differ(comparison, base_rows, threshold_ms)
+        if counts is not None:
+            return counts
+    return _count_all(comparison, threshold_ms, sample_size)
+
+
+def _count_where_views_can_differ(
+    comparison: Comparison, base_rows: RoCounts, threshold_ms: int
+) -> dict[str, Any] | None:
+    """The counts where nothing is wrong, None where something is.
+
+    A row whose key is in a file that both views read alike would be there twice: as there is no such key, the rows that
+    are left need to be compared with each other alone.
+    """
+    spark, check = comparison.spark, comparison.check
+    if base_rows.rows_of_other_files:
+        return None
+    if base_rows.same_files < len(check.same_files):
+        check = replace(check, same_files=check.same_files & files_of(comparison.ro))
+    rt, ro = (without_files(spark, frame, check.same_files) for frame in (comparison.rt, comparison.ro))
+    joined = _joined(rt_rows(spark, rt, check, hashed=True), ro_rows(spark, ro, check, hashed=True), threshold_ms)
+    counts = _aggregated(joined, _facts())
+    if any(counts[name] for name in _SAMPLED) or has_double_keys(spark, comparison.ro, rt, check):
+        return None
+    return base_rows.added_to(counts)
+
+
+def _count_all(comparison: Comparison, threshold_ms: int, sample_size: int) -> dict[str, Any]:
+    """All rows, or those of a sample, compared by their values.
 
     Within a sample a key that is alone is looked up in the whole of the other view before it counts: it may have
     moved to a file group that was not chosen.
     """
-    counts = _counts(views.rt, views.ro, threshold_ms, sample_size)
-    if views.whole_rt is None or not any(counts[name] for name in _UNPAIRED):
+    spark, check = comparison.spark, comparison.check
+    whole_rt, whole_ro = rt_rows(spark, comparison.rt, check), ro_rows(spark, comparison.ro, check)
+    if check.file_ids is None:
+        return _counts(whole_rt, whole_ro, threshold_ms, sample_size)
+    rt = rt_rows(spark, sampled(spark, comparison.rt, check), check)
+    ro = ro_rows(spark, sampled(spark, comparison.ro, check), check)
+    counts = _counts(rt, ro, threshold_ms, sample_size)
+    if not any(counts[name] for name in _ALONE):
         return counts
     key = ["partition", "key"]
-    ro = views.ro.unionByName(_only(views.whole_ro, views.rt, key).join(views.ro.select(key), key, "left_anti"))
-    rt = views.rt.unionByName(_only(views.whole_rt, views.ro, key).join(views.rt.select(key), key, "left_anti"))
-    return _counts(rt, ro, threshold_ms, sample_size)
+    all_ro = ro.unionByName(_only(whole_ro, rt, key).join(ro.select(key), key, "left_anti"))
+    all_rt = rt.unionByName(_only(whole_rt, ro, key).join(rt.select(key), key, "left_anti"))
+    return _counts(all_rt, all_ro, threshold_ms, sample_size)
 
 
 def _only(frame: Any, wanted: Any, key: list[str]) -> Any:  # noqa: ANN401
@@ -162,17 +128,8 @@ def _only(frame: Any, wanted: Any, key: list[str]) -> Any:  # noqa: ANN401
 
 
 def _counts(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, Any]:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    joined = _joined(rt, ro, threshold_ms)
-    facts = _facts()
-    row = joined.agg(
-        *[F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()],
-        F.max(F.when(facts["unreadable_event_times"], F.col("source_time"))).alias("unreadable_sample"),
-        F.min(F.least("event_ms", "ro_event_ms")).alias("earliest_event_ms"),
-        F.max(F.greatest("event_ms", "ro_event_ms")).alias("latest_event_ms"),
-    ).first()
-    counts: dict[str, Any] = row.asDict()
+    joined, facts = _joined(rt, ro, threshold_ms), _facts()
+    counts = _aggregated(joined, facts)
     wanted = [name for name in _SAMPLED if counts[name]]
     counts["samples"] = samples_of(joined, facts, wanted, sample_size) if wanted and sample_size else {}
     if "duplicate_keys_in_rt" in counts["samples"]:
@@ -180,10 +137,22 @@ def _counts(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, 
     return counts
 
 
+def _aggregated(joined: Any, facts: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    from pyspark.sql import functions as F  # noqa: N812
+
+    row = joined.agg(
+        *[F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()],
+        F.max(F.when(facts["unreadable_event_times"], F.col("source_time"))).alias("unreadable_sample"),
+        F.min(F.least("event_ms", "ro_event_ms")).alias("earliest_event_ms"),
+        F.max(F.greatest("event_ms", "ro_event_ms")).alias("latest_event_ms"),
+    ).first()
+    return {**row.asDict(), "samples": {}}
+
+
 def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> None:
     """Raises TableError where rows had no key or values of the event-time column could not be read as times."""
     if counts.get("rows_without_key"):
-        raise _no_meta_columns()
+        raise no_meta_columns()
     if counts.get("unreadable_event_times"):
         raise TableError(
             Code.UNREADABLE_TIMES,
@@ -191,38 +160,6 @@ def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> 
             f"read as times, for example `{counts['unreadable_sample']}`",
             hint="set `unit` (s, ms, us) or `format` (a Spark datetime pattern) of the policy's `event_time_column`",
         )
-
-
-def _no_meta_columns() -> TableError:
-    hint = "set `verify.level: metadata` for this policy"
-    return TableError(
-        Code.NO_META_COLUMNS, "the table has no meta columns (`hoodie.populate.meta.fields` is false)", hint=hint
-    )
-
-
-def _values(schema: Any) -> Any:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    fields = sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
-    return F.struct(*[comparable(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in fields])
-
-
-def _flag(spark: Any, frame: Any, value: Any, members: frozenset[str], name: str) -> Any:  # noqa: ANN401
-    """The frame with a column that says whether `value` is a member; many members travel as a broadcast table."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    if not members:
-        return frame.withColumn(name, F.lit(False))
-    listed = spark.createDataFrame([(member,) for member in sorted(members)], f"{_MEMBER} string")
-    joined = frame.join(F.broadcast(listed), value == F.col(_MEMBER), "left")
-    return joined.withColumn(name, F.col(_MEMBER).isNotNull()).drop(_MEMBER)
-
-
-def _keyed(frame: Any, columns: dict[str, Any]) -> Any:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    partition, key = (F.col(name) for name in _KEY)
-    return frame.select(partition.alias("partition"), key.alias("key"), *[c.alias(n) for n, c in columns.items()])
 
 
 def _joined(rt: Any, ro: Any, threshold_ms: int) -> Any:  # noqa: ANN401
@@ -235,10 +172,9 @@ def _joined(rt: Any, ro: Any, threshold_ms: int) -> Any:  # noqa: ANN401
     promised = F.coalesce(F.col("event_ms") <= threshold_ms, F.lit(False)) & F.col("rt_inside")
     compared = F.col("promised") | F.col("event_ms").isNull()
     rt = rt.withColumn("promised", promised).withColumn("rt_values", F.when(compared, F.col("rt_values")))
-    copy = _copy("partition", "key")
-    rt = rt.withColumn("rt_copy", copy)
+    rt = rt.withColumn("rt_copy", copy_of("partition", "key"))
     rt = rt if "rt_place" in rt.columns else rt.withColumn("rt_place", F.col("rt_copy"))
-    return rt.join(ro.withColumn("ro_copy", copy), ["partition", "key"], "full_outer")
+    return rt.join(ro.withColumn("ro_copy", copy_in_ro()), ["partition", "key"], "full_outer")
 
 
 def _facts() -> dict[str, Any]:
@@ -247,7 +183,8 @@ def _facts() -> dict[str, Any]:
 
     in_rt, in_ro, promised = F.col("rt_copy").isNotNull(), F.col("ro_copy").isNotNull(), F.col("promised")
     differs = ~F.col("rt_values").eqNullSafe(F.col("ro_values"))
-    unequal = promised & in_ro & differs
+    left_open = F.col("open") & (F.col("ro_copy") > 1)
+    unequal = promised & in_ro & differs & ~left_open
     absent = promised & ~in_ro
     ghost = in_ro & ~in_rt & F.col("ro_inside")
     null_time = in_rt & F.col("source_time").isNull()
@@ -267,6 +204,7 @@ def _facts() -> dict[str, Any]:
         "deleted_not_yet_compacted": ghost & F.col("open") & ~F.col("newer"),
         "newer_than_pinned": ghost & F.col("newer"),
         "rows_of_other_files": F.col("stranger") & first_pairing,
-        "duplicate_keys": (F.col("ro_copy") == 2) & first_pairing,
+        "duplicate_keys": (F.col("ro_copy") == 2) & ~F.col("open") & first_pairing,
+        "duplicate_keys_not_yet_compacted": (F.col("ro_copy") == 2) & F.col("open") & first_pairing,
         "duplicate_keys_in_rt": (F.col("rt_place") == 2) & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
-from etc_policy.adapters.gx.view_comparison import sampled
+from etc_policy.adapters.gx.view_rows import sampled
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, Issue, PolicyError, Where

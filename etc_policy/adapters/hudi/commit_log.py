@@ -8,10 +8,10 @@ from typing import Any, get_args
 
 from etc_policy.adapters.hudi.archive import Archive, ArchivedWrite
 from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat, pairs_of
+from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
-from etc_policy.adapters.hudi.table import column_type_of, trust_of
 from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of, read_timeline, require_times, table_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage

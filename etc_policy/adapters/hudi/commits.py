@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -14,6 +15,7 @@ import fastavro
 from etc_policy.adapters.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_record, read_header
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.adapters.hudi.avro_schema import parse_schema
+from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.values import UNKNOWN_FORM, is_long, load_json, number_of, text_of, unknown_form
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
@@ -26,6 +28,8 @@ _MANY = 100
 _LARGE_BYTES = 1 << 20
 #: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
 MAX_DECODED_BYTES = 64 << 20
+#: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
+LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
 _STATS = "partitionToWriteStats"
 #: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
 _WANTED = {
@@ -75,12 +79,17 @@ class WriteStats:
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """A completed write; `replaced` are the (partition, file id) of the file groups that a replace commit took away."""
+    """A completed write; `replaced` are the (partition, file id) of the file groups that a replace commit took away.
+
+    `plain_instant` is the instant that all its files bear, where each is the one log file that it wrote to a file group, without
+    deletes and with an event time: what most commits are. It is empty for any other.
+    """
 
     stats: WriteStats
     extra: Mapping[str, str]
     operation: str | None
     replaced: frozenset[tuple[str, str]] = frozenset()
+    plain_instant: str = ""
 
     @property
     def file_ids(self) -> frozenset[str]:
@@ -132,7 +141,22 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
 def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
     taken = (record.get("partitionToReplaceFileIds") or {}).items()
     replaced = frozenset((text_of(partition), text_of(one)) for partition, found in taken for one in found)
-    return CommitMetadata(stats, pairs_of(record), text_of(record.get("operationType")) or None, replaced)
+    operation = text_of(record.get("operationType")) or None
+    return CommitMetadata(stats, pairs_of(record), operation, replaced, _plain_instant(stats))
+
+
+def _plain_instant(stats: WriteStats) -> str:
+    if any(stats.deletes) or None in stats.min_event_times_ms or len(set(stats.groups)) < len(stats):
+        return ""
+    first = parse_data_file(stats.file_names[0]) if stats.file_names else None
+    if first is None or not first.is_log:
+        return ""
+    end = f"_{first.instant}.log."
+    for (_, file_id), name in zip(stats.groups, stats.file_names, strict=True):
+        start = f".{file_id}{end}"
+        if not (file_id and name.startswith(start) and LOG_END.fullmatch(name, len(start))):
+            return ""
+    return first.instant
 
 
 def pairs_of(record: Mapping[str, Any]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.commits import pairs_of
+from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.pending_plan import require_own
 from etc_policy.adapters.hudi.plan_file import decode_operations
 from etc_policy.adapters.hudi.properties import read_properties
@@ -12,7 +13,7 @@ from etc_policy.adapters.storage.door import open_storage
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import CommitSummary, Job
 from etc_policy.plan.commit_metadata import PLAN_ID
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import TableState, path_below
 
 
 class HudiFiles:
@@ -44,7 +45,7 @@ class HudiFiles:
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned base and log files that are gone, as paths below the table."""
         planned = (
-            f"{operation.partition}/{name}".lstrip("/")
+            path_below(operation.partition, name)
             for operation in job.operations
             for name in (operation.base_file, *operation.log_files_compacted)
             if name
@@ -52,6 +53,15 @@ class HudiFiles:
         storage = open_storage(job.base_path)
         with table_errors(job.base_path):
             return tuple(path for path in planned if storage.info(path) is None)
+
+    def remove_orphans(self, state: TableState) -> None:
+        """Remove carried log files whose compaction is not on the timeline: their rows are in the slice that they came from."""
+        storage, pending = open_storage(state.base_path), timeline_of(state.base_path).files
+        with table_errors(state.base_path):
+            for path in state.orphans:
+                name = parse_data_file(path.rpartition("/")[2])
+                if name is not None and name.instant not in pending and not storage.is_linked(path):
+                    storage.remove(path)
 
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
         """Completion time and bytes written of the compaction at an instant; None when it has not completed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
@@ -24,6 +24,32 @@ class Trust:
 
     times: bool
     deletes: bool
+
+
+class CommitWrites(Mapping[str, Mapping[GroupKey, GroupWrite]]):
+    """What each of these commits wrote to logs, found when it is asked for: of most commits nobody asks."""
+
+    def __init__(self, commits: Mapping[str, CommitMetadata], completions: Mapping[str, str], trust: Trust) -> None:
+        self._commits, self._completions, self._trust = commits, completions, trust
+        self._found: dict[str, dict[GroupKey, GroupWrite]] = {}
+
+    def __getitem__(self, requested: str) -> Mapping[GroupKey, GroupWrite]:
+        found = self._found.get(requested)
+        if found is None:
+            commit = self._commits[requested]
+            found = self._found[requested] = group_writes(requested, self._completions[requested], commit, self._trust)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._commits)
+
+    def __len__(self) -> int:
+        return len(self._commits)
+
+    def are_plain(self, requested: str) -> bool:
+        """Whether all that a commit wrote are log files without deletes, each with its event time."""
+        commit, trust = self._commits[requested], self._trust
+        return trust.times and trust.deletes and commit.plain_instant == requested and commit.operation not in _OPAQUE
 
 
 def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:

@@ -17,7 +17,7 @@ from etc_policy.adapters.storage.below import parts_of
 from etc_policy.adapters.storage.door import is_on_object_store, local_path
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
-from etc_policy.plan.stages import Operation
+from etc_policy.plan.stages import CarriedFile, Operation
 
 _INSTANT = re.compile(r"[0-9]{14,17}")
 
@@ -42,6 +42,10 @@ def _foreign(timeline: Timeline, instant: str, operations: tuple[Operation, ...]
         yield "it compacts a file group twice"
     for operation in operations:
         found = _malformed(operation)
+        if operation.carried and timeline.layout > 1:
+            found = f"carried log files of file group `{operation.file_id}`, which only table version 6 needs"
+        if found is None and any(not _is_carried(one, operation, instant) for one in operation.carried):
+            found = f"carried log files of file group `{operation.file_id}`"
         if found is not None:
             yield f"it names the {found}"
     storage = timeline.storage
@@ -67,6 +71,16 @@ def _malformed(operation: Operation) -> str | None:
         if parsed is None or (parsed.file_id, parsed.is_log) != (operation.file_id, is_log) or "\0" in name:
             return f"file `{name}`"
     return None
+
+
+def _is_carried(carried: CarriedFile, operation: Operation, instant: str) -> bool:
+    """Whether it leads from a log file of the operation's slice to one of the slice that the plan begins."""
+    name, target = parse_data_file(carried.name), parse_data_file(carried.target)
+    if name is None or target is None or "\0" in carried.target:
+        return False
+    return (name.file_id, name.instant) == (operation.file_id, instant) and (
+        (target.file_id, target.instant, target.is_log) == (operation.file_id, operation.base_instant, True)
+    )
 
 
 def _is_partition(path: str) -> bool:

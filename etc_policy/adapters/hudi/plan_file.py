@@ -11,7 +11,9 @@ from typing import Any
 
 import fastavro
 
-from etc_policy.plan.stages import Operation
+from etc_policy.adapters.hudi.commits import pairs_of
+from etc_policy.plan.carry import carried_in
+from etc_policy.plan.stages import CarriedFile, Operation
 
 _PLAN_VERSION = 2
 _MEBIBYTE = 1024 * 1024
@@ -33,8 +35,22 @@ def encode_plan(operations: tuple[Operation, ...], extra_metadata: Mapping[str, 
 
 
 def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
-    """The operations of a plan file; sizes that it does not record are zero, remaining log files are not in it."""
-    return tuple(_decoded(entry, entry["metrics"] or {}) for entry in plan.get("operations") or ())
+    """The operations of a plan file; sizes that it does not record are zero, of those that remain it has the carried ones.
+
+    Raises:
+        ValueError: what it carries has another form, or is of no operation.
+
+    """
+    carried = carried_in(pairs_of(plan))
+    found = tuple(_decoded(entry, entry["metrics"] or {}) for entry in plan.get("operations") or ())
+    if not carried.keys() <= {(one.partition, one.file_id) for one in found}:
+        raise ValueError("the plan carries log files of a file group that it does not compact")
+    return tuple(_with_carried(one, carried.get((one.partition, one.file_id), ())) for one in found)
+
+
+def _with_carried(operation: Operation, carried: tuple[CarriedFile, ...]) -> Operation:
+    staying = tuple(one.target for one in carried)
+    return operation.model_copy(update={"carried": carried, "log_files_remaining": staying})
 
 
 def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, float]) -> Operation:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, repeat
 from operator import attrgetter
 from typing import NamedTuple
 
-from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
+from etc_policy.adapters.hudi.commits import LOG_END, CommitMetadata, GroupKey
 from etc_policy.adapters.hudi.layout import DataFileName, parse_data_file
-from etc_policy.adapters.hudi.log_facts import LogFacts
+from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import text_of, time_of
-from etc_policy.plan.table_state import FileSlice, LogFile
+from etc_policy.plan.carry import is_carried_name
+from etc_policy.plan.table_history import GroupWrite
+from etc_policy.plan.table_state import FileSlice, LogFile, path_below
 
-#: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
-_LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
-
+#: As LogFile of a tuple, several times faster: there are as many calls as log files.
+_LOG_FILE = partial(tuple.__new__, LogFile)
 #: Bytes by file name of each partition.
 Listing = Mapping[str, dict[str, int]]
 
@@ -65,7 +66,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         self._by_name = timeline.layout < 2
 
     def add_recorded(
-        self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: LogFacts
+        self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: CommitWrites
     ) -> list[RecordedFile]:
         """Moves the log files that commits record out of the listing; gives what they record besides.
 
@@ -73,25 +74,55 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         of its commit, and all are left.
         """
         others: list[RecordedFile] = []
-        bears_instant, completions = not self._by_name, self._timeline.completions
+        completions = self._timeline.completions
         for completed, requested in sorted((completions[requested], requested) for requested in commits):
-            writes = facts[requested]
-            stats = commits[requested].stats
-            for group, name, recorded in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
-                partition, file_id = group
-                start = f".{file_id}_{requested}.log."
-                is_known = bears_instant and file_id and name.startswith(start) and _LOG_END.fullmatch(name, len(start))
-                size = listed[partition].pop(name, None) if is_known and partition in listed else None
-                if size is None:
-                    others.append(RecordedFile(completed, partition, name, recorded))
-                    continue
-                write = writes[group]
-                log_file = LogFile(name, size, requested, completed, write.certain_min_ms, write.has_deletes, recorded)
-                self[group].logs.append(log_file)
+            commit = commits[requested]
+            if facts.are_plain(requested) and self._add_plain(listed, commit, completed):
+                continue
+            others += self._add_one_by_one(listed, commit, facts[requested], requested, completed)
         for replaced in self._timeline.replaced:
             self.pop(replaced, None)
         self._take_largest_recorded(others)
         return others
+
+    def _add_plain(self, listed: Listing, commit: CommitMetadata, completed: str) -> bool:
+        """Moves the log files of a plain commit out of the listing; not if one of them is missing there."""
+        stats, requested = commit.stats, commit.plain_instant
+        nothing: dict[str, int] = {}
+        sizes = [
+            listed.get(partition, nothing).get(name)
+            for (partition, _), name in zip(stats.groups, stats.file_names, strict=True)
+        ]
+        if None in sizes:
+            return False
+        columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
+        logs = map(_LOG_FILE, zip(*columns, stats.sizes_bytes, strict=False))
+        for group, log_file in zip(stats.groups, logs, strict=True):
+            self[group].logs.append(log_file)
+            del listed[group[0]][log_file.name]
+        return True
+
+    def _add_one_by_one(
+        self,
+        listed: Listing,
+        commit: CommitMetadata,
+        writes: Mapping[GroupKey, GroupWrite],
+        requested: str,
+        completed: str,
+    ) -> Iterator[RecordedFile]:
+        """Moves the log files of a commit out of the listing; gives its other files."""
+        stats, bears_instant = commit.stats, not self._by_name
+        for group, name, recorded in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
+            partition, file_id = group
+            start = f".{file_id}_{requested}.log."
+            is_known = bears_instant and file_id and name.startswith(start) and LOG_END.fullmatch(name, len(start))
+            size = listed[partition].pop(name, None) if is_known and partition in listed else None
+            if size is None:
+                yield RecordedFile(completed, partition, name, recorded)
+                continue
+            write = writes[group]
+            log_file = LogFile(name, size, requested, completed, write.certain_min_ms, write.has_deletes, recorded)
+            self[group].logs.append(log_file)
 
     def _take_largest_recorded(self, others: Iterable[RecordedFile]) -> None:
         """Of a log file that is recorded more than once the largest size counts: log files may grow."""
@@ -134,7 +165,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """
         known = (one for one in recorded if one.size_bytes and not (self._by_name and one.file_name.startswith(".")))
         lacking = (one for one in known if self._lacks(one))
-        return tuple(sorted(f"{one.partition}/{one.file_name}".lstrip("/") for one in lacking))
+        return tuple(sorted(path_below(one.partition, one.file_name) for one in lacking))
 
     def _lacks(self, recorded: RecordedFile) -> bool:
         name = parse_data_file(recorded.file_name)
@@ -161,6 +192,15 @@ def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], 
                 if completed is not None:
                     text_of(f"{partition}/{file_name}")
                     yield DataFile((partition, name.file_id), name, size, time_of(completed))
+
+
+def orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:
+    """Paths of carried log files (table version 6) whose compaction neither completed nor is pending."""
+    for partition, files in listed.items() if timeline.layout < 2 else ():
+        for file_name in filter(is_carried_name, sorted(files)):
+            name = parse_data_file(file_name)
+            if name and name.instant not in timeline.files and completion(name.instant) is None:
+                yield path_below(partition, file_name)
 
 
 def _begun(name: DataFileName, timeline: Timeline) -> str | None:

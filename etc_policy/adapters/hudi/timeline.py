@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from etc_policy.adapters.hudi.commit_facts import CommitFacts, NoFacts
 from etc_policy.adapters.hudi.commits import CORRUPT_HINT, CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
 from etc_policy.adapters.hudi.values import time_of
@@ -29,7 +30,7 @@ _NEVER_EMPTY = frozenset(("completed", action) for action in _WRITES)
 
 @dataclass(frozen=True)
 class Timeline:
-    """The active timeline as listed once; metadata is read when asked for.
+    """The active timeline as listed once; metadata is read when asked for, and not what `facts` know of completed commits.
 
     `savepointed` are instants with a savepoint. It bears the time of its commit, and its own files are not in `files`.
     """
@@ -39,6 +40,7 @@ class Timeline:
     layout: int
     files: Mapping[str, tuple[InstantFile, ...]]
     savepointed: frozenset[str] = frozenset()
+    facts: CommitFacts = field(default_factory=NoFacts, repr=False, compare=False)
     _commits: dict[str, CommitMetadata] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -84,7 +86,7 @@ class Timeline:
         return decode_metadata(*self._content(file))
 
     def commit(self, requested: str) -> CommitMetadata:
-        """What the completed write at an instant says that it did; its file is read once.
+        """What the write at an instant says that it did; its file is read once.
 
         Raises:
             TableError: as for `metadata`.
@@ -92,13 +94,21 @@ class Timeline:
 
         """
         if requested not in self._commits:
-            content = self._content(self.latest(requested))
-            self._commits[requested] = decode_commit(*content, among=len(self.files))
+            self._commits[requested] = self._decoded(self.latest(requested))
         return self._commits[requested]
+
+    def _decoded(self, file: InstantFile) -> CommitMetadata:
+        known = self.facts.get(file.name)
+        if known is None:
+            known = decode_commit(*self._content(file), among=len(self.files))
+            if file.state == "completed":
+                self.facts.put(file.name, known)
+        return known
 
     def expect(self, files: Iterable[InstantFile]) -> None:
         """These completed files and requested plans are read next, in this order."""
-        self.storage.expect({f"{self.folder}/{file.name}": 0 for file in files}, keep=True)
+        unknown = (file.name for file in files if self.facts.get(file.name) is None)
+        self.storage.expect({f"{self.folder}/{name}": 0 for name in unknown}, keep=True)
 
     def _content(self, file: InstantFile) -> tuple[bytes, str]:
         path = f"{self.folder}/{file.name}"
@@ -150,7 +160,9 @@ def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:
     return next((f for f in files if f.action == "compaction" and f.state == "requested"), None)
 
 
-def read_timeline(storage: TableStorage, properties: Mapping[str, str], table: str = "") -> Timeline:
+def read_timeline(
+    storage: TableStorage, properties: Mapping[str, str], table: str = "", facts: CommitFacts | None = None
+) -> Timeline:
     """The active timeline, as listed now, of the table with these properties; it may be one in a folder of another."""
     folder, layout = timeline_folder(properties, storage.location)
     folder = f"{table}/{folder}".lstrip("/")
@@ -168,9 +180,8 @@ def read_timeline(storage: TableStorage, properties: Mapping[str, str], table: s
             savepointed.add(parsed.requested)
         elif parsed is not None:
             files[parsed.requested].append(parsed)
-    return Timeline(
-        storage, folder, layout, {requested: tuple(found) for requested, found in files.items()}, frozenset(savepointed)
-    )
+    found = {requested: tuple(of_instant) for requested, of_instant in files.items()}
+    return Timeline(storage, folder, layout, found, frozenset(savepointed), facts or NoFacts())
 
 
 def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from etc_policy.adapters.hudi.carrying import carry_files, require_carried
 from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
+from etc_policy.adapters.spark.carried_stats import add_stats, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.adapters.spark.plan_files import create_plan, is_inflight, remove_plan, require_unwritten
@@ -38,6 +40,7 @@ class HudiCompactor:
             EtcError: `check` refused; after the write the plan is withdrawn first, unless somebody has begun it meanwhile.
 
         """
+        require_bundle(self._jvm, job)
         with self._client(job) as client, self._lock(job, client) as require_held:
             check(False)
             require_held()
@@ -51,7 +54,12 @@ class HudiCompactor:
                 raise
 
     def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
-        """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first."""
+        """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first.
+
+        Before table version 8 what stays is carried into the new slice first.
+        """
+        require_bundle(self._jvm, job)
+        carry_files(job)
         job = replace(job, metadata_partitions=(*job.metadata_partitions, *metadata_renewal.owed(job)))
         fence = before_commit(self._jvm, job, fence)
         self._with_metadata_table(job, lambda: self._run(job, begun, fence))
@@ -78,11 +86,15 @@ class HudiCompactor:
                 metadata.addMetadata(key, value)
             newer = _takes_write_metadata(client)
             if newer:  # the work is lazy: it is done here
-                self._require_written(job, result.getWriteStatuses().collect())
+                statuses = result.getWriteStatuses().collect()
+                self._require_written(job, statuses)
+                if job.carries:
+                    add_stats(self._spark, job, result, statuses)
             try:
                 fence(False)
                 with self._lock(job, client) as require_held:
                     fence(True)
+                    require_carried(job)
                     require_held()
                     client.commitCompaction(job.instant, result if newer else metadata, self._empty())
             except OvertakenError:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.archive import Archive
+from etc_policy.adapters.hudi.compactions import own_pending
 from etc_policy.adapters.hudi.completion_times import completed_files, metadata_timeline, wrong_times
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
-from etc_policy.adapters.hudi.table import own_pending
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, table_zone
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.storage.door import open_storage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+from etc_policy.adapters.hudi.carrying import carried_drafts, untouched_carried
 from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.layout import parse_data_file, timeline_folder
 from etc_policy.adapters.hudi.partitions import partitions_of
@@ -17,6 +18,7 @@ from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
+from etc_policy.plan.table_state import path_below
 
 
 def create_plan(job: Job) -> None:
@@ -38,12 +40,13 @@ def remove_plan(job: Job) -> None:
     """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
 
     Then rollbacks of C that were begun and did not end: without the plan nobody would ever take them up, and a pending
-    rollback forbids to plan.
+    rollback forbids to plan. Then carried log files, which without the plan would be attached to another slice (FACTS 8).
     """
     require_unwritten(job)
     storage, begun = open_storage(job.base_path), _inflight(job)
     gone = [path for path, is_log in _files_of(job) if not is_log]
     gone += _rollbacks_begun(job)
+    gone += (path for path in (*untouched_carried(job), *carried_drafts(job)) if storage.info(path) is not None)
     if _inflight(job) not in (None, begun):  # to look for the files takes long on a large table
         message = f"another writer has begun the compaction at {job.instant}: it is not taken back"
         raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
@@ -96,7 +99,7 @@ def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
         for name in files:
             parsed = parse_data_file(name)
             if parsed is not None and parsed.instant == job.instant:
-                yield f"{partition}/{name}".lstrip("/"), parsed.is_log
+                yield path_below(partition, name), parsed.is_log
 
 
 def _rollbacks_begun(job: Job) -> Iterator[str]:
@@ -116,10 +119,11 @@ def require_unwritten(job: Job) -> None:
     """
     if _timeline_folder(job)[1] > 1:
         return
-    written = next((path for path, is_log in _files_of(job) if is_log), None)
+    carried = untouched_carried(job)
+    written = next((path for path, is_log in _files_of(job) if is_log and path not in carried), None)
     if written is not None:
         message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
-        hint = "`etc apply` finishes the plan; if it cannot, `compaction unschedule` of Hudi's CLI moves such files"
+        hint = "run `etc apply`: it finishes the plan"
         raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
     writes = writes_in_flight(open_storage(job.base_path), timeline_of(job.base_path))
     began = next((one.requested for one in writes if one.may_live and one.requested > job.instant), None)

@@ -5,11 +5,15 @@ All files that etc replaces are written by `drafted`.
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
+from zlib import crc32
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -70,6 +74,36 @@ def create_in(folder: int, name: str, content: bytes) -> None:
         except OSError:
             os.unlink(name, dir_fd=folder)
             raise
+
+
+def copy_in(folder: int, name: str, content: BinaryIO) -> None:
+    """Write a new file of an open folder from a stream; FileExistsError where there is one.
+
+    The draft's name follows from the file's, so that the next try overwrites what a killed one left, and no part of it has the
+    form of a log file's, so that no reader takes it for one.
+    """
+    with suppress(FileNotFoundError):
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        raise FileExistsError(errno.EEXIST, "the file exists", name)
+    draft = copy_draft(name)
+    with suppress(FileNotFoundError):
+        os.unlink(draft, dir_fd=folder)
+    try:
+        with os.fdopen(os.open(draft, _NEW, 0o666, dir_fd=folder), "wb") as opened:
+            shutil.copyfileobj(content, opened)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+
+
+def copy_draft(path: str) -> str:
+    """The path of the draft of a copy that gets this path; it has no file's form that Hudi knows."""
+    folder, separator, name = path.rpartition("/")
+    return f"{folder}{separator}.etc-copy-{crc32(name.encode(errors='surrogateescape')):08x}"
 
 
 def open_regular(folder: int, name: str, flags: int) -> int:

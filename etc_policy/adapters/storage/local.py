@@ -6,17 +6,22 @@ import errno
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from etc_policy.adapters.storage.below import drafted, folder_of, parts_of, replace_in
+from etc_policy.adapters.storage.below import copy_in, drafted, folder_of, parts_of, replace_in
 from etc_policy.adapters.storage.local_tree import LocalTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
 
 #: A pipe would block whoever opens it until somebody writes to it.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+#: Two contents of one size that are written within a tick of the clock have the same times.
+_AT_REST_NS = 2_000_000_000
 
 
 class LocalStorage:
@@ -48,6 +53,17 @@ class LocalStorage:
                         found[entry.name] = _info(entry.stat())
         return found
 
+    def versions(self, folder: str) -> Mapping[str, str]:
+        """Size, inode and times of each file that has been at rest for a while, as clocks have ticks."""
+        latest_ns, found = time.time_ns() - _AT_REST_NS, {}
+        with os.scandir(self._path(folder)) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    one = entry.stat()
+                    if stat.S_ISREG(one.st_mode) and max(one.st_mtime_ns, one.st_ctime_ns) <= latest_ns:
+                        found[entry.name] = f"{one.st_size} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns}"
+        return found
+
     def below(self, folder: str) -> Iterator[str]:
         """All below a folder that is no folder itself; one that is missing has nothing."""
         for parent, folders, names in os.walk(self._path(folder)):
@@ -55,7 +71,7 @@ class LocalStorage:
             yield from (os.path.relpath(os.path.join(parent, name), self._base) for name in (*names, *links))  # noqa: PTH118
 
     def tree(self) -> LocalTreeLister:
-        """Lists the table's folders, in a process of its own if asked to begin before it is read."""
+        """Lists the table's folders when it is read."""
         return LocalTreeLister(str(self._base))
 
     def info(self, path: str) -> FileInfo | None:
@@ -110,18 +126,24 @@ class LocalStorage:
         with folder_of(self._base, path, make=True) as (folder, name):
             replace_in(folder, name, content)
 
+    def hard_link(self, source: str, target: str) -> None:
+        """A second name for the same bytes."""
+        with folder_of(self._base, target, make=True) as (folder, name):
+            os.link(self._path(source), name, dst_dir_fd=folder)
+
+    def copy(self, source: str, target: str) -> None:
+        """A draft beside the target that gets its name when it is whole and on disk."""
+        with self.open(source) as content, folder_of(self._base, target, make=True) as (folder, name):
+            copy_in(folder, name, content)
+
     def link_or_copy(self, source: str, target: str) -> None:
         """A hard link, else a copy."""
-        with folder_of(self._base, target, make=True) as (folder, name):
-            try:
-                os.link(self._path(source), name, dst_dir_fd=folder)
-                return
-            except FileExistsError:
-                raise
-            except OSError:
-                if self.info(source) is None:
-                    raise FileNotFoundError(source) from None
-        self.create(target, self.read(source))
+        try:
+            self.hard_link(source, target)
+        except (FileExistsError, FileNotFoundError):
+            raise
+        except OSError:
+            self.copy(source, target)
 
     def move(self, source: str, target: str) -> None:
         """A second name first, then the old one goes: killed between the two, both are there."""

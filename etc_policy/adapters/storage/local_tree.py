@@ -1,20 +1,11 @@
-"""The files of a folder and of those below it; run as a program, it lists them beside other work.
-
-Asking for the size of each file takes about as long as reading what a table's commits say of it. The program needs nothing
-but Python itself, so that it starts at once.
-"""
+"""The files of a folder on local disk and of those below it."""
 
 from __future__ import annotations
 
-import marshal
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-#: What the program's answer begins with: another program may be where Python is looked for.
-_HEAD = b"etc folders\n"
 #: Checksums that Hadoop keeps beside each file on local disk.
 _CHECKSUM = ".crc"
 
@@ -67,30 +58,16 @@ def _is_folder(entry: os.DirEntry[str], folder: str, base: str, followed: set[st
 
 
 class LocalTreeLister:
-    """Lists a tree once, as a context: in a process of its own, if asked to begin before."""
+    """Lists a tree, as a context."""
 
     def __init__(self, base: str) -> None:
         self._base = base
-        self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> LocalTreeLister:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            with self._process:
-                self._process.kill()
-
-    def begin(self) -> None:
-        """Begin now, if this Python can be run as a program: where it is embedded, another program bears its name."""
-        name = os.path.basename(sys.executable or "").lower()  # noqa: PTH119
-        if self._process is not None or getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
-            return
-        command = [sys.executable, "-I", "-S", f"-Xutf8={sys.flags.utf8_mode}", __file__, self._base]
-        with suppress(OSError):
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
+        """Nothing was begun."""
 
     def read(self) -> Mapping[str, dict[str, int]]:
         """Bytes by file name of each folder.
@@ -99,14 +76,4 @@ class LocalTreeLister:
             OSError: a folder cannot be read.
 
         """
-        if self._process is not None:
-            content, _ = self._process.communicate()
-            if self._process.returncode == 0 and content.startswith(_HEAD):
-                with suppress(EOFError, ValueError, TypeError):  # killed, and nobody could know
-                    listed: dict[str, dict[str, int]] = marshal.loads(memoryview(content)[len(_HEAD) :])  # noqa: S302 - it is ours
-                    return listed
         return dict(list_tree(self._base))
-
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(_HEAD + marshal.dumps(dict(list_tree(sys.argv[1]))))

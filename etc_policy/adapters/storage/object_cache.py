@@ -13,6 +13,8 @@ from etc_policy.adapters.storage.below import folder_of, open_regular, replace_i
 
 #: Larger files are read from the store; when the copies take more than the second, the oldest go.
 MAX_FILE_BYTES, MAX_BYTES = 32 << 20, 512 << 20
+#: The same for what is kept of tables: that of two million write stats; of a larger table nothing is kept.
+MAX_TABLE_BYTES, MAX_TABLES_BYTES = 256 << 20, 1 << 30
 #: What is left then.
 _KEPT_SHARE = 0.75
 _DIGEST = hashlib.sha256
@@ -25,8 +27,17 @@ def cache_in(folder: Path) -> ObjectCache:
     return ObjectCache(folder)
 
 
+@cache
+def tables_cache_in(folder: Path) -> ObjectCache:
+    """The cache for what is kept of tables, one for all."""
+    return ObjectCache(folder / "tables", MAX_TABLES_BYTES, MAX_TABLE_BYTES)
+
+
 def cache_folder(environment: Mapping[str, str]) -> Path | None:
-    """The user's folder for it; None where there is no home."""
+    """The user's folder for it: the one that `ETC_CACHE` names; None where that is `off`, or where there is no home."""
+    chosen = environment.get("ETC_CACHE")
+    if chosen:
+        return Path(chosen) if chosen != "off" else None
     home = environment.get("XDG_CACHE_HOME") or (f"{environment['HOME']}/.cache" if environment.get("HOME") else None)
     return Path(home) / "etc-policy" if home else None
 
@@ -37,8 +48,8 @@ class ObjectCache:
     An entry begins with the digest of key and content: one that is cut short, or was written for another key, is ignored.
     """
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
-        self._folder, self._max_bytes = folder, max_bytes
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, max_file_bytes: int = MAX_FILE_BYTES) -> None:
+        self._folder, self._max_bytes, self._max_file_bytes = folder, max_bytes, max_file_bytes
         self._bytes: int | None = None
 
     def get(self, key: str) -> bytes | None:
@@ -46,7 +57,7 @@ class ObjectCache:
         with suppress(OSError), folder_of(self._folder, _entry(key), make=False) as (folder, name):
             with os.fdopen(open_regular(folder, name, os.O_RDONLY), "rb") as opened:
                 is_own = os.fstat(opened.fileno()).st_uid == os.geteuid()
-                found = opened.read(_DIGEST_BYTES + MAX_FILE_BYTES + 1) if is_own else b""
+                found = opened.read(_DIGEST_BYTES + self._max_file_bytes + 1) if is_own else b""
             content = found[_DIGEST_BYTES:]
             if found[:_DIGEST_BYTES] == _digest(key, content):
                 return content
@@ -54,7 +65,7 @@ class ObjectCache:
 
     def put(self, key: str, content: bytes) -> None:
         """Keep a content, in one step."""
-        if len(content) > MAX_FILE_BYTES:
+        if len(content) > self._max_file_bytes:
             return
         with suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -37,6 +37,11 @@ class ObjectContents:
         """Note the versions that a listing has shown."""
         self._versions.update({one["path"]: (one["size"], one["e_tag"]) for one in objects})
 
+    def versions(self, folder: str) -> dict[str, str]:
+        """Size and ETag of the objects of a folder that was listed, by name; those without an ETag are left out."""
+        known = ((*key.rpartition("/"), *version) for key, version in self._versions.items())
+        return {name: f"{size} {tag}" for parent, _, name, size, tag in known if parent == folder and tag is not None}
+
     def expect(self, sizes: Mapping[str, int], *, keep: bool) -> None:
         """Fetch these objects ahead, but for those that are too large to be held; `keep` allows copies on this machine."""
         self._kept = frozenset(sizes) if keep else frozenset()

@@ -71,6 +71,10 @@ class ObjectStorage:
         """The files of a folder, with sizes and times from the listing."""
         return {_name(one["path"]): _info(one) for one in self._listed(folder)[1]}
 
+    def versions(self, folder: str) -> Mapping[str, str]:
+        """Size and ETag of each object that was listed."""
+        return self._contents.versions(self._key(folder))
+
     def below(self, folder: str) -> Iterator[str]:
         """All objects below a folder; those that only mark a folder with files are left out."""
         sizes = dict(self._objects(folder))
@@ -140,6 +144,17 @@ class ObjectStorage:
         """A put: objects are written in one step."""
         with store_errors(self._location, path):
             obstore.put(self._store, self._key(path), content, use_multipart=False)
+
+    def hard_link(self, source: str, target: str) -> None:
+        """There are no links."""
+        raise OSError(errno.EOPNOTSUPP, "object stores have no hard links", self._place(target))
+
+    def copy(self, source: str, target: str) -> None:
+        """A copy that the store itself makes."""
+        if self.info(target) is not None:
+            raise FileExistsError(errno.EEXIST, "the object exists", self._place(target))
+        with store_errors(self._location, source):
+            obstore.copy(self._store, self._key(source), self._key(target))
 
     def link_or_copy(self, source: str, target: str) -> None:
         """A copy by way of this machine: few stores copy only where nothing is."""

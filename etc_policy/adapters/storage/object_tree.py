@@ -26,14 +26,14 @@ class ObjectTreeLister:
         self._thread: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> ObjectTreeLister:
-        self.begin()  # waiting for a store costs nothing
+        self._begin()  # waiting for a store costs nothing
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Begin now, beside other work."""
         if self._begun is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="listing")
@@ -46,7 +46,7 @@ class ObjectTreeLister:
             OSError: the store does not list them.
 
         """
-        self.begin()
+        self._begin()
         assert self._begun is not None  # noqa: S101 - just begun
         return self._begun.result()
 

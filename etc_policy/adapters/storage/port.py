@@ -33,10 +33,6 @@ class TreeLister(Protocol):
         """End what was begun."""
         ...
 
-    def begin(self) -> None:
-        """List beside other work, where the storage can."""
-        ...
-
     def read(self) -> Tree:
         """What is listed.
 
@@ -64,6 +60,13 @@ class TableStorage(Protocol):
 
     def list(self, folder: str) -> Mapping[str, FileInfo]:
         """The files of a folder, links to files among them, by name; folders are not listed."""
+        ...
+
+    def versions(self, folder: str) -> Mapping[str, str]:
+        """A text for each file of a folder, by name, that is another one once its content is; files without one are left out.
+
+        It is that of a moment before the file is read next. A storage that is far away says what its last listing said.
+        """
         ...
 
     def below(self, folder: str) -> Iterator[str]:
@@ -104,6 +107,14 @@ class TableStorage(Protocol):
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a file in one step, its folders too: a reader sees the old content or the new one."""
+        ...
+
+    def hard_link(self, source: str, target: str) -> None:
+        """Give a file a second name; FileExistsError where the target exists, another OSError where there are no links."""
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """Copy a file within the storage; a reader sees nothing or all of it. FileExistsError where the target exists."""
         ...
 
     def link_or_copy(self, source: str, target: str) -> None:

@@ -86,10 +86,11 @@ class Written:
     merged: int = 0
     previous: str | None = None
     rows: int | None = None
+    token: str = "0-1-0"
 
     def name(self, instant: str) -> str:
         if self.log:
-            return f".{self.file_id}_{self.base_instant or instant}.log.{self.version}_0-1-0"
+            return f".{self.file_id}_{self.base_instant or instant}.log.{self.version}_{self.token}"
         return f"{self.file_id}_0-1-0_{instant}.parquet"
 
     def stat(self, instant: str) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def test_nothing_more_begins_once_the_caller_stops():
     results.close()
     may_go.set()
     deadline = time.monotonic() + 30
-    while any(thread.name.startswith("table reader") for thread in threading.enumerate()):
+    while any(thread.name.startswith("table worker") for thread in threading.enumerate()):
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert len(begun) <= 3
@@ -181,10 +181,10 @@ SHOWN = ("plan", "freshness", "debug")
 
 def test_the_target_says_how_many(project):
     (project / "etc_project.yml").write_text("profiles: {p: {target: t, targets: {t: {jobs: 7}}}}\n")
-    assert Project(project).environment.jobs == 7
+    assert (Project(project).environment.jobs, Project(project).environment.compaction_jobs) == (7, 7)
     assert Project(project, jobs=2).environment.jobs == 2
     (project / "etc_project.yml").unlink()
-    assert Project(project).environment.jobs == 4
+    assert (Project(project).environment.jobs, Project(project).environment.compaction_jobs) == (4, 1)
 
 
 @pytest.mark.parametrize("jobs", ["0", "65", "true", "4.5"])
@@ -226,3 +226,23 @@ def test_an_interrupt_ends_the_command_at_once(project, tmp_path):
     assert (process.returncode, out) == (130, "")
     assert time.monotonic() - began < 15
     assert "Traceback" not in err
+
+
+def test_a_signal_that_another_thread_takes_ends_the_wait():
+    ended = threading.Event()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def work():
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        return ended.wait(20)
+
+    before, began = signal.signal(signal.SIGUSR1, interrupt), time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(side_by_side([(work, True)], 2))
+        assert time.monotonic() - began < 10
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        ended.set()

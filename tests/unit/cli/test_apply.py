@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -61,9 +62,17 @@ class Outside:
     def __init__(self, project_dir, **tables):
         self.project_dir, self.tables, self.lost = project_dir, tables, set()
         self.memory, self.checks, self.leased = MemoryOfTables(), [], []
+        self.steps, self.pools, self.spark = [], set(), None
 
     def progress(self, step):
-        pass
+        self.steps.append(step)
+
+    def prepare_for_threads(self):
+        self.steps.append("threads")
+
+    def own_pool(self, name):
+        self.pools.add(name)
+        return nullcontext()
 
     def locate(self, policy):
         if policy.name in self.lost:
@@ -92,7 +101,7 @@ class Outside:
 
     broken = False
     vanished = meanwhile = ()
-    jobs = 1
+    jobs = compaction_jobs = 1
 
     def with_statistics(self, policy, state):
         return state
@@ -510,7 +519,7 @@ class TestKilledRuns:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("etc_policy.api.applying.verify", killed)
+            patched.setattr("etc_policy.api.table_run.verify", killed)
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
         assert data.memory.unproven("/t").compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
@@ -638,6 +647,46 @@ class TestDeletesThatWritersKeepAddingTo:
         assert "error[ETC415]" in err
         assert "L10 was added to file group f1 in `p`" in err
         assert (table.state.own_pending, table.commits) == (None, {})
+
+
+class TestWritesBesideTheCommit:
+    """A writer without a lock begins while deletes of file group f1 are being committed."""
+
+    @pytest.fixture
+    def table(self, outside, monkeypatch):
+        table = outside.tables["orders_ro"]
+        deleting = tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+        table.state, table.beside = with_slice(STATE, "f1", log_files=deleting), 1
+        at, done = instant("11:59:00"), instant("11:59:00.500")
+
+        def written(state):
+            log_file = LogFile("L10", 1, at, done, epoch_ms("11:58:00"), recorded_bytes=1)
+            added = with_slice(state, "f1", log_files=(*slice_of(state, "f1").log_files, log_file))
+            instants = (*state.instants, Instant(at, "deltacommit", "completed", done))
+            return replace(added, instants=instants, exposed=frozenset({("p", "f1")}))
+
+        def begin():
+            if table.beside:
+                table.beside -= 1
+                table.changes = [lambda s: s, lambda s: s, written]
+            else:
+                table.changes = [lambda s: s, lambda s: s, lambda s: replace(s, exposed=frozenset())]
+
+        monkeypatch.setattr(outside, "_runner", lambda _: table.runner(compactor=Compactor(table, meanwhile=begin)))
+        return table
+
+    def test_what_it_wrote_is_compacted_at_once(self, etc, table):
+        code, out, err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
+        (result,) = json.loads(out)["tables"]
+        assert (code, result["status"], table.calls.count("commit")) == (0, "compacted", 2), err
+        assert slice_of(table.state, "f1").log_files == ()
+        assert result["file_slices"] == len(PLAN.operations) + 1
+
+    def test_a_saved_plan_says_that_it_must_be(self, etc, table):
+        etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
+        code, _, err = run(etc, "p.json")
+        assert (code, table.calls.count("commit")) == (1, 1)
+        assert "error[ETC416]" in err
 
 
 class TestStarvation:

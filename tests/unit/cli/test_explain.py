@@ -71,10 +71,16 @@ def test_all_codes(etc):
 def test_no_code(etc):
     code, out, err = etc("explain", "ETC199")
     assert (code, out) == (64, "")
-    assert "did you mean `ETC1" in err
+    assert "did you mean `ETC" in err
     assert etc("explain", "nonsense")[0] == 64
 
 
 def test_codes_of_suites_are_told_from_those_of_tables(etc):
     assert etc("explain", "ETC225")[1].endswith("need the table.\n")
     assert etc("explain", "ETC232")[1].endswith("counts as not verified.\n")
+
+
+def test_a_refusal_that_does_not_pass_by_itself_is_not_said_to():
+    words = " ".join(explain(Code.CANNOT_COMPACT_NOW).split())
+    assert "A pending compaction, log compaction or clustering passes when somebody carries it out" in words
+    assert "A table version, a damaged file or a wrong clock does not pass." in words

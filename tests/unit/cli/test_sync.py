@@ -1,6 +1,7 @@
 """`etc sync` over tables of files and a catalog in memory that may not answer."""
 
 import json
+import re
 
 import pytest
 
@@ -145,9 +146,11 @@ def test_a_catalog_that_does_not_answer(etc, catalog):
     assert (code, result["status"], result["attempts"], result["properties"]) == (4, "failed", 3, None)
     assert "error[ETC409]: the catalog cannot be asked" in err
     assert "policies/a.yml:3:11 (policy `orders_ro`)" in err
-    assert "run `etc sync --select orders_ro`" in err
+    (hint,) = re.findall(r"run `etc (sync [^`]*)`", err)
     assert "cause: connection refused" in err
     assert catalog.tables == {"lake.orders_ro": {}}
+    assert etc(*hint.split(), "--at", NOON)[0] == 0
+    assert catalog.tables["lake.orders_ro"][COMPLETE_UNTIL]
 
 
 def test_a_table_that_the_catalog_does_not_have_is_tried_once(etc, catalog):

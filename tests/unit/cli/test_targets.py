@@ -169,6 +169,19 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     }
 
 
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [([], None), (["--jobs", "2"], "FAIR"), (["--jobs", "2", "--conf", "spark.scheduler.mode=FIFO"], "FIFO")],
+)
+def test_tables_share_the_cores_where_several_are_worked_on(etc, targets, monkeypatch, arguments, mode):
+    opened, started = [], []
+    monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
+    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told: started.append(told))
+    etc("plan", *arguments)
+    opened[0].spark  # noqa: B018 - starts it
+    assert started[0][0].get("spark.scheduler.mode") == mode
+
+
 @pytest.mark.parametrize("command", ["parse", "compile", "plan", "freshness", "verify"])
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_no_secret_reaches_a_file_or_the_terminal(etc, targets, command, form):

@@ -22,7 +22,8 @@ policies:
     event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false}
     data_latency: PT1H
     log_file_max_size: 128 MiB
-    strategy: {type: event_time, granularity: file_slice}
+    strategy:
+      {type: event_time, granularity: file_slice, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, carry: copy}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h, proof: logs}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
     writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async}
@@ -55,8 +56,18 @@ def test_defaults_are_filled_in(read):
         "log_file_max_bytes": None,
         "strategy": "event_time",
         "granularity": "log_file",
+        "partitions": (),
+        "max_io_bytes": None,
+        "carry": None,
         "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None, "proof": None},
-        "verify": {"suite": "ro_complete", "level": "data", "sample": None, "window_ms": None, "where": None},
+        "verify": {
+            "suite": "ro_complete",
+            "level": "data",
+            "sample": None,
+            "window_ms": None,
+            "where": None,
+            "full": False,
+        },
         "writer": {"index": None, "lock": {}, "lock_wait_ms": 60000, "compaction": "none"},
         "hudi_options": {},
         "sync": {"ro_table": None},
@@ -83,6 +94,9 @@ def test_every_key_reaches_the_manifest(read):
         "log_file_max_bytes": 134_217_728,
         "strategy": "event_time",
         "granularity": "file_slice",
+        "partitions": ("eu*", "2026-01..2026-02"),
+        "max_io_bytes": 2**30,
+        "carry": "copy",
         "freshness": {
             "target_ms": 7_200_000,
             "warn_after_ms": 10_800_000,
@@ -95,6 +109,7 @@ def test_every_key_reaches_the_manifest(read):
             "sample": {"share": 0.25, "seed": 7},
             "window_ms": 7 * 86_400_000,
             "where": "region = 'eu'",
+            "full": False,
         },
         "writer": {
             "index": "bucket",

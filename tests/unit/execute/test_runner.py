@@ -4,11 +4,12 @@ import pytest
 
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
 from etc_policy.plan.table_state import LogFile, WriteInFlight
 from etc_policy.plan.zone_evidence import ZoneReading
 from tests.fakes import MemoryCompactor, MemoryLease, MemoryTable
-from tests.unit.plan.plan_cases import epoch_ms, instant
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
 TOUCHES = {"publish", "run", "commit", "withdraw", "lock"}
@@ -536,3 +537,89 @@ class TestUndo:
         table.changes = [lambda s: s, finished]
         assert self.undo(table) is None
         assert "withdraw" not in table.calls
+
+
+class TestCarried:
+    """Table version 6, where log files that stay are carried into the slice that the plan begins."""
+
+    FIRST, SECOND = (f".f1_{instant('08:00:00')}.log.{version}_0-1-0" for version in (1, 2))
+
+    @pytest.fixture
+    def carried(self):
+        slices = {
+            "p/f1": {
+                "base": "08:00:00",
+                "logs": {
+                    self.FIRST: "08:00:00 > 08:00:00, event 10:00:00",
+                    self.SECOND: "08:00:00 > 08:00:00, event 11:30:00",
+                },
+            }
+        }
+        return MemoryTable(state_of("/t", {"version": 6, "slices": slices}))
+
+    POLICY = POLICY.model_copy(update={"carry": "auto"})
+
+    def plan(self, table):
+        return build_table_plan(self.POLICY, table.state, now_ms=NOW, clock_ms=NOW)
+
+    def pending(self, table):
+        plan = self.plan(table)
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        return plan
+
+    def finish(self, table, **ports):
+        return table.runner(**ports).finish_pending(self.POLICY, "/t")
+
+    def add(self, table, requested):
+        """A writer's log file in the slice of an instant."""
+        (one,) = table.state.slices
+        log_file = LogFile(f".f1_{requested}.log.3_0-1-0", 1, requested, requested, None)
+        changed = replace(one, log_files=(*one.log_files, log_file))
+        table.state = replace(table.state, slices=(changed,))
+
+    def test_what_stays_is_recorded_with_the_plan_and_its_commit(self, carried):
+        compactor = MemoryCompactor(carried)
+        plan = self.plan(carried)
+        runner = carried.runner(compactor=compactor)
+        assert runner.apply(self.POLICY, plan, "plan-1", None).status == "compacted"
+        (job,) = compactor.jobs
+        assert carried_in(job.extra_metadata) == {("p", "f1"): plan.operations[0].carried}
+        assert [one.target for one in plan.operations[0].carried] == [self.SECOND]
+
+    def test_a_pending_plan_is_finished_though_writers_added_to_the_slice_that_it_begins(self, carried):
+        plan = self.pending(carried)
+        self.add(carried, plan.instant)
+        assert self.finish(carried).status == "resumed"
+
+    def test_one_beside_which_the_old_slice_changed_is_withdrawn(self, carried):
+        self.pending(carried)
+        self.add(carried, instant("08:00:00"))
+        assert self.finish(carried) is None
+        assert (carried.plans.keys() > set(), carried.commits, "withdraw" in carried.calls) == (True, {}, True)
+
+    @pytest.mark.parametrize("into_the_old", [True, False])
+    def test_what_came_into_the_old_slice_while_it_ran_is_not_lost(self, carried, into_the_old):
+        plan = self.pending(carried)
+        compactor = MemoryCompactor(carried)
+        compactor.meanwhile = lambda: self.add(carried, instant("08:00:00") if into_the_old else plan.instant)
+        if into_the_old:
+            assert self.finish(carried, compactor=compactor) is None
+            assert (carried.commits, carried.calls[-2:]) == ({}, ["withdraw", "give back"])
+        else:
+            assert self.finish(carried, compactor=compactor).status == "resumed"
+
+    def test_a_stock_run_that_completed_the_plan_is_an_error_that_names_the_danger(self, carried):
+        plan = self.pending(carried)
+        done = lambda: carried.put_commit(plan.instant, plan.instant, {})  # noqa: E731
+        compactor = MemoryCompactor(carried)
+        runner = replace(carried.runner(), compactor=lambda: (done(), compactor)[1])
+        with pytest.raises(EngineError, match="without its carried log files") as error:
+            runner.finish_pending(self.POLICY, "/t")
+        assert error.value.code == "ETC320"
+
+    @pytest.mark.parametrize("step", ["undo", "finish_pending"])
+    def test_orphans_are_removed(self, carried, step):
+        carried.state = replace(carried.state, orphans=("p/x",))
+        assert getattr(carried.runner(), step)(self.POLICY, "/t") is None
+        assert carried.state.orphans == ()
+        assert carried.calls == ["read", "lease", "read", "remove orphans", "give back"]

@@ -6,9 +6,11 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     about      what the case shows
     now, clock what counts as now (12:00:00), and the wall clock (as now)
     latency    minutes (60)
-    granularity, index, options        of the policy
-    version, timezone, retained, own_pending, living_writers    of the table
+    granularity, carry, partitions, max_io (bytes), index, writers_compact, options        of the policy
+    version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
+    metadata_partitions, cdc, merges_otherwise   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes]}}
+    exposed    slices with a log file that was written beside a compaction of deletes: their partition/file id
     archived_before   commits requested before are on no active timeline
     instants   more of them: requested [> completed] action [state] [file ids]; `all` says that they are not known
     metadata_instants  times that the metadata table's timeline has taken
@@ -72,7 +74,10 @@ def _inputs(name: str, table: dict[str, Any]) -> Inputs:
         event_time=EventTime(column="ts"),
         data_latency_ms=table.get("latency", 60) * 60_000,
         granularity=table.get("granularity", "log_file"),
-        writer=Writer(index=table.get("index")),
+        partitions=tuple(table.get("partitions", ())),
+        max_io_bytes=table.get("max_io"),
+        carry=table.get("carry"),
+        writer=Writer(index=table.get("index"), compaction=table.get("writers_compact", "none")),
         hudi_options={key: str(value) for key, value in table.get("options", {}).items()},
     )
     now = table.get("now", NOON)
@@ -87,7 +92,7 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         table_name="t",
         table_version=table.get("version", 9),
         timezone=table.get("timezone", "UTC"),
-        metadata_partitions=("files",),
+        metadata_partitions=tuple(table.get("metadata_partitions", ("files",))),
         properties_fingerprint="properties",
         event_time_type="long",
         instants=_instants(table, slices),
@@ -96,6 +101,12 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         earliest_commit_to_retain=instant(table["retained"]) if "retained" in table else None,
         own_pending=instant(table["own_pending"]) if "own_pending" in table else None,
         living_writers=frozenset(map(instant, table.get("living_writers", ()))),
+        uncarried=instant(table["uncarried"]) if "uncarried" in table else None,
+        orphans=tuple(table.get("orphans", ())),
+        has_cdc=table.get("cdc", False),
+        merges_otherwise=table.get("merges_otherwise", False),
+        foreign_compaction=instant(table["foreign_compaction"]) if "foreign_compaction" in table else None,
+        exposed=frozenset((place.rpartition("/")[0], place.rpartition("/")[2]) for place in table.get("exposed", ())),
     )
 
 
@@ -181,7 +192,8 @@ def _readable_table(table: TablePlan) -> dict[str, Any]:
 
 
 def _readable_slice(operation: Operation) -> dict[str, list[str]]:
-    return {"compacted": list(operation.log_files_compacted), "remaining": list(operation.log_files_remaining)}
+    names = {"compacted": list(operation.log_files_compacted), "remaining": list(operation.log_files_remaining)}
+    return {**names, "carried": [one.name for one in operation.carried]} if operation.carried else names
 
 
 def _time(epoch: int | None) -> str | None:

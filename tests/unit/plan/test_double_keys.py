@@ -2,10 +2,9 @@
 
 import pytest
 
-from etc_policy.plan.double_keys import Exposed, Merged, compactions_of, find_exposed
+from etc_policy.plan.double_keys import Exposed, Merged, Written, find_exposed, merged_by, still_exposed
 from etc_policy.plan.table_history import GroupWrite
-from etc_policy.plan.table_state import Instant
-from tests.unit.plan.plan_cases import state_of
+from etc_policy.plan.table_state import FileSlice, Instant, LogFile
 
 C = Merged("200", "400", frozenset({"f"}))
 
@@ -45,14 +44,62 @@ def test_each_file_group_once_with_its_latest_compaction():
     assert find_exposed([again, C], writes)[0].file_group == "p/f"
 
 
-def test_compactions_of_a_state_are_the_completed_ones_whose_file_groups_are_known():
+def test_merged_by_a_state_are_the_completed_ones_whose_file_groups_are_known():
     instants = (
         Instant("1", "commit", "completed", "2", frozenset({"f"})),
         Instant("3", "commit", "completed", "4", None),
         Instant("5", "compaction", "inflight"),
         Instant("6", "deltacommit", "completed", "7"),
     )
-    from dataclasses import replace
+    assert merged_by(instants) == (Merged("1", "2", frozenset({"f"})),)
 
-    state = replace(state_of("/t", {"slices": {}}), instants=instants)
-    assert compactions_of(state) == (Merged("1", "2", frozenset({"f"})),)
+
+class TestMended:
+    """The next compaction of the group puts the keys back into the base file."""
+
+    WRITES = (DELETE, write("300", "310"))
+    NEXT = Merged("500", "700", frozenset({"f"}))
+
+    def exposed(self, *beside, next_one=NEXT, writes=WRITES):
+        known = [Written(one.requested, one.completed) for one in writes]
+        return bool(find_exposed([C, next_one], writes, [*known, *(Written(*one) for one in beside)]))
+
+    def test_where_nobody_wrote_in_between(self):
+        assert not self.exposed(("200", "390"), ("701", "710"), ("701", None))
+
+    @pytest.mark.parametrize("beside", [("410", "420"), ("390", "410"), ("600", "800"), ("350", None)])
+    def test_not_where_somebody_may_have_looked_for_the_keys(self, beside):
+        assert self.exposed(beside)
+
+    def test_not_by_a_compaction_that_left_the_write_behind_too(self):
+        assert self.exposed(next_one=self.NEXT._replace(requested="305"))
+
+    def test_not_by_one_of_other_file_groups(self):
+        assert self.exposed(next_one=self.NEXT._replace(file_ids=frozenset({"g"})))
+
+    def test_not_before_it(self):
+        assert find_exposed([C], self.WRITES)
+
+
+class TestStillExposed:
+    """Of the latest slices those with a write that their compaction left behind beside deletes."""
+
+    INSTANTS = (Instant("200", "commit", "completed", "400", frozenset({"f"})),)
+    WRITES = (DELETE, write("300", "310"))
+
+    def found(self, *log_files, base="200", writes=WRITES):
+        return still_exposed([FileSlice("p", "f", base, "f.parquet", 1, log_files)], self.INSTANTS, writes)
+
+    def test_a_log_file_that_was_begun_before_the_compaction_completed(self):
+        assert self.found(LogFile("L", 1, "300", "310", 5)) == {("p", "f")}
+
+    def test_not_once_it_is_compacted(self):
+        assert self.found() == frozenset()
+        assert self.found(LogFile("L", 1, "710", "720", 5), base="500") == frozenset()
+
+    def test_not_one_that_was_begun_later(self):
+        assert self.found(LogFile("L", 1, "410", "420", 5)) == frozenset()
+
+    def test_not_where_nothing_was_deleted(self):
+        without = (DELETE._replace(has_deletes=False), write("300", "310"))
+        assert self.found(LogFile("L", 1, "300", "310", 5), writes=without) == frozenset()

@@ -257,3 +257,16 @@ def test_a_compaction_that_the_table_lost_is_told_as_such():
     runs = [applied("2026-01-01T15:00:00.000Z", result("compacted", "20260101150000001"))]
     text = render_history(policy_history(POLICY, HISTORY, runs), limit=20)
     assert "2026-01-01 15:00:00 UTC  etc apply: compacted, in a commit that the table no longer has\n" in text
+
+
+def test_what_a_compaction_carried_is_shown():
+    pairs = [
+        {"partition": "p", "name": f".f1_{FIRST}.log.0_10000{n}-0-0", "target": f"old-{n}", "size": 1} for n in range(5)
+    ]
+    first = HISTORY.commits[0]
+    carrying = replace(first, extra={**first.extra, "etc.carried": json.dumps(pairs)})
+    text = render_history(policy_history(POLICY, replace(HISTORY, commits=(carrying,)), ()), limit=9)
+    assert f"carried       old-0 as .f1_{FIRST}.log.0_100000-0-0" in text
+    assert "and 2 more log files" in text
+    damaged = replace(first, extra={**first.extra, "etc.carried": "{"})
+    assert "carried" not in render_history(policy_history(POLICY, replace(HISTORY, commits=(damaged,)), ()), limit=9)

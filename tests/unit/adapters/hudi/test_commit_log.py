@@ -175,6 +175,18 @@ def test_version_6_has_a_history_without_event_times(tmp_path):
     ]
 
 
+def test_version_6_log_files_that_were_carried_wait_on(tmp_path):
+    start, middle = at("10:00:00"), at("10:00:06")
+    table = TableFolder(tmp_path / "t", version=6)
+    table.commit(start, "", base("f1"))
+    for second in (2, 3, 4):
+        table.commit(at(f"10:00:0{second}"), "", log("f1", 20, base_instant=start, version=second))
+    carried = log("f1", base_instant=middle, version=0, token="100000-0-0")
+    table.compaction(middle, "", base("f1", previous=start), carried, extra=OURS)
+    table.compaction(at("10:00:08"), "", base("f1", previous=middle), extra=OURS)
+    assert [p.open_log_files for p in points(table)] == [0, 1, 2, 3, 1, 0]
+
+
 def test_no_table(tmp_path):
     with pytest.raises(TableError) as error:
         FileCommitLogReader().read_commit_log(str(tmp_path / "none"), TS)

@@ -1,8 +1,6 @@
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
-from etc_policy.adapters.hudi import table as hudi_table
-from etc_policy.adapters.storage import local_tree
 from etc_policy.compile.manifest import EventTime
 from tests.unit.adapters.reading import read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
@@ -325,7 +323,7 @@ def test_a_log_file_that_is_booked_again_has_its_largest_size(table):
 
 
 def test_a_table_of_many_commits_is_read_as_one_of_few_is(table, monkeypatch):
-    """Many commits are read by a pattern, and their files are listed in another process meanwhile."""
+    """Many commits are read by a pattern."""
     for number in range(40):
         clock = f"10:{number:02}"
         kinds = [(group, version) for group in range(4) for version in (11, 2)]
@@ -335,10 +333,8 @@ def test_a_table_of_many_commits_is_read_as_one_of_few_is(table, monkeypatch):
     (table.base / "p" / log("f2", version=2).name(at("10:39:00"))).unlink()
     few = read(table)
     assert (len(few.instants), len(few.missing_files), len(few.slices[0].log_files)) == (41, 1, 80)
-    monkeypatch.setattr(hudi_table, "_MANY_INSTANTS", 1)
     monkeypatch.setattr(hudi_commits, "_MANY", 1)
     monkeypatch.setattr(hudi_commits, "decode_metadata", lambda content, place: pytest.fail(place))
-    monkeypatch.setattr(local_tree, "list_tree", None)
     assert read(table) == few
 
 

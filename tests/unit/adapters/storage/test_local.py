@@ -2,6 +2,9 @@
 
 import errno
 import os
+import subprocess
+import sys
+from zlib import crc32
 
 import pytest
 
@@ -97,3 +100,36 @@ def test_a_file_system_without_links_gets_a_copy(table, monkeypatch):
     storage.link_or_copy("f", "g")
     assert storage.read("g") == b"x"
     assert os.stat(table / "g").st_nlink == 1
+
+
+#: Copies a file under a limit of size that ends the copy in the middle, as a full disk does; prints what is left.
+COPY_UNDER_A_LIMIT = """
+import os, resource, signal, sys
+from pathlib import Path
+from etc_policy.adapters.storage.local import LocalStorage
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    LocalStorage(Path(sys.argv[1])).copy("p/f", "p/.g")
+except OSError:
+    print(sorted(os.listdir(sys.argv[1] + "/p")))
+"""
+
+
+def test_a_copy_that_the_disk_has_no_room_for_leaves_nothing(table):
+    storage = LocalStorage(table)
+    storage.create("p/f", b"x" * (2 << 20))
+    (table / "p" / ".etc-copy-00000000").write_bytes(b"another's")
+    done = subprocess.run([sys.executable, "-c", COPY_UNDER_A_LIMIT, str(table)], capture_output=True, text=True)
+    assert done.stdout.strip() == "['.etc-copy-00000000', 'f']", done.stderr
+    storage.copy("p/f", "p/.g")
+    assert storage.read("p/.g") == storage.read("p/f")
+
+
+def test_what_a_killed_copy_left_is_overwritten(table):
+    storage = LocalStorage(table)
+    storage.create("p/f", b"x")
+    (table / "p" / f".etc-copy-{crc32(b'.g'):08x}").write_bytes(b"half of a longer one")
+    storage.copy("p/f", "p/.g")
+    assert storage.read("p/.g") == b"x"
+    assert sorted(os.listdir(table / "p")) == [".g", "f"]

@@ -1,10 +1,7 @@
 import os
-import subprocess
-import sys
 
 import pytest
 
-from etc_policy.adapters.storage import local_tree
 from etc_policy.adapters.storage.local_tree import LocalTreeLister, list_tree
 
 
@@ -57,59 +54,10 @@ def test_links_that_lead_in_circles_are_followed_once(base, tmp_path_factory):
 
 
 class TestLister:
-    def test_lists_the_same_in_a_process_of_its_own(self, base, monkeypatch):
-        with LocalTreeLister(base) as lister:
-            lister.begin()
-            lister.begin()
-            monkeypatch.setattr(local_tree, "list_tree", None)
-            assert lister.read() == LISTED
-
-    def test_lists_here_where_it_was_not_told_to_begin(self, base, monkeypatch):
-        monkeypatch.setattr(subprocess, "Popen", None)
+    def test_lists_the_folders(self, base):
         with LocalTreeLister(base) as lister:
             assert lister.read() == LISTED
 
-    @pytest.mark.parametrize("python", ["", None, "/nowhere/python"])
-    def test_lists_here_where_there_is_no_python(self, base, monkeypatch, python):
-        monkeypatch.setattr(sys, "executable", python)
-        with LocalTreeLister(base) as lister:
-            lister.begin()
-            assert lister.read() == LISTED
-
-    def test_does_not_run_what_python_is_embedded_in(self, base, monkeypatch):
-        monkeypatch.setattr(sys, "executable", "/usr/sbin/server")
-        monkeypatch.setattr(subprocess, "Popen", None)
-        with LocalTreeLister(base) as lister:
-            lister.begin()
-            assert lister.read() == LISTED
-
-    @pytest.mark.parametrize("does", ["exit 1", "true", "echo N", "echo etc partitions", "kill -9 $$"])
-    def test_lists_here_where_the_process_does_not_answer(self, base, tmp_path_factory, monkeypatch, does):
-        python = tmp_path_factory.mktemp("bin") / "python"
-        python.write_text(f"#!/bin/sh\n{does}\n")
-        python.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(python))
-        with LocalTreeLister(base) as lister:
-            lister.begin()
-            assert lister.read() == LISTED
-
-    def test_what_is_a_program_of_its_own_is_not_run_again(self, base, monkeypatch):
-        monkeypatch.setattr(sys, "frozen", True, raising=False)
-        monkeypatch.setattr(subprocess, "Popen", None)
-        with LocalTreeLister(base) as lister:
-            lister.begin()
-            assert lister.read() == LISTED
-
-    def test_a_folder_that_cannot_be_read_is_an_error_here(self, tmp_path):
+    def test_a_folder_that_cannot_be_read_is_an_error(self, tmp_path):
         with LocalTreeLister(str(tmp_path / "gone")) as lister, pytest.raises(FileNotFoundError):
-            lister.begin()
             lister.read()
-
-    def test_leaves_no_process_behind(self, base, monkeypatch):
-        begun = []
-        popen = subprocess.Popen
-        monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: begun.append(popen(*a, **k)) or begun[-1])
-        with LocalTreeLister(base) as lister:
-            lister.begin()
-        assert begun[0].returncode is not None
-        assert begun[0].stdout.closed

@@ -73,6 +73,8 @@ def test_it_is_in_the_users_own_folder():
     assert str(cache_folder({"HOME": "/home/x"})) == "/home/x/.cache/etc-policy"
     assert str(cache_folder({"HOME": "/home/x", "XDG_CACHE_HOME": "/c"})) == "/c/etc-policy"
     assert cache_folder({}) is None
+    assert str(cache_folder({"HOME": "/home/x", "ETC_CACHE": "/other"})) == "/other"
+    assert cache_folder({"HOME": "/home/x", "ETC_CACHE": "off"}) is None
 
 
 def test_kept_files_are_asked_for_once_and_others_each_time(moto_server, s3_variables):

@@ -77,7 +77,6 @@ def test_many_folders_are_listed_in_one_go(storage, monkeypatch):
         side_by_side = dict(tree.read())
     monkeypatch.setattr("etc_policy.adapters.storage.object_tree._MANY_FOLDERS", 3)
     with storage.tree() as tree:
-        tree.begin()
         assert {**tree.read(), "": {}} == {**side_by_side, "": {}}
 
 

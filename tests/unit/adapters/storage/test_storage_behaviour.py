@@ -2,10 +2,12 @@
 
 import os
 import threading
+import time
 
 import pytest
 from obstore.store import MemoryStore
 
+from etc_policy.adapters.storage import local
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.adapters.storage.object_storage import ObjectStorage, Stores
@@ -52,6 +54,21 @@ def test_a_created_file_can_be_read_listed_and_measured(storage):
     assert storage.list("a/b")["f"] == storage.info("a/b/f")
     assert storage.info("a/b/f").size_bytes == 5
     assert storage.list("a") == {}
+
+
+def test_another_content_is_another_version(storage, monkeypatch):
+    monkeypatch.setattr(local, "_AT_REST_NS", 0)
+    storage.create("a/f", b"one")
+    storage.create("a/g", b"")
+    storage.names("a")
+    before = storage.versions("a")
+    assert before.keys() == {"f", "g"}
+    time.sleep(0.02)
+    storage.replace("a/f", b"two")
+    storage.names("a")
+    after = storage.versions("a")
+    assert after["f"] != before["f"]
+    assert after["g"] == before["g"]
 
 
 def test_what_is_missing_is_not_found(storage):
@@ -133,6 +150,37 @@ def test_a_file_is_there_under_a_second_name(storage):
     assert storage.read("b/g") == b"x"
 
 
+def test_a_copy_is_whole_and_its_own(storage):
+    content = os.urandom(3_000_000)
+    storage.create("a/f", content)
+    storage.copy("a/f", "a/.g")
+    storage.remove("a/f")
+    assert storage.read("a/.g") == content
+    assert storage.list("a").keys() == {".g"}
+    storage.create("h", b"y")
+    with pytest.raises(FileExistsError):
+        storage.copy("h", "a/.g")
+    with pytest.raises(FileNotFoundError):
+        storage.copy("nowhere", "a/i")
+    assert storage.read("a/.g") == content
+    assert storage.list("a").keys() == {".g"}
+
+
+def test_a_hard_link_is_made_or_refused(storage):
+    storage.create("a/f", b"x")
+    if isinstance(storage, ObjectStorage):
+        with pytest.raises(OSError, match="no hard links"):
+            storage.hard_link("a/f", "a/g")
+        assert storage.list("a").keys() == {"f"}
+        return
+    storage.hard_link("a/f", "a/g")
+    with pytest.raises(FileExistsError):
+        storage.hard_link("a/f", "a/g")
+    with pytest.raises(FileNotFoundError):
+        storage.hard_link("nowhere", "a/h")
+    assert storage.info("a/g") == storage.info("a/f")
+
+
 def test_a_file_is_moved_and_overwrites_nothing(storage):
     storage.create("f", b"x")
     storage.create("g", b"y")
@@ -167,7 +215,6 @@ def test_the_tree_has_every_folder_that_is_not_hidden(storage):
         found = {folder: files for folder, files in tree.read().items() if files}
     assert found == {"": {"top": 2}, "a": {"f": 2, ".g": 2}, "b/c": {"h": 2}}
     with storage.tree() as tree:
-        tree.begin()
         assert {folder: files for folder, files in tree.read().items() if files} == found
 
 

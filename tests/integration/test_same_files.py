@@ -1,0 +1,188 @@
+"""Rows of files that both views read alike are not compared, and all that a comparison of everything finds is found."""
+
+import datetime as dt
+import shutil
+
+import pytest
+
+from etc_policy.adapters.gx import view_comparison
+from etc_policy.adapters.gx.comparable_sql import comparable, row_hash
+from etc_policy.adapters.gx.verifier import GxVerifier
+from etc_policy.adapters.gx.view_rows import without_files
+from tests.integration.hudi_tables import EPOCH_MS, StockTable
+from tests.integration.row_checks import (
+    BASE_FILE,
+    CONTAINMENT,
+    DELETED,
+    ROW_SUITE,
+    TWICE,
+    alike,
+    check,
+    request_for,
+    row,
+)
+
+pytestmark = pytest.mark.spark
+
+ROWS = "id int, p string, v string, ts long"
+SIMPLE = {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
+
+
+@pytest.fixture
+def compared_whole(monkeypatch):
+    """The comparisons of all rows that were made."""
+    made, count_all = [], view_comparison._count_all
+    monkeypatch.setattr(view_comparison, "_count_all", lambda *given: made.append(given) or count_all(*given))
+    return made
+
+
+@pytest.fixture(scope="module")
+def written(spark, tmp_path_factory):
+    """Two file groups in each of two partitions; one of `x` has a log file with an update after T and a new key 9."""
+    table = StockTable(spark, str(tmp_path_factory.mktemp("written") / "t"), ROWS, options=SIMPLE)
+    table.write([row(n, partition=p) for n, p in ((1, "x"), (2, "x"), (3, "y"))], "insert")
+    table.write([row(n, partition=p) for n, p in ((4, "x"), (5, "y"))], "insert")
+    table.write([row(4, "later", 5_000)])
+    return table
+
+
+@pytest.fixture
+def table(written, tmp_path):
+    """A copy, to write to."""
+    shutil.copytree(written.base, tmp_path / "t")
+    return StockTable(written.spark, str(tmp_path / "t"), ROWS, options=SIMPLE)
+
+
+def both(table, **changes):
+    """The results of the check that spares what both views read alike; one of everything must say the same."""
+    spared = check(table, **{**alike(table), **changes})
+    whole = check(table, **{**alike(table), **changes, "same_files": frozenset()})
+    assert spared == whole
+    return spared[1]
+
+
+def test_a_complete_view_passes_with_the_counts_of_all_rows(written, compared_whole):
+    assert len(alike(written)["same_files"]) == 3
+    late, results = check(written, **alike(written))
+    assert (late, {result.status for result in results.values()}, compared_whole) == (0, {"pass"}, [])
+    assert results == check(written, **{**alike(written), "same_files": frozenset()})[1]
+    observed = results[CONTAINMENT].observed
+    assert (observed["promised_rows"], observed["rt_rows"], results[TWICE].observed["ro_rows"]) == (4, 5, 5)
+
+
+def test_a_file_that_both_views_read_alike_is_spared_by_its_statistics(written):
+    spark, rt = written.spark, written.view(read_optimized=False)
+    left = without_files(spark, rt, alike(written)["same_files"])
+    assert {found.id for found in left.collect()} == {4}
+    assert "Not(In(_hoodie_file_name" in left._jdf.queryExecution().executedPlan().toString().replace(" ", "")
+
+
+def test_a_window_and_late_rows_are_counted_alike(written):
+    both(written, since_ms=EPOCH_MS)
+    last = written.completed()[-1][1]
+    late = both(written, late_commits=frozenset([last]), threshold_ms=EPOCH_MS + 6_000)[CONTAINMENT]
+    assert (late.status, late.observed["late_rows"]) == ("pass", 1)
+
+
+def test_an_update_below_the_threshold_that_ro_lacks_fails_with_its_columns(written, compared_whole):
+    found = both(written, threshold_ms=EPOCH_MS + 6_000)[CONTAINMENT]
+    assert (found.status, found.observed["different"]) == ("fail", 1)
+    assert found.observed["samples"]["different"] == [{"partition": "x", "key": "4", "columns": ["ts", "v"]}]
+    assert len(compared_whole) == 2
+
+
+def test_a_key_twice_in_files_that_are_spared(table):
+    table.write([row(5, partition="y")], "insert")
+    found = both(table)[TWICE]
+    assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 1, 1)
+
+
+def test_a_key_in_a_file_that_is_spared_and_in_another_s_log_file(table):
+    """The in-memory index finds no key, so that its row goes to a log file of its own."""
+    table.write([row(5, partition="y", at_ms=9_000)], **{"hoodie.index.type": "INMEMORY"})
+    found = both(table)[TWICE]
+    assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
+
+
+def test_a_key_that_moved_to_another_partition(table):
+    table.write([row(5, at_ms=9_000)], "insert")
+    assert both(table)[TWICE].status == "pass"
+    found = both(table, index="global_simple")[TWICE]
+    assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
+
+
+def test_a_deleted_row_of_a_file_group_that_is_not_open(written):
+    assert both(written)[DELETED].status == "pass"
+    spared = alike(written)["same_files"]
+    table_without = {"base_files": spared, "same_files": spared}
+    assert both(written, **table_without)[BASE_FILE].observed["rows_of_other_files"] == 1
+
+
+def test_a_base_file_that_no_row_says_to_be_of_is_not_spared(written, compared_whole):
+    """An empty one, or one that RO does not read: whatever RT has of it is compared."""
+    given = alike(written)
+    found = check(written, **{**given, "same_files": given["same_files"] | {"unread_0-0-0_1.parquet"}})
+    assert (found, compared_whole) == (check(written, **given), [])
+
+
+def test_expectations_of_columns_are_asked_in_few_passes(written, monkeypatch):
+    """One aggregation for the number of rows and our own counts, one for all columns; samples only of what failed."""
+    from great_expectations.execution_engine import SparkDFExecutionEngine
+
+    columns = (
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "v"}},
+        {"type": "expect_column_values_to_be_between", "kwargs": {"column": "id", "max_value": 9}},
+        {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "v", "value_set": ["a"]}},
+        {"type": "expect_column_max_to_be_between", "kwargs": {"column": "id", "max_value": 9}},
+        {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "id", "max_value": 9}},
+        {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 5}},
+    )
+    passes, asked = [], SparkDFExecutionEngine.resolve_metric_bundle
+
+    def resolve(engine, metric_fn_bundle):
+        passes.extend(frozenset({str(one.compute_domain_kwargs) for one in metric_fn_bundle}))
+        return asked(engine, metric_fn_bundle)
+
+    monkeypatch.setattr(SparkDFExecutionEngine, "resolve_metric_bundle", resolve)
+    _, results = GxVerifier(written.spark).check(request_for(written, **alike(written), suite=(*columns, *ROW_SUITE)))
+    assert {result.status for result in results} == {"pass"}
+    assert len(passes) == 2, passes
+    objects = {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "v", "value_set": ["b"]}}
+    _, (result, *_) = GxVerifier(written.spark).check(
+        request_for(written, **alike(written), suite=(objects, *ROW_SUITE))
+    )
+    assert (result.status, result.observed["unexpected_count"]) == ("fail", 5)
+    assert result.observed["partial_unexpected_list"] == ["a"] * 5
+
+
+NESTED = (
+    "k int, m map<string,struct<a:double,n:map<string,int>>>, s array<float>, t timestamp, b binary, v string, "
+    "d decimal(9,3)"
+)
+MOMENT = dt.datetime(2026, 3, 29, 1, 30, 0, 1, dt.UTC)
+VALUES = (
+    (None, None, None, None, None, None),
+    ({}, [], MOMENT, b"", "", 0),
+    ({"a": (0.0, {"x": 1, "y": 2})}, [0.0, float("nan")], MOMENT, b"\0", "null", 1),
+    ({"a": (-0.0, {"y": 2, "x": 1})}, [-0.0, float("nan")], MOMENT, b"\0", "null", 1),
+    ({"a": (None, {"x": 1})}, [None], MOMENT + dt.timedelta(microseconds=1), b"\xff", '"', 1),
+    ({"a": None}, None, MOMENT, None, "\ufffd", None),
+    ({"a": (1e-300, None), "b": None}, [1.5], MOMENT, b"\xfe", "a\u0000", 1),
+)
+
+
+def test_a_hash_is_equal_where_the_values_are(spark):
+    from decimal import Decimal
+
+    from pyspark.sql import functions as F
+
+    rows = [(k, *v[:5], None if v[5] is None else Decimal(v[5])) for k, v in enumerate(VALUES)]
+    frame = spark.createDataFrame(rows, NESTED)
+    fields = [field for field in frame.schema.fields if field.name != "k"]
+    values = F.struct(*[comparable(F.col(f.name), f.dataType).alias(f.name) for f in fields])
+    schema = frame.drop("k").schema
+    one = frame.select(F.col("k").alias("k1"), values.alias("v1"), row_hash(schema).alias("h1"))
+    other = frame.select(F.col("k").alias("k2"), values.alias("v2"), row_hash(schema).alias("h2"))
+    pairs = one.crossJoin(other).selectExpr("k1", "k2", "v1 <=> v2 AS equal", "h1 <=> h2 AS alike").collect()
+    assert [(pair.k1, pair.k2) for pair in pairs if pair.equal != pair.alike] == []
+    assert sum(pair.equal for pair in pairs) == len(VALUES) + 2

@@ -1,0 +1,302 @@
+"""Partial compaction with carried log files on real tables of version 6, each view against an oracle. As a command: all kinds.
+
+python -m tests.integration.version6 [FOLDER]
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from etc_policy.adapters.hudi.carrying import carry_files
+from etc_policy.adapters.hudi.files import HudiFiles
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.logs.log_times import fill_from_logs
+from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.adapters.storage.below import copy_draft
+from etc_policy.compile.manifest import Policy
+from etc_policy.execute.ports import Job
+from etc_policy.plan.table_state import TableState
+from tests.integration.bench import SECOND, Bench
+from tests.integration.history import HISTORY, QUICK, Oracle, Views, Write, write_history
+
+VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false", "hoodie.clean.automatic": "false"}
+#: Two late updates lose by event time and win by commit time, both in log files that the first compaction carries.
+WRITES = (*HISTORY, Write(((1, "late", 250), (7, "late", 260))))
+#: Written while the plan is pending, and after the compaction; thresholds of two more compactions follow them.
+PENDING = Write(((1, "w1", 600), (3, "w1", 601), (9, "w1", 602)))
+AFTER = (Write(((4, "w2", 700), (6, "w2", 701))), Write(((1, "w3", 800), (0, "w3", 801))))
+#: The second is all that the lowest retention keeps.
+LAST = tuple(
+    Write(((1, value, second), (3, value, second), (2, value, second))) for value, second in (("x1", 900), ("x2", 910))
+)
+#: Where a run is killed.
+STEPS = ("published", "half carried", "carried", "before the commit")
+BY_COMMIT_TIME = {
+    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table, and how log files are carried on it."""
+
+    mdt: bool = True
+    carry: str = "auto"
+    by_event_time: bool = True
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the writers are given."""
+        ordering = {} if self.by_event_time else BY_COMMIT_TIME
+        return {**QUICK, **VERSION_6, **ordering, "hoodie.metadata.enable": str(self.mdt).lower()}
+
+    def __str__(self) -> str:
+        ordering = "event time" if self.by_event_time else "commit time"
+        return f"MDT {'on' if self.mdt else 'off'}, {self.carry}, {ordering}"
+
+
+KINDS = tuple(itertools.starmap(Kind, itertools.product((True, False), ("hard_link", "copy"), (True, False))))
+
+
+class CommitOracle(Oracle):
+    """States under commit-time ordering: the last write wins."""
+
+    @classmethod
+    def of(cls, history: tuple[Write, ...]) -> CommitOracle:
+        oracle, state = cls(history=history), {}
+        for number, write in enumerate(history):
+            state = {key: row for key, row in state.items() if key not in write.deleted}
+            state |= {key: (value, second, number) for key, value, second in write.rows}
+            oracle.states.append(dict(state))
+            oracle.written.append({key: value for key, value, _ in write.rows})
+        return oracle
+
+
+class Views6(Views):
+    """Readers of a table whose timeline has no completion times."""
+
+    mdt = "true"
+
+    def read(self, **options):
+        return super().read(**{"hoodie__metadata__enable": self.mdt, **options})
+
+    def delta_commits(self):
+        return sorted(file.name.split(".")[0] for file in (self.base / ".hoodie").glob("*.deltacommit"))
+
+
+@dataclass
+class Table6(Bench):
+    """A table of version 6 with its oracle."""
+
+    kind: Kind = field(default_factory=Kind)
+    history: tuple[Write, ...] = ()
+    views: Views6 = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.views = Views6(self.spark, self.base)
+        self.views.mdt = str(self.kind.mdt).lower()
+
+    @property
+    def policy(self) -> Policy:
+        return super().policy.model_copy(update={"carry": self.kind.carry})
+
+    @property
+    def oracle(self) -> Oracle:
+        return (Oracle if self.kind.by_event_time else CommitOracle).of(self.history)
+
+    def state(self) -> TableState:
+        state = FileTableReader().read(str(self.base), self.policy.event_time)
+        return fill_from_logs(state, self.policy, None)
+
+    def write(self, *writes: Write) -> None:
+        for write in writes:
+            write_history(self.spark, self.base, (write,), self.kind.options, first=len(self.history))
+            self.history = (*self.history, write)
+
+    def carried(self) -> list[Path]:
+        return sorted(self.base.glob("*/.*.log.0_1?????-0-0"))
+
+    def timeline(self, pattern: str) -> list[Path]:
+        return sorted((self.base / ".hoodie").glob(pattern))
+
+    def wrong_views(self, since: int = 0) -> Iterator[str]:
+        """RT with and without the metadata table, time travel and incremental queries of each commit from one on."""
+        oracle, commits = self.oracle, self.views.delta_commits()[-len(self.history) :]
+        yield from self._wrong("RT", self.views.rt, oracle.rt())
+        yield from self._wrong("RT without the MDT", self.views.rt_without_mdt, oracle.rt())
+        first = len(self.history) - len(commits)
+        for number in range(max(since, first), len(self.history)):
+            at = commits[number - first]
+            yield from self._wrong(f"time travel to {number}", lambda at=at: self.views.as_of(at), oracle.as_of(number))
+            if number > first or not number:
+                after = commits[number - first - 1] if number else "000"
+                read = lambda after=after, at=at: self.views.incremental(after, at)  # noqa: E731
+                yield from self._wrong(f"incremental of {number}", read, oracle.incremental(number))
+
+    def _wrong(self, name: str, read: Callable[[], dict[int, str]], expected: dict[int, str]) -> Iterator[str]:
+        try:
+            found = read()
+        except Exception as error:  # a reader that fails is as wrong as one that lacks rows
+            yield f"{name}: {str(error)[:300]}"
+            return
+        if found != expected:
+            keys = sorted(key for key in {*found, *expected} if found.get(key) != expected.get(key))
+            yield f"{name}: " + ", ".join(f"{key}: {found.get(key)} not {expected.get(key)}" for key in keys)
+
+    def check(self, when: str, since: int = 0) -> None:
+        wrong = list(self.wrong_views(since))
+        assert not wrong, f"{self.kind}, {when}: {'; '.join(wrong)}"
+
+    def check_ro(self, second: int) -> None:
+        ro, expected = self.views.ro(), self.oracle.rt_up_to(second)
+        assert {key: ro.get(key) for key in expected} == expected, f"{self.kind}: RO up to {second}"
+
+    def pending_job(self) -> Job:
+        return HudiFiles().pending_job(self.policy, self.state())
+
+    def files(self) -> set[str]:
+        """The paths of the table's data files and timeline, less what Hadoop, etc and the metadata table keep beside them."""
+        below = (path.relative_to(self.base) for path in self.base.rglob("*") if path.is_file())
+        hidden = ("metadata", ".etc", ".heartbeat", ".temp", ".aux")
+        own = {str(path) for path in below if path.suffix != ".crc" and not {*hidden}.intersection(path.parts)}
+        return {path for path in own if ".rollback" not in path and not path.endswith("hoodie.properties.backup")}
+
+    def copied(self, base: Path) -> Table6:
+        shutil.copytree(self.base, base)
+        return Table6(self.spark, base, kind=self.kind, history=self.history)
+
+    def leave_at(self, step: str) -> None:
+        """The table with a published plan as a run leaves it that is killed at a step."""
+        if step == "published":
+            return
+        job = self.pending_job()
+        carry_files(job)
+        if step == "half carried":
+            first, *others = self.carried()
+            first.with_name(copy_draft(first.name)).write_bytes(first.read_bytes()[:7])
+            first.unlink()
+            for other in others[1:]:
+                other.write_bytes(other.read_bytes()[:-1]) if self.kind.carry == "copy" else other.unlink()
+        if step == "before the commit":
+            HudiCompactor(self.spark).run(job, lambda: None, lambda _: None)
+            (done,) = self.timeline("*.commit")
+            done.unlink()
+            done.with_name(f".{done.name}.crc").unlink(missing_ok=True)
+
+    def compact_by_stock(self) -> None:
+        self._call(
+            f"run_compaction(op => 'scheduleAndExecute', path => '{self.base}', options => '{self.stock_options}')"
+        )
+
+    def clean(self) -> None:
+        """The stock cleaner with the lowest retention."""
+        name = f"cleaned_{abs(hash(self.base))}"
+        self.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{self.base}'")
+        self._call(f"run_clean(table => '{name}', retain_commits => 1)")
+
+    @property
+    def stock_options(self) -> str:
+        always = {"hoodie.compact.inline.max.delta.commits": "1", "hoodie.metadata.enable": self.views.mdt}
+        return ",".join(f"{key}={value}" for key, value in {**always, **VERSION_6}.items())
+
+    def _call(self, procedure: str) -> None:
+        self.spark.sql(f"CALL {procedure}").collect()
+
+    def compact(self, second: int) -> None:
+        """A whole `etc apply` with the threshold at a second of event time, beside which nobody writes."""
+        plan = self.plan(second)
+        assert plan.tables[0].action == "compact", plan.tables[0].reason
+        assert self.apply(plan).status == "compacted"
+        self.check_ro(second)
+
+
+def make_table(spark: object, base: Path, kind: Kind = Kind(), writes: tuple[Write, ...] = WRITES) -> Table6:
+    """A table with its first writes."""
+    table = Table6(spark, base, kind=kind)
+    table.write(*writes)
+    return table
+
+
+def play(spark: object, base: Path, kind: Kind) -> None:
+    """A plan is published, carried, written beside and executed, two more follow, then stock compaction and cleaning."""
+    table = make_table(spark, base, kind)
+    table.check("before")
+    before, recent = table.properties(), len(WRITES) - 2
+    plan = table.plan()
+    assert plan.tables[0].action == "compact", plan.tables[0].reason
+    table.publish(plan)
+    table.check("pending", recent)
+    carry_files(table.pending_job())
+    assert len(table.carried()) == sum(len(one.carried) for one in plan.tables[0].operations) > 0
+    table.check("pending and carried", recent)
+    table.write(PENDING)
+    table.check("pending and written to", recent)
+    finished = table.runner.finish_pending(table.policy, str(base))
+    assert finished is not None
+    assert finished.status == "resumed"
+    assert table.properties() == before
+    table.check("executed")
+    table.check_ro(SECOND)
+    for write, second in zip(AFTER, (410, 610), strict=True):
+        table.write(write)
+        table.compact(second)
+        table.check(f"compacted up to {second}", recent)
+    assert table.properties() == before
+    table.compact_by_stock()
+    table.check("after a stock compaction", recent)
+    assert table.plan().tables[0].reason_code in ("nothing_due", "cannot_carry")
+    table.write(*LAST)
+    table.clean()
+    table.check("cleaned", len(table.history) - 1)
+
+
+def kill_and_recover(written: Table6, folder: Path) -> None:
+    """What a killed run leaves at each step is finished, or withdrawn without a trace."""
+    for step in STEPS:
+        for finish in (True, False):
+            table = written.copied(folder / f"{step}_{finish}".replace(" ", "_"))
+            files = table.files()
+            table.publish(table.plan())
+            table.leave_at(step)
+            if finish:
+                outcome = table.runner.finish_pending(table.policy, str(table.base))
+                assert outcome is not None
+                assert outcome.status == "resumed", step
+                table.check_ro(SECOND)
+            else:
+                outcome = table.runner.undo(table.policy, str(table.base))
+                assert outcome is not None
+                assert outcome.status == "withdrawn", step
+                assert table.files() == files, step
+            assert not list(table.wrong_views(len(table.history) - 1)), f"{step}, finish {finish}"
+
+
+def main(folder: Path) -> None:
+    """Every kind of table, each in a line."""
+    from etc_policy.adapters.spark.session import start_spark
+
+    spark = start_spark({"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}, folder / "spark.log")
+    failed = 0
+    for number, kind in enumerate(KINDS):
+        began = time.monotonic()
+        try:
+            play(spark, folder / str(number), kind)
+            result = "right"
+        except AssertionError as error:
+            refused = not kind.mdt or not kind.by_event_time  # as yet
+            result, failed = f"{'refused' if refused else 'WRONG'}: {error}", failed + (not refused)
+        print(f"{kind}: {result} ({time.monotonic() - began:.0f} s)", flush=True)
+    kill_and_recover(make_table(spark, folder / "killed", Kind(carry="copy")), folder)
+    spark.stop()
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()))
