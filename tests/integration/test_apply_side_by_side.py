@@ -85,7 +85,10 @@ def assert_right(lake, name):
 
 
 def interrupt_at_work(lake, names):
-    """Freeze an apply once it has begun all these tables, then Ctrl-C; its exit code and stderr."""
+    """Freeze an apply once it has begun all these tables, then Ctrl-C; its exit code and stderr.
+
+    Java goes on a little later than the command: else a busy machine may let it commit both tables first.
+    """
     process = start(lake, "--select", " ".join(names))
     deadline = time.monotonic() + 120
     while not all(made(lake, name, "*.compaction.inflight") for name in names):
@@ -94,6 +97,8 @@ def interrupt_at_work(lake, names):
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGSTOP)
     os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, signal.SIGCONT)
+    time.sleep(2)
     os.killpg(process.pid, signal.SIGCONT)
     _, err = process.communicate(timeout=60)
     return process.returncode, err
