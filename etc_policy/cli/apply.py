@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import click
 from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.moments import at_option
+from etc_policy.cli.moments import at_option, every_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.places import FILE
@@ -33,17 +34,19 @@ from etc_policy.publish.report import render_results
     epilog=examples(
         "etc apply",
         "etc apply --yes --output json",
+        "etc apply --yes --every 5m",
         "etc apply target/plan.json",
         "etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g",
     ),
 )
 @click.argument("plan_file", required=False, type=FILE)
 @at_option
+@every_option
 @conf_option
 @jobs_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
 @common_options
-def command(flags: Flags, plan_file: Path | None, yes: bool) -> ExitCode:
+def command(flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool) -> ExitCode:
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
@@ -52,12 +55,16 @@ def command(flags: Flags, plan_file: Path | None, yes: bool) -> ExitCode:
     first. It may be killed at any moment and run again.
     """
     confirm = partial(_confirmed, yes=yes, output=flags.output)
+    if plan_file is not None and every is not None:
+        raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
     with open_project(flags) as project:
         policies = project.policies(*flags.terms)
         if plan_file is None and not yes:
             _require_an_answer(flags.output)
         try:
-            results, error = settle(lambda: project.apply(plan_file, *flags.terms, at=flags.at_ms, confirm=confirm))
+            results, error = settle(
+                lambda: project.apply(plan_file, *flags.terms, at=flags.at_ms, every=every, confirm=confirm)
+            )
         except KeyboardInterrupt:
             show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
             raise
