@@ -44,7 +44,7 @@ class Applier:
     plan: Plan | None = None
     runs: tuple[TableRun, ...] = ()
     _refused: list[EtcError] = field(default_factory=list)
-    _began: float = field(default_factory=time.monotonic)
+    _began: float = field(default_factory=lambda: time.monotonic())
     _asked_seconds: float = 0.0
 
     def run(
