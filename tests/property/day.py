@@ -78,7 +78,7 @@ class Day:
 
     promise: Promise
     writes: tuple[Written, ...]
-    base_bytes: int = 100_000_000
+    base_bytes: int
     reached: dict[Written, int] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
     ended: int = 0
@@ -101,11 +101,11 @@ class Day:
         return (operation for run in self.runs for operation in run.plan.operations)
 
 
-def live(promise: Promise, writes: tuple[Written, ...], lengths: random.Random, length: int = DAY) -> Day:
+def live(promise: Promise, writes: tuple[Written, ...], lengths: random.Random, base_bytes: int = 100_000_000) -> Day:
     """A day from its first run on, one interval after its begin, to its last; runs do not overlap."""
-    day, table = Day(promise, writes), _Table(writes)
-    now, end = START + promise.every, START + length
-    while now <= end:
+    day, table = Day(promise, writes, base_bytes), _Table(writes)
+    now = START + promise.every
+    while now <= START + DAY:
         outstanding = tuple(table.outstanding(now))
         state = table.state(outstanding, day.base_bytes)
         published = state.last_compaction.threshold_ms if state.last_compaction else None
