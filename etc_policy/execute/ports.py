@@ -197,10 +197,8 @@ class RunLengths(Protocol):
 class ApplyStateStore(Protocol):
     """What `etc apply` keeps beside a table from run to run. Losing it costs a verification or a count, never data."""
 
-    @property
-    def runs(self) -> RunLengths:
-        """How long they take."""
-        ...
+    #: How long they take.
+    runs: RunLengths
 
     def verified(self, base_path: str) -> str | None:
         """Which compaction was verified last, and how, as it was noted; None where nothing is known."""

@@ -24,7 +24,7 @@ from etc_policy.plan.plan_warnings import (
     space_warning,
     unknown_warning,
 )
-from etc_policy.plan.planning_context import Context, Place, context_of, must_merge
+from etc_policy.plan.planning_context import Context, Place, context_of, merging_what_is_due, must_merge, no_run_before
 from etc_policy.plan.refusals import (
     Refusal,
     find_refusal,
@@ -69,7 +69,11 @@ def build_table_plan(
     wanted = tuple(one for one in due if is_in(one.partition, policy.partitions) or context.is_exposed(one))
     context = _leaving_out(context, due, wanted, "due_but_in_other_partitions")
     if not wanted:
-        idle = _idle(context, "nothing_due", nothing_due(elsewhere=bool(due), can_wait=context.can_wait))
+        idle = _idle(
+            context,
+            "nothing_due",
+            nothing_due(elsewhere=bool(due), can_wait=context.threshold_ms < context.merged_up_to_ms),
+        )
         return idle.model_copy(update={"threshold_ms": _complete_without(context)})
     chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
     if not chosen:
@@ -77,7 +81,7 @@ def build_table_plan(
     place = _instant(context, chosen)
     writer = min(state.living_writers, default=place.instant)
     if writer < place.instant and state.table_version in CUT_VERSIONS:
-        context = context.merging_what_is_due()
+        context = merging_what_is_due(context)
         closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
         without = _leaving_out(context, chosen, closed, "due_but_behind_a_writer")
         if not closed or _leaves_unknown(without):  # nobody would know how far RO is complete without it
@@ -179,7 +183,7 @@ def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> T
             "watermark_after_ms": after.value_ms,
             "watermark_assumed": after.assumed,
             "held_back_by": after.held_back_by,
-            "next_due_ms": context.next_due_ms(left),
+            "next_due_ms": no_run_before(context, left),
             "warnings": (
                 *base.warnings,
                 *space_warning(context.state, instant),
@@ -202,7 +206,7 @@ def _operation(context: Context, file_slice: FileSlice, instant: str) -> Operati
     merged, left = context.split(file_slice, instant)
     log_bytes = _size_of(merged)
     known_ms = [log_file.min_event_time_ms for log_file in merged if log_file.min_event_time_ms is not None]
-    unknown = len(merged) - len(known_ms)
+    unknown, due_ms = len(merged) - len(known_ms), min(context.threshold_ms, context.merged_up_to_ms)
     bytes_read, bytes_written = io_bytes(file_slice, log_bytes)
     return Operation(
         partition=file_slice.partition,
@@ -214,7 +218,7 @@ def _operation(context: Context, file_slice: FileSlice, instant: str) -> Operati
         bytes_read=bytes_read,
         bytes_written_estimate=bytes_written,
         log_bytes_compacted=log_bytes,
-        due_log_files=unknown + sum(time_ms <= context.due_up_to_ms for time_ms in known_ms),
+        due_log_files=unknown + sum(time_ms <= due_ms for time_ms in known_ms),
         unknown_log_files=unknown,
         oldest_event_ms=min(known_ms, default=None),
         remaining_from_ms=_earliest(left),
@@ -268,7 +272,7 @@ def _idle(context: Context, action: Action, refusal: Refusal | None, place: Plac
         now_ms=context.now_ms,
         data_latency_ms=policy.data_latency_ms,
         pace=context.pace,
-        next_due_ms=context.next_due_ms(state.log_files) if action == "nothing_due" else None,
+        next_due_ms=no_run_before(context, state.log_files) if action == "nothing_due" else None,
         instant_start=place.start if place else None,
         moves=moves,
         left_out=group_skipped_slices(

@@ -34,6 +34,7 @@ _DECIDING = (
     "granularity",
     "data_latency_ms",
     "pace",
+    "next_due_ms",
     "threshold_ms",
     "instant",
     "policy_values",

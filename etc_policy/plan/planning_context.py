@@ -52,33 +52,9 @@ class Context:
         """The table's."""
         return ZoneInfo(self.state.timezone)
 
-    @property
-    def due_up_to_ms(self) -> int:
-        """The event time up to which what is merged had to be."""
-        return min(self.threshold_ms, self.merged_up_to_ms)
-
-    @property
-    def can_wait(self) -> bool:
-        """Whether T is held back by slices that wait for a later run."""
-        return self.threshold_ms < self.merged_up_to_ms
-
     def merging_up_to(self, up_to_ms: int | None) -> Context:
         """The context that merges chosen slices no further than that; the same for None."""
         return self if up_to_ms is None else replace(self, merged_up_to_ms=min(up_to_ms, self.merged_up_to_ms))
-
-    def merging_what_is_due(self) -> Context:
-        """The context that takes nothing along which could wait; T is no later then than what could not."""
-        if self.pace is None:
-            return self
-        due_ms = self.pace.due_up_to_ms(self.now_ms, self.policy.data_latency_ms)
-        return replace(self, threshold_ms=min(due_ms, self.threshold_ms)).merging_up_to(due_ms)
-
-    def next_due_ms(self, left: Iterable[tuple[FileSlice, LogFile]]) -> int | None:
-        """Until when the policy needs no run, if these log files are left; None without a pace."""
-        if self.pace is None:
-            return None
-        own = (one for file_slice, one in left if is_in(file_slice.partition, self.policy.partitions))
-        return next_due_ms(self.pace, own, self.now_ms, self.policy.data_latency_ms)
 
     def option(self, key: str, default: int) -> int:
         """A whole-number Hudi option that the policy declares, else Hudi's default."""
@@ -137,3 +113,19 @@ def context_of(
 def is_due(log_file: LogFile, threshold_ms: int) -> bool:
     """Whether RO up to the threshold needs the log file, or may."""
     return log_file.min_event_time_ms is None or log_file.min_event_time_ms <= threshold_ms
+
+
+def merging_what_is_due(context: Context) -> Context:
+    """The context that takes nothing along which could wait; T is no later then than what could not."""
+    if context.pace is None:
+        return context
+    due_ms = context.pace.due_up_to_ms(context.now_ms, context.policy.data_latency_ms)
+    return replace(context, threshold_ms=min(due_ms, context.threshold_ms)).merging_up_to(due_ms)
+
+
+def no_run_before(context: Context, left: Iterable[tuple[FileSlice, LogFile]]) -> int | None:
+    """Until when the policy needs no run, if these log files are left; None without a pace."""
+    if context.pace is None:
+        return None
+    own = (one for file_slice, one in left if is_in(file_slice.partition, context.policy.partitions))
+    return next_due_ms(context.pace, own, context.now_ms, context.policy.data_latency_ms)

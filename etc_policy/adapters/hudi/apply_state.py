@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.declare.quantities import MAX_MS
-from etc_policy.execute.ports import Refusals, Unproven
+from etc_policy.execute.ports import Refusals, RunLengths, Unproven
 from etc_policy.plan.proof import Proof
 from etc_policy.plan.table_state import Misrecorded
 
@@ -35,7 +35,7 @@ class FileRunLengths:
 class FileApplyState:
     """Keeps `memory.json` beside the lease; a file that cannot be read or written counts as empty."""
 
-    runs = FileRunLengths()
+    runs: RunLengths = FileRunLengths()
 
     def verified(self, base_path: str) -> str | None:
         """Which compaction was verified last, and how, as it was noted; None where nothing is known."""
