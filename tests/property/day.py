@@ -6,7 +6,7 @@ Times are milliseconds. What is asserted of a day is said in `test_just_in_time.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
@@ -101,8 +101,17 @@ class Day:
         return (operation for run in self.runs for operation in run.plan.operations)
 
 
-def live(promise: Promise, writes: tuple[Written, ...], lengths: random.Random, base_bytes: int = 100_000_000) -> Day:
-    """A day from its first run on, one interval after its begin, to its last; runs do not overlap."""
+def live(
+    promise: Promise,
+    writes: tuple[Written, ...],
+    lengths: random.Random,
+    base_bytes: int = 100_000_000,
+    clock: Callable[[int], int] = lambda now: now,
+) -> Day:
+    """A day from its first run on, one interval after its begin, to its last; runs do not overlap.
+
+    `clock` is what the machine of the runs takes a time for.
+    """
     day, table = Day(promise, writes, base_bytes), _Table(writes)
     now = START + promise.every
     while now <= START + DAY:
@@ -110,7 +119,7 @@ def live(promise: Promise, writes: tuple[Written, ...], lengths: random.Random, 
         state = table.state(outstanding, day.base_bytes)
         published = state.last_compaction.threshold_ms if state.last_compaction else None
         pace = pace_of(promise.policy, None, promise.longest_run, published)
-        plan = build_table_plan(promise.policy, state, now_ms=now, clock_ms=now, pace=pace)
+        plan = build_table_plan(promise.policy, state, now_ms=clock(now), clock_ms=clock(now), pace=pace)
         if plan.reason_code == "too_young":  # as its hint says
             now += 1_000
             continue

@@ -6,6 +6,7 @@ The oracle knows the true event times and counts; how the planner chooses is non
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -86,10 +87,10 @@ def check_sleep(run: Run, day: Day) -> None:
     assert all(due + day.promise.longest_run - one.event <= day.promise.target for one in left), "it sleeps too long"
 
 
-def lived(seed: int, promise: Promise) -> Day:
+def lived(seed: int, promise: Promise, clock: Callable[[int], int] = lambda now: now) -> Day:
     source = random.Random(seed)
     writes = write(source, groups=source.randint(1, 12), latency=promise.latency, unknown=source.choice((0, 0.1)))
-    return live(promise, writes, random.Random(seed))
+    return live(promise, writes, random.Random(seed), clock=clock)
 
 
 @DAYS
@@ -120,6 +121,15 @@ def test_a_scheduler_that_sleeps_until_the_next_is_due_misses_nothing(seed: int,
     check_target(day)
     check_claims(day)
     assert len(day.runs) <= DAY // promise.every
+
+
+@DAYS
+@given(seed=st.integers(0, 2**32), promise=PROMISES)
+def test_under_a_clock_that_jumps_back_no_claim_is_false_and_none_is_taken_back(seed: int, promise: Promise) -> None:
+    jumps = random.Random(seed)
+    day = lived(seed, promise, lambda now: now - jumps.choice((0, 1, 59_000)))
+    check_claims(day)
+    assert day.reached or not day.writes or promise.target > DAY // 2
 
 
 def test_every_five_minutes() -> None:
