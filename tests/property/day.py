@@ -107,6 +107,7 @@ def live(
     lengths: random.Random,
     base_bytes: int = 100_000_000,
     clock: Callable[[int], int] = lambda now: now,
+    length: int = DAY,
 ) -> Day:
     """A day from its first run on, one interval after its begin, to its last; runs do not overlap.
 
@@ -114,7 +115,7 @@ def live(
     """
     day, table = Day(promise, writes, base_bytes), _Table(writes)
     now = START + promise.every
-    while now <= START + DAY:
+    while now <= START + length:
         outstanding = tuple(table.outstanding(now))
         state = table.state(outstanding, day.base_bytes)
         published = state.last_compaction.threshold_ms if state.last_compaction else None
