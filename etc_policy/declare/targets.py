@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import CatalogSettings, ProjectFile, StorageSettings, TargetDeclaration
-from etc_policy.declare.quantities import DEFAULT_JOBS
+from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS, DEFAULT_JOBS
 from etc_policy.declare.secrets import without_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
@@ -35,6 +36,8 @@ class Target:
     storage: StorageSettings = field(default_factory=StorageSettings)
     jobs: int = DEFAULT_JOBS
     compaction_jobs: int = 1
+    cluster_timeout_ms: int = DEFAULT_CLUSTER_TIMEOUT_MS
+    deploy_mode: Literal["client", "cluster"] = "client"
 
 
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
@@ -87,6 +90,8 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, 
         storage=declared.storage,
         jobs=declared.jobs,
         compaction_jobs=declared.jobs if "jobs" in declared.model_fields_set else 1,
+        cluster_timeout_ms=declared.spark.timeout,
+        deploy_mode=declared.spark.deploy_mode,
     )
 
 
