@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from etc_policy.declare.targets import Target
 from etc_policy.errors import RetryableError
+
+if TYPE_CHECKING:
+    from etc_policy.adapters.spark.submission import Submission
 
 _CATALOG = "spark.sql.catalogImplementation"
 
@@ -95,6 +98,17 @@ class SparkSessions:
         if self.ends_java_on_interrupt and threading.current_thread() is threading.main_thread():
             end_java_on_interrupt()  # PySpark has just set its own; from another thread it does not
         return session
+
+    def submission(self, job: str) -> Submission:
+        """A job for spark-submit with this target's settings, but those of the catalog: the job chooses it itself."""
+        from etc_policy.adapters.spark.session import submit_confs
+        from etc_policy.adapters.spark.submission import Submission
+
+        confs, mode = self._spark_confs(catalog=False), self.target.deploy_mode
+        if _CATALOG not in self.spark_options:
+            del confs[_CATALOG]
+        whole = submit_confs(confs, self.target.bundle, self._packages(confs), mode)
+        return Submission(job, whole, mode, self.target.hidden_confs)
 
     def _catalog_of_session(self) -> str | None:
         with suppress(Exception):  # its Java has died

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,6 +19,7 @@ from tests.integration.standalone_cluster import Cluster, standalone_cluster
 
 pytestmark = pytest.mark.spark
 NOW_MS = EPOCH_MS + 220_000
+SECRET = "hunter2-of-the-cluster"
 POLICY = """
 version: 1
 policies:
@@ -130,4 +133,79 @@ def test_a_master_that_is_not_there(no_spark, project, tmp_path):
     assert result.returncode == 4, result.stderr
     assert "error[ETC460]" in result.stderr
     assert f"the master of the cluster `{gone.master}` does not answer" in result.stderr
+    assert not compactions(project)
+
+
+def arguments_while_running(process: subprocess.Popen) -> set[bytes]:
+    """Every command line that a process of this machine had meanwhile."""
+    seen: set[bytes] = set()
+    while process.poll() is None:
+        for file in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                seen.add(file.read_bytes())
+            except OSError:  # the process has ended
+                continue
+        time.sleep(0.1)
+    return seen
+
+
+def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(no_spark, project, tmp_path, monkeypatch):
+    monkeypatch.setenv("ETC_TEST_SECRET", SECRET)
+    saved = project / "plan.json"
+    policy = project / "policies" / "t.yml"
+    policy.write_text(policy.read_text().replace("level: data", "level: metadata"))
+    with standalone_cluster(tmp_path / "cluster") as cluster:
+        use(project, cluster)
+        targets = project / "etc_project.yml"
+        hidden = "            spark.hadoop.test.{}: \"{{{{ env_var('ETC_TEST_SECRET') }}}}\"\n"
+        targets.write_text(targets.read_text() + hidden.format("secret.key") + hidden.format("place"))
+        assert etc(project, "plan", "--out", str(saved), "--at", str(NOW_MS)).returncode == 0
+
+        shown = etc(project, "apply", "plan.json", "--submit", "--dry-run", "--at", str(NOW_MS))
+        assert shown.returncode == 0, shown.stderr
+        command = shlex.split(shown.stdout)
+        assert command[1:5] == ["--master", cluster.master, "--deploy-mode", "client"]
+        assert "spark.hadoop.test.place, spark.hadoop.test.secret.key" in " ".join(shown.stderr.split())
+        written = {path.name: path for path in (project / "target" / "submit").iterdir()}
+        assert set(written) == {"etc_job.json", "etc_job.py", "spark.properties"}
+        assert not [name for name, path in written.items() if SECRET in path.read_text()]
+        assert {path.stat().st_mode & 0o777 for path in written.values()} == {0o600}
+        assert not compactions(project)
+
+        shutil.move(project / "policies", project / "elsewhere")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=project)
+        assert done.returncode == 0, done.stderr
+        assert "result        compacted" in done.stdout
+        assert "verified      PASS" in done.stdout
+        check_executors(project)
+        check_views(project)
+        assert len(list((project / "target" / "runs").glob("*.json"))) == 1
+
+        shutil.move(project / "elsewhere", project / "policies")
+        properties = project / "t" / ".hoodie" / "hoodie.properties"
+        properties.write_text(properties.read_text() + "hoodie.some.new.key=1\n")
+        again = [sys.executable, "-m", "etc_policy.cli.main", "apply", str(saved), "--submit", "--output", "json"]
+        process = subprocess.Popen(
+            [*again, "--at", str(NOW_MS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=project
+        )
+        seen = arguments_while_running(process)
+        out, err = process.communicate()
+    assert process.returncode == 4, err
+    assert [table["status"] for table in json.loads(out)["tables"]] == ["stale"]
+    assert "error[ETC402]" in err
+    assert any(b"--properties-file" in one and b"etc-submit-" in one for one in seen)
+    assert not any(SECRET.encode() in one for one in seen)
+    assert not list(Path(tempfile.gettempdir()).glob("etc-submit-*"))
+
+
+def test_what_cannot_run_is_not_submitted(no_spark, project, monkeypatch):
+    gone = Cluster(project / "none")
+    use(project, gone)
+    refused = etc(project, "apply", "--yes", "--submit", "--at", str(NOW_MS))
+    assert refused.returncode == 4, refused.stderr
+    assert "error[ETC460]" in refused.stderr
+
+    monkeypatch.setenv("SPARK_HOME", str(project))
+    lost = etc(project, "apply", "--yes", "--submit", "--at", str(NOW_MS))
+    assert (lost.returncode, "error[ETC356]" in lost.stderr) == (3, True), lost.stderr
     assert not compactions(project)

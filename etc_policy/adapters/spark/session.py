@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +30,9 @@ from etc_policy.errors import EngineError, RetryableError, TableError
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
+_STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
+#: Settings of where the driver runs, which mean nothing on another machine.
+_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", "spark.driver.extraJavaOptions")
 #: Lines of the JVM's log that name no cause: stack frames, and what it also says when all goes well.
 _NOISE = re.compile(
     r"\tat |[\d/]+ [\d:]+ (WARN|INFO) |\\?:: |\t(\||---|confs: |found |\d+ artifacts)|Setting default log level|To adjust log"
@@ -82,6 +86,8 @@ def start_spark(
     from pyspark.sql import SparkSession
 
     confs = _confs(options or {}, trust_store, bundle, packages)
+    if _STARTED_BY_SUBMIT in os.environ:
+        confs = _within_submit(confs)
     master = confs["spark.master"]
     require_master(master)
     builder = SparkSession.builder
@@ -117,7 +123,22 @@ def _launch(confs: Mapping[str, str]) -> None:
 
 
 def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in confs.items() if not _SECRET.search(key)}
+    return {key: value for key, value in confs.items() if not is_secret_conf(key)}
+
+
+def is_secret_conf(key: str) -> bool:
+    """Whether the name of a setting says that it is a secret."""
+    return bool(_SECRET.search(key))
+
+
+def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
+    """What spark-submit, which has started this process, was not told; what it was told wins, its jars are loaded."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    told = dict(SparkConf().getAll())
+    kept = {key: value for key, value in confs.items() if key not in told and not key.startswith("spark.jars")}
+    return {**kept, "spark.master": told.get("spark.master", confs["spark.master"])}
 
 
 def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
@@ -137,6 +158,16 @@ def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSessi
 def session_confs(given: Mapping[str, str], bundle: str | None = None) -> dict[str, str]:
     """All of Spark's settings as `start_spark` makes them of those that are given."""
     return _confs(given, use_java(), bundle)
+
+
+def submit_confs(
+    given: Mapping[str, str], bundle: str | None, packages: Sequence[str], deploy_mode: str
+) -> dict[str, str]:
+    """All of Spark's settings for a driver that spark-submit starts, here or in the cluster."""
+    confs = _confs(given, use_java(), bundle, packages)
+    if deploy_mode == "client":
+        return {"spark.pyspark.driver.python": sys.executable, **confs}
+    return {key: value for key, value in confs.items() if key not in _OF_THIS_MACHINE or key in given}
 
 
 def _confs(
