@@ -178,7 +178,7 @@ def _environment(job: SubmittedJob, folder: Path, progress: Callable[[str], None
 
 
 def _load(path: Path) -> SubmittedJob:
-    hint = "submit it again by `etc apply --submit`, with the same version of etc on both sides"
+    hint = "submit the plan again, with the same version of etc here and where the driver runs"
     try:
         content: Any = read_given(path)
         job = SubmittedJob.model_validate_json(content)

@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_blocks import Shell, command_blocks_of
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
 from tests.integration.standalone_cluster import Cluster, standalone_cluster
 
 pytestmark = pytest.mark.spark
-NOW_MS = EPOCH_MS + 220_000
+#: The threshold that the first plan gets: rows up to second 202 are below it, those from second 300 on above.
+THRESHOLD_MS = EPOCH_MS + 210_000
 SECRET = "hunter2-of-the-cluster"
 POLICY = """
 version: 1
@@ -26,7 +28,7 @@ policies:
   - name: t
     table: t
     event_time_column: {column: ts, unit: ms}
-    data_latency: 10s
+    data_latency: LATENCYs
     verify: {level: data}
 """
 #: No Python can run on an executor: none is needed there.
@@ -34,9 +36,9 @@ TARGETS = """
 name: warehouse
 profiles:
   warehouse:
-    target: cluster
+    target: prod
     targets:
-      cluster:
+      prod:
         spark:
           master: "MASTER"
           timeout: 10s
@@ -52,7 +54,8 @@ profiles:
 def project(written_table, tmp_path):
     shutil.copytree(written_table, tmp_path / "t")
     (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "t.yml").write_text(POLICY)
+    latency_seconds = int(time.time()) - THRESHOLD_MS // 1000
+    (tmp_path / "policies" / "t.yml").write_text(POLICY.replace("LATENCY", str(latency_seconds)))
     (tmp_path / "events").mkdir()
     return tmp_path
 
@@ -103,11 +106,18 @@ def compactions(project: Path) -> list[str]:
     return [path.name for path in (project / "t" / ".hoodie" / "timeline").glob("*.compaction.*")]
 
 
-def test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors(no_spark, project, tmp_path):
+@pytest.fixture
+def blocks(request):
+    """The blocks of the page that the test runs."""
+    return command_blocks_of(request.node.originalname)
+
+
+def test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors(blocks, no_spark, project, tmp_path):
+    (apply,) = blocks
     with standalone_cluster(tmp_path / "cluster", workers=0) as cluster:
         use(project, cluster)
         begun = time.monotonic()
-        alone = etc(project, "apply", "--yes", "--at", str(NOW_MS))
+        alone = Shell(project).run(apply)
         assert time.monotonic() - begun < 45
         assert alone.returncode == 4, alone.stderr
         assert "error[ETC461]" in alone.stderr
@@ -117,9 +127,8 @@ def test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors(
         (project / "events").mkdir()
 
         cluster.start_workers(2)
-        done = etc(project, "apply", "--yes", "--output", "json", "--at", str(NOW_MS))
-        assert done.returncode == 0, done.stderr
-    (table,) = json.loads(done.stdout)["tables"]
+        Shell(project).succeeds(apply)
+    (table,) = json.loads((project / "target" / "run_results.json").read_text())["tables"]
     assert (table["status"], table["verification"]["status"]) == ("compacted", "pass")
     assert table["verification"]["level"] == "data"
     check_executors(project)
@@ -129,7 +138,7 @@ def test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors(
 def test_a_master_that_is_not_there(no_spark, project, tmp_path):
     gone = Cluster(tmp_path / "none")
     use(project, gone)
-    result = etc(project, "apply", "--yes", "--at", str(NOW_MS))
+    result = etc(project, "apply", "--yes")
     assert result.returncode == 4, result.stderr
     assert "error[ETC460]" in result.stderr
     assert f"the master of the cluster `{gone.master}` does not answer" in result.stderr
@@ -149,9 +158,11 @@ def arguments_while_running(process: subprocess.Popen) -> set[bytes]:
     return seen
 
 
-def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(no_spark, project, tmp_path, monkeypatch):
+def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(
+    blocks, no_spark, project, tmp_path, monkeypatch
+):
+    look, submit = blocks
     monkeypatch.setenv("ETC_TEST_SECRET", SECRET)
-    saved = project / "plan.json"
     policy = project / "policies" / "t.yml"
     policy.write_text(policy.read_text().replace("level: data", "level: metadata"))
     with standalone_cluster(tmp_path / "cluster") as cluster:
@@ -159,11 +170,9 @@ def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(no
         targets = project / "etc_project.yml"
         hidden = "            spark.hadoop.test.{}: \"{{{{ env_var('ETC_TEST_SECRET') }}}}\"\n"
         targets.write_text(targets.read_text() + hidden.format("secret.key") + hidden.format("place"))
-        assert etc(project, "plan", "--out", str(saved), "--at", str(NOW_MS)).returncode == 0
-
-        shown = etc(project, "apply", "plan.json", "--submit", "--dry-run", "--at", str(NOW_MS))
+        shown = Shell(project).run(look)
         assert shown.returncode == 0, shown.stderr
-        command = shlex.split(shown.stdout)
+        command = shlex.split(shown.stdout.splitlines()[-1])
         assert command[1:5] == ["--master", cluster.master, "--deploy-mode", "client"]
         assert "spark.hadoop.test.place, spark.hadoop.test.secret.key" in " ".join(shown.stderr.split())
         written = {path.name: path for path in (project / "target" / "submit").iterdir()}
@@ -184,10 +193,8 @@ def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(no
         shutil.move(project / "elsewhere", project / "policies")
         properties = project / "t" / ".hoodie" / "hoodie.properties"
         properties.write_text(properties.read_text() + "hoodie.some.new.key=1\n")
-        again = [sys.executable, "-m", "etc_policy.cli.main", "apply", str(saved), "--submit", "--output", "json"]
-        process = subprocess.Popen(
-            [*again, "--at", str(NOW_MS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=project
-        )
+        again = [Path(sys.executable).parent / "etc", *shlex.split(submit)[1:], "--output", "json"]
+        process = subprocess.Popen(again, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=project)
         seen = arguments_while_running(process)
         out, err = process.communicate()
     assert process.returncode == 4, err
@@ -201,11 +208,11 @@ def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(no
 def test_what_cannot_run_is_not_submitted(no_spark, project, monkeypatch):
     gone = Cluster(project / "none")
     use(project, gone)
-    refused = etc(project, "apply", "--yes", "--submit", "--at", str(NOW_MS))
+    refused = etc(project, "apply", "--yes", "--submit")
     assert refused.returncode == 4, refused.stderr
     assert "error[ETC460]" in refused.stderr
 
     monkeypatch.setenv("SPARK_HOME", str(project))
-    lost = etc(project, "apply", "--yes", "--submit", "--at", str(NOW_MS))
+    lost = etc(project, "apply", "--yes", "--submit")
     assert (lost.returncode, "error[ETC356]" in lost.stderr) == (3, True), lost.stderr
     assert not compactions(project)

@@ -45,12 +45,16 @@ _SECRET = re.compile(
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
-_DEFAULTS = {
-    "spark.master": "local[2]",
+#: What the defaults of a cluster may say better.
+SOFT_DEFAULTS = {
     "spark.app.name": "etc",
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+}
+_DEFAULTS = {
+    **SOFT_DEFAULTS,
+    "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "4",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -163,8 +167,9 @@ def session_confs(given: Mapping[str, str], bundle: str | None = None) -> dict[s
 def submit_confs(
     given: Mapping[str, str], bundle: str | None, packages: Sequence[str], deploy_mode: str
 ) -> dict[str, str]:
-    """All of Spark's settings for a driver that spark-submit starts, here or in the cluster."""
-    confs = _confs(given, use_java(), bundle, packages)
+    """Spark's settings for a driver that spark-submit starts, here or in the cluster; `SOFT_DEFAULTS` are not among them."""
+    whole = _confs(given, use_java(), bundle, packages)
+    confs = {key: value for key, value in whole.items() if key in given or key not in SOFT_DEFAULTS}
     if deploy_mode == "client":
         return {"spark.pyspark.driver.python": sys.executable, **confs}
     return {key: value for key, value in confs.items() if key not in _OF_THIS_MACHINE or key in given}

@@ -19,7 +19,7 @@ from tempfile import mkdtemp
 
 from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.cluster import is_local
-from etc_policy.adapters.spark.session import is_secret_conf
+from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, ExitCode, UsageError
 
@@ -82,7 +82,14 @@ class Submission:
         is_client = self.deploy_mode == "client"
         files = [] if is_client else ["--files", str(job)]
         told = [str(job)] if is_client else [JOB]
-        own = ["--master", self.master, "--deploy-mode", self.deploy_mode, "--name", self.confs["spark.app.name"]]
+        own = [
+            "--master",
+            self.master,
+            "--deploy-mode",
+            self.deploy_mode,
+            "--name",
+            self.confs.get("spark.app.name", "etc"),
+        ]
         properties = ["--properties-file", str(folder / PROPERTIES)]
         return [str(_program()), *own, *properties, *files, str(folder / ENTRY), *told, *arguments]
 
@@ -116,7 +123,7 @@ class Submission:
         raise EngineError(Code.NOT_SUBMITTED, f"spark-submit ended with exit code {code}{where}", hint=hint)
 
     def _write(self, folder: Path, confs: Mapping[str, str]) -> None:
-        properties = _cluster_defaults() + "".join(f"{_escaped(key)}={_escaped(confs[key])}\n" for key in sorted(confs))
+        properties = _properties(SOFT_DEFAULTS) + _cluster_defaults() + _properties(confs)
         for name, text in ((ENTRY, _ENTRY_TEXT), (JOB, self.job), (PROPERTIES, properties)):
             write_below(folder, name, text.encode("utf-8"))
             (folder / name).chmod(0o600)
@@ -158,6 +165,10 @@ def _cluster_defaults() -> str:
     folder = Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
     file = folder / "spark-defaults.conf"
     return file.read_text("utf-8") + "\n" if file.is_file() else ""
+
+
+def _properties(confs: Mapping[str, str]) -> str:
+    return "".join(f"{_escaped(key)}={_escaped(confs[key])}\n" for key in sorted(confs))
 
 
 def _escaped(text: str) -> str:
