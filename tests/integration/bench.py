@@ -38,10 +38,18 @@ class Bench:
     read_stats: bool = False
 
     @property
+    def location(self) -> str:
+        """Where the table lies, as a policy says it."""
+        return str(self.base)
+
+    def views(self) -> Views:
+        return Views(self.spark, self.base)
+
+    @property
     def policy(self) -> Policy:
         return Policy(
             name="t",
-            table=str(self.base),
+            table=self.location,
             event_time=EventTime(column="ts", unit="ms"),
             data_latency_ms=10_000,
             granularity=self.granularity,
@@ -53,7 +61,7 @@ class Bench:
         return Runner(FileTableReader(), HudiFiles(), lambda: HudiCompactor(self.spark), FileLease, lambda _: None)
 
     def state(self) -> TableState:
-        state = FileTableReader().read(str(self.base), self.policy.event_time)
+        state = FileTableReader().read(self.location, self.policy.event_time)
         return fill_event_times(self.spark, self.policy, state) if self.read_stats else state
 
     def plan(self, second=SECOND):
@@ -68,7 +76,7 @@ class Bench:
 
     def finish(self):
         """What `etc finish` does."""
-        return Finisher(self.runner, lambda: HudiServices(self.spark)).finish(self.policy, str(self.base))
+        return Finisher(self.runner, lambda: HudiServices(self.spark)).finish(self.policy, self.location)
 
     def publish(self, plan):
         table = plan.tables[0]
@@ -76,7 +84,7 @@ class Bench:
         state = self.state()
         job = Job(
             self.policy,
-            str(self.base),
+            self.location,
             state.table_version,
             state.metadata_partitions,
             table.instant,
@@ -85,8 +93,11 @@ class Bench:
         )
         HudiCompactor(self.spark).publish(job, lambda _: None)
 
+    def properties_text(self) -> str:
+        return (self.base / ".hoodie" / "hoodie.properties").read_text()
+
     def properties(self) -> list[str]:
-        lines = (self.base / ".hoodie" / "hoodie.properties").read_text().splitlines()
+        lines = self.properties_text().splitlines()
         return sorted(line for line in lines if not line.startswith("#"))
 
 

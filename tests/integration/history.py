@@ -107,7 +107,7 @@ class Oracle:
         return {key: row[0] for key, row in self.states[-1].items() if row[1] <= second}
 
 
-def write_history(spark, base: Path, history=HISTORY, options=None, first=0):
+def write_history(spark, base: Path | str, history=HISTORY, options=None, first=0):
     """Write the commits with the stock writer; the one with number 0 makes the table."""
     for number, write in enumerate(history, start=first):
         rows = [(k, partition_of(k), v, EPOCH_MS + s * 1000) for k, v, s in write.rows]
@@ -123,7 +123,7 @@ class Views:
     """Readers of one table by Spark and by hudi-rs."""
 
     spark: object
-    base: Path
+    base: Path | str
 
     def read(self, **options):
         named = {key.replace("__", "."): value for key, value in options.items()}
@@ -158,11 +158,22 @@ class Views:
         options = HudiReadOptions()
         if read_optimized:
             options = options.with_hudi_option("hoodie.read.use.read_optimized.mode", "true")
-        rows = [row for batch in HudiTable(str(self.base)).read(options) for row in batch.to_pylist()]
+        rows = [
+            row
+            for batch in HudiTable(str(self.base), self.storage_options()).read(options)
+            for row in batch.to_pylist()
+        ]
         assert len({row["id"] for row in rows}) == len(rows)
         return {row["id"]: row["v"] for row in rows}
 
+    def storage_options(self):
+        """How hudi-rs reaches the table."""
+        return {}
+
     def delta_commits(self):
         """Completion times of the delta commits, oldest first."""
-        names = (f.name for f in (self.base / ".hoodie" / "timeline").glob("*.deltacommit"))
-        return sorted(name.split(".")[0].split("_")[1] for name in names)
+        return sorted(name.split(".")[0].split("_")[1] for name in self.timeline() if name.endswith(".deltacommit"))
+
+    def timeline(self):
+        """The names of the instants' files."""
+        return [file.name for file in (self.base / ".hoodie" / "timeline").iterdir()]

@@ -9,11 +9,10 @@ import pytest
 
 from etc_policy.plan.commit_metadata import THRESHOLD
 from tests.integration.bench import ORACLE, SECOND, Bench, check_views
-from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, Write, write_history
+from tests.integration.cut_checks import LATER, check_the_cut, stock_compaction, stock_compaction_and_clean
+from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, write_history
 
 pytestmark = pytest.mark.spark
-#: A stock write after ours: an update in each partition, and a key that was deleted comes back.
-LATER = Write(((1, "v7", 600), (9, "v7", 601), (2, "v7", 602), (5, "v7", 603)))
 
 
 @pytest.fixture
@@ -26,41 +25,7 @@ def bench(spark, written_table, tmp_path):
 @pytest.mark.parametrize("granularity", ["log_file", "file_slice"])
 def test_views_before_pending_after(bench, granularity):
     bench.granularity = granularity
-    views = Views(bench.spark, bench.base)
-    commits = views.delta_commits()
-    assert len(commits) == len(HISTORY)
-    check_views(views, commits)
-    plan = bench.plan()
-    table = plan.tables[0]
-    assert table.action == "compact"
-    left = [name for operation in table.operations for name in operation.log_files_remaining]
-    assert bool(left) == (granularity == "log_file")
-
-    before = bench.properties()
-    bench.publish(plan)
-    check_views(views, commits)
-    outcome = bench.runner.finish_pending(bench.policy, str(bench.base))
-    assert outcome is not None and outcome.status == "resumed"
-    assert bench.properties() == before
-
-    check_views(views, commits)
-    ro = views.ro()
-    assert views.rust(read_optimized=True) == ro
-    expected = ORACLE.rt_up_to(SECOND)
-    assert {key: ro.get(key) for key in expected} == expected
-    state = bench.state()
-    assert state.last_compaction is not None and state.last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
-    assert state.last_compaction.plan_id == plan.plan_id
-    after = bench.plan().tables[0]
-    assert after.action == "nothing_due"
-    assert after.watermark_before_ms == table.watermark_after_ms
-
-    write_history(bench.spark, bench.base, (LATER,), first=len(HISTORY))
-    later = Oracle.of((*HISTORY, LATER)).rt()
-    assert views.rt() == views.rust() == later
-    stock_compaction_and_clean(bench)
-    assert views.rt() == views.ro() == views.rust() == views.rust(read_optimized=True) == later
-    assert bench.state().last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
+    check_the_cut(bench)
 
 
 def test_cut_after_cut(bench):
@@ -104,26 +69,6 @@ def test_late_updates_that_lost_leave_incremental_queries_as_by_stock(spark, tmp
         stock_compaction(bench)
     assert views.rt() == views.ro() == oracle.rt()
     look(compacted=True)
-
-
-def stock_compaction(bench: Bench) -> None:
-    path = str(bench.base)
-    bench.spark.sql(
-        f"CALL run_compaction(op => 'schedule', path => '{path}', options => 'hoodie.compact.inline.max.delta.commits=1')"
-    )
-    bench.spark.sql(f"CALL run_compaction(op => 'run', path => '{path}')")
-
-
-def stock_compaction_and_clean(bench: Bench) -> None:
-    """A full compaction and a clean by stock Hudi, as a user would call them."""
-    stock_compaction(bench)
-    path = str(bench.base)
-    bench.spark.sql(f"CREATE TABLE cleaned USING hudi LOCATION '{path}'")
-    try:
-        bench.spark.sql("CALL run_clean(table => 'cleaned', retain_commits => 1)")
-    finally:
-        bench.spark.sql("DROP TABLE cleaned")
-    assert list(bench.base.glob(".hoodie/timeline/*.clean"))
 
 
 def test_threshold_is_committed_with_the_data(bench):

@@ -1,8 +1,10 @@
-"""`etc apply` on a table in a bucket of a real S3 server: killed, run again, and what the bucket holds against the oracle."""
+"""`etc apply` on tables in a bucket of a real S3 server: every view of one kind, all of which `bucket_cut.py` plays as a command;
+and killed, run again, with what the bucket holds against the oracle."""
 
 import pytest
 
 from etc_policy.adapters.spark.session import start_spark
+from tests.integration import bucket_cut
 from tests.integration.history import HISTORY, Oracle
 from tests.integration.kills import LATENCY_SECONDS, POLICY, Project, Table, check_files, check_views
 from tests.integration.session import stop_spark
@@ -45,6 +47,16 @@ def bucket(no_spark, s3_variables, moto_server, written_table, monkeypatch):
     bucket = Bucket(moto_server)
     moto_server.upload(written_table, bucket.name, "t")
     return bucket
+
+
+def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, tmp_path, monkeypatch):
+    for name, value in bucket_cut.variables(moto_server).items():
+        monkeypatch.setenv(name, value)
+    spark = bucket_cut.start(tmp_path)
+    try:
+        bucket_cut.play(spark, moto_server, bucket_cut.Kind(mdt=False))
+    finally:
+        stop_spark(spark)
 
 
 def test_a_run_is_killed_and_the_next_one_finishes_it(bucket, tmp_path):

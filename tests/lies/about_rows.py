@@ -50,6 +50,8 @@ def _changed(said: str, change: Callable):
     def tell(found: RealTable, random: Random) -> Told | None:
         path = random.choice(found.base_files())
         rows, kept = read_rows(path)
+        if not rows.num_rows:
+            return None
         changed = change(rows, random)
         write_in_as_many_bytes(path, changed, kept)
         return Told(f"{said}: {path.name}")

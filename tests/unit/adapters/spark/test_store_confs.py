@@ -27,6 +27,7 @@ def test_a_server_with_an_endpoint():
         "attempts.maximum": "3",
         "retry.limit": "3",
         "directory.marker.retention": "keep",
+        "connection.maximum": "2000",
         "access.key": "id",
         "secret.key": "hidden",
         "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",

@@ -1,0 +1,170 @@
+"""The cut on tables in a bucket of a real S3 server, as `test_cut.py` has it on local disk. As a command, all kinds:
+
+python -m tests.integration.bucket_cut [--server moto versitygw] [--version 8 9] [--mdt yes no]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from etc_policy.adapters.hudi.files import HudiFiles
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.lease.leases import lease_of
+from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.adapters.spark.session import start_spark
+from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
+from etc_policy.compile.manifest import Policy, Writer
+from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.execute.runner import Runner
+from tests.integration.bench import Bench
+from tests.integration.cut_checks import check_the_cut
+from tests.integration.history import QUICK, Views, write_history
+from tests.integration.session import stop_spark
+from tests.s3_servers import REGION, VARIABLES, S3Server, running
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table."""
+
+    version: int = 9
+    mdt: bool = True
+    granularity: str = "log_file"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What its writers are given; markers by files where there is no server of the timeline."""
+        older = {"hoodie.write.table.version": str(self.version), "hoodie.write.auto.upgrade": "false"}
+        return {
+            **QUICK,
+            **(older if self.version < 9 else {}),
+            "hoodie.metadata.enable": str(self.mdt).lower(),
+            "hoodie.write.markers.type": "DIRECT",
+        }
+
+    def __str__(self) -> str:
+        return f"version {self.version}, MDT {'on' if self.mdt else 'off'}, {self.granularity}"
+
+
+@dataclass
+class BucketViews(Views):
+    """Readers of a table in a bucket; its files are seen by boto3."""
+
+    server: S3Server | None = None
+
+    def storage_options(self) -> dict[str, str]:
+        """How hudi-rs reaches the server."""
+        return {
+            "aws_endpoint": self.server.endpoint,
+            "aws_access_key_id": VARIABLES["AWS_ACCESS_KEY_ID"],
+            "aws_secret_access_key": VARIABLES["AWS_SECRET_ACCESS_KEY"],
+            "aws_region": REGION,
+            "aws_allow_http": "true",
+        }
+
+    def timeline(self) -> list[str]:
+        """The names of the instants' files."""
+        bucket, _, table = self.base.removeprefix("s3a://").partition("/")
+        pages = self.server.client.get_paginator("list_objects_v2").paginate(
+            Bucket=bucket, Prefix=f"{table}/.hoodie/timeline/"
+        )
+        return [one["Key"].rpartition("/")[2] for page in pages for one in page.get("Contents", ())]
+
+
+@dataclass
+class BucketBench(Bench):
+    """A table in a bucket, its policy, and the product's own steps on it."""
+
+    base: str
+    server: S3Server | None = field(default=None, kw_only=True)
+
+    @property
+    def policy(self) -> Policy:
+        """The shared policy, for whose writers' lock there is nothing to declare."""
+        return super().policy.model_copy(update={"writer": Writer(index=self.index)})
+
+    @property
+    def runner(self) -> Runner:
+        """The runner with the lease that lies beside the table."""
+
+        def lease(base_path: str):
+            return lease_of(base_path, local=True, progress=lambda _: None)
+
+        return Runner(FileTableReader(), HudiFiles(), lambda: HudiCompactor(self.spark), lease, lambda _: None)
+
+    def views(self) -> BucketViews:
+        return BucketViews(self.spark, self.base, server=self.server)
+
+    def properties_text(self) -> str:
+        bucket, _, table = self.base.removeprefix("s3a://").partition("/")
+        found = self.server.client.get_object(Bucket=bucket, Key=f"{table}/.hoodie/hoodie.properties")
+        return found["Body"].read().decode()
+
+
+def play(spark, server: S3Server, kind: Kind) -> None:
+    """A table of a kind in a bucket of its own, written and compacted there.
+
+    Raises:
+        AssertionError: a view is wrong.
+
+    """
+    base = f"s3a://{server.make_bucket()}/t"
+    write_history(spark, base, options=kind.options)
+    bench = BucketBench(spark, base, kind.granularity, server=server)
+    check_the_cut(bench, kind.options)
+
+
+def variables(server: S3Server) -> dict[str, str]:
+    """The standard variables that say where the server is, with its keys."""
+    return {**VARIABLES, "AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_REGION": REGION}
+
+
+def start(folder: Path):
+    """Spark, which reaches the server of the environment as `etc` would have it."""
+    confs = s3a_confs(StorageSettings(), os.environ, {"spark.sql.shuffle.partitions": "2"})
+    return start_spark(confs, folder / "spark.log", None, s3_packages(confs, ()))
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(prog="python -m tests.integration.bucket_cut", description=__doc__)
+    parser.add_argument("--server", nargs="+", default=["moto", "versitygw"])
+    parser.add_argument("--version", nargs="+", type=int, default=[9, 8])
+    parser.add_argument("--mdt", nargs="+", choices=["yes", "no"], default=["yes", "no"])
+    given = parser.parse_args()
+    failed = 0
+    for name in given.server:
+        with tempfile.TemporaryDirectory() as folder, running(name, Path(folder)) as server:
+            os.environ.update(variables(server))
+            spark = start(Path(folder))
+            try:
+                for version, mdt, granularity in itertools.product(
+                    given.version, given.mdt, ("log_file", "file_slice")
+                ):
+                    failed += not right(spark, server, Kind(version, mdt == "yes", granularity), name)
+            finally:
+                stop_spark(spark)
+    return 1 if failed else 0
+
+
+def right(spark, server: S3Server, kind: Kind, name: str) -> bool:
+    """Whether every view was right; printed."""
+    began = time.monotonic()
+    try:
+        play(spark, server, kind)
+    except Exception as error:
+        print(f"{name}: {kind}: FAILED: {type(error).__name__}: {error}", flush=True)
+        return False
+    print(f"{name}: {kind}: right ({time.monotonic() - began:.0f} s)", flush=True)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
