@@ -12,6 +12,7 @@ __all__ = ["moto_server", "s3_server", "s3_variables", "versity_server"]
 #: As long together as the other half; all that start `etc` as processes of their own are among them.
 SECOND_HALF = (
     "test_apply_process.py",
+    "test_cluster.py",
     "test_commit_zone.py",
     "test_gx_verifier.py",
     "test_how_to.py",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from etc_policy.api.project import Project
 from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
@@ -18,7 +19,7 @@ from etc_policy.cli.options import Flags, common_options, conf_option, examples,
 from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import ask, say, show, text_width
 from etc_policy.codes.registry import Code
-from etc_policy.errors import ExitCode, UsageError
+from etc_policy.errors import UsageError
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.formats import MANY_TABLES, fold
 from etc_policy.plan.stages import Plan
@@ -37,6 +38,7 @@ from etc_policy.publish.report import render_results
         "etc apply --yes --every 5m",
         "etc apply target/plan.json",
         "etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g",
+        "etc apply target/plan.json --target prod --submit",
     ),
 )
 @click.argument("plan_file", required=False, type=FILE)
@@ -45,19 +47,30 @@ from etc_policy.publish.report import render_results
 @conf_option
 @jobs_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
+@click.option("--submit", "submits", is_flag=True, help="Let spark-submit run it as a job, as the target says.")
+@click.option("--dry-run", is_flag=True, help="With --submit: save the job's files and print the command.")
 @common_options
-def command(flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool) -> ExitCode:
+def command(
+    flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool, submits: bool, dry_run: bool
+) -> int:
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
     plan and asks; if a writer overtakes the plan before it is published, a new one is made, shown and asked for. Where nobody
     can be asked, and with `--output json`, it wants `--yes` or a PLAN_FILE. What an earlier run left half done is finished
     first. It may be killed at any moment and run again.
+
+    With --submit spark-submit runs the plan as a job of the target's cluster, which needs no file of the project; what the
+    job prints comes to stderr, and its exit code is this command's.
     """
     confirm = partial(_confirmed, yes=yes, output=flags.output)
     if plan_file is not None and every is not None:
         raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
+    if dry_run and not submits:
+        raise click.UsageError("`--dry-run` is for `--submit`; without it `etc plan` shows what would be done")
     with open_project(flags) as project:
+        if submits:
+            return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run)
         policies = project.policies(*flags.terms)
         if plan_file is None and not yes:
             _require_an_answer(flags.output)
@@ -71,6 +84,19 @@ def command(flags: Flags, plan_file: Path | None, every: timedelta | None, yes: 
     show(flags, results, lambda: render_results(results, text_width()))
     report_checks(checks_of_results(results, places(policies)))
     return finish(error, verdict_codes(table.verification for table in results.tables))
+
+
+def _submit(
+    project: Project, flags: Flags, plan_file: Path | None, every: timedelta | None, *, yes: bool, dry_run: bool
+) -> int:
+    from etc_policy.cli.submit import submit
+
+    asked = plan_file is None and not dry_run
+    if asked and not yes:
+        _require_an_answer(flags.output)
+    confirm = partial(_confirmed, yes=yes, output=flags.output) if asked else lambda _: True
+    plan = plan_file or project.plan(*flags.terms, at=flags.at_ms, every=every)
+    return submit(project, flags, plan, confirm, dry_run=dry_run)
 
 
 def _require_an_answer(output: str) -> None:

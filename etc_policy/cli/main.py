@@ -9,7 +9,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -134,8 +134,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_streams()
     configure(given, os.environ)
+    return guarded(lambda: _run(given))
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """The exit code of some work; what it raises is printed to stderr."""
     try:
-        code = _run(given)
+        code = work()
         sys.stdout.flush()
     except EtcError as error:  # some are OSErrors too
         code = _print_error(error)

@@ -145,6 +145,7 @@ class Code(StrEnum):
     TARGET_DIR_OUTSIDE = "ETC350", "The target folder leads out of the project"
     CANNOT_PRINT = "ETC351", "Standard output cannot be written"
     SEVERAL = "ETC355", "Several tables failed, for reasons of different kinds"
+    NOT_SUBMITTED = "ETC356", "spark-submit could not run the job"
     NO_DEMO_DATA = "ETC390", "The demo's data is not installed"
 
     TIMELINE_KEEPS_CHANGING = "ETC401", "The timeline changed each time that it was read"
@@ -178,6 +179,9 @@ class Code(StrEnum):
     NO_STORE_KEYS = "ETC453", "There are no keys for an object store"
     NEEDS_OBSTORE = "ETC454", "A package for object stores is not installed"
     NO_CONDITIONAL_PUT = "ETC455", "An object store lets two writers win"
+
+    NO_MASTER = "ETC460", "A Spark cluster does not answer"
+    NO_EXECUTOR = "ETC461", "A Spark cluster gives no executor"
 
     CANNOT_READ_PLAN = "ETC601", "The plan file cannot be read"
     NOT_A_PLAN = "ETC602", "Not a plan file of this version of etc"

@@ -74,6 +74,14 @@ RUNNING: Mapping[Code, str] = {
     Code.NO_PYSPARK: "Install the extra `spark` (on a cluster), or `local` (with a Java).",
     Code.SPARK_DID_NOT_START: "Spark's first messages are shown below the error, all of them are in target/spark.log. "
     "`etc debug --spark` checks the parts one by one.",
+    Code.NO_MASTER: "No master of the cluster takes a connection, or it did not answer in time. Nothing was changed. Check "
+    "`spark.master` of the target, and the network. The target's `spark.timeout` is how long it may take (5m).",
+    Code.NO_EXECUTOR: "The cluster has no worker with enough free cores and memory, its queue is full, or it took every "
+    "executor away during the run. Nothing is lost: the next `etc apply` finishes or rolls back what was begun. The "
+    "target's `spark.timeout` is how long `etc` waits (5m); `spark.executor.memory` and `spark.executor.cores` are what "
+    "it asks for.",
+    Code.NOT_SUBMITTED: "spark-submit is missing, or it ended before the job could report; its own messages are above. "
+    "Nothing was changed, or the next `etc apply` finishes it.",
     Code.HUDI_FAILED: "Its causes are below the message. Nothing is lost: the next `etc apply` finishes or "
     "rolls back what was begun.",
     Code.COMPLETED_ELSEWHERE: "This run commits nothing: the table is as the other run left it. Check it with "

@@ -24,6 +24,18 @@ class SparkSettings(Declared):
         description="Maven coordinates of what Spark needs besides the Hudi bundle, such as a client of an object store.",
         examples=[["org.apache.hadoop:hadoop-aws:3.3.4"]],
     )
+    timeout: DurationMs = Field(
+        "5m",
+        validate_default=True,
+        description="How long a cluster may take to answer, and then to give an executor; also how long a run waits when it "
+        "has lost all of them.",
+        examples=["2m"],
+    )
+    deploy_mode: Literal["client", "cluster"] = Field(
+        "client",
+        description="Where the driver of `etc apply --submit` runs: on this machine, or in the cluster.",
+        examples=["cluster"],
+    )
 
 
 class CatalogSettings(Declared):

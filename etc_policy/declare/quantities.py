@@ -10,6 +10,8 @@ MAX_MS = 3650 * 86_400_000
 MAX_BYTES = 2**63 - 1
 #: Threads that wait for the file system; more than these gain little, and each has a table in memory.
 DEFAULT_JOBS, MAX_JOBS = 4, 64
+#: Clusters that grow by themselves take minutes for a first machine.
+DEFAULT_CLUSTER_TIMEOUT_MS = 300_000
 
 _MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
 _UNIT_WORDS = {

@@ -101,7 +101,8 @@ def read_settings(
     for key, message in changed_secrets(lock):
         where = loaded.file.where((*path, "lock", key))
         issues.append(Issue(Code.CHANGED_SECRET, message, where, REFERENCE_HINT))
-    used = target_of(chosen, project, lock) if chosen and not issues else Target()
+    confs = _at(loaded.value, (*path, "spark", "confs")) or {}
+    used = target_of(chosen, project, lock, confs) if chosen and not issues else Target()
     context = replace(context, target=_visible(used))
     places = Places(loaded.file, path) if chosen else None
     return _with_defaults(Settings(context, project, used, {}, loaded.file, tuple(issues), places), source, loaded)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import CatalogSettings, ProjectFile, StorageSettings, TargetDeclaration
-from etc_policy.declare.quantities import DEFAULT_JOBS
-from etc_policy.declare.secrets import without_secrets
+from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS, DEFAULT_JOBS
+from etc_policy.declare.secrets import is_secret, without_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 
@@ -20,7 +21,8 @@ class Target:
     """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
 
     `spark_confs` hold the values of environment variables and are never written anywhere; `lock` holds references to
-    them instead. `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as
+    them instead; `hidden_confs` are the settings of Spark that came from the environment.
+    `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as
     declared, perhaps relative to the project.
     """
 
@@ -35,6 +37,9 @@ class Target:
     storage: StorageSettings = field(default_factory=StorageSettings)
     jobs: int = DEFAULT_JOBS
     compaction_jobs: int = 1
+    cluster_timeout_ms: int = DEFAULT_CLUSTER_TIMEOUT_MS
+    hidden_confs: frozenset[str] = frozenset()
+    deploy_mode: Literal["client", "cluster"] = "client"
 
 
 def choose_target(project: ProjectFile, name: str | None) -> tuple[str, str] | None:
@@ -71,14 +76,16 @@ def _profile_name(project: ProjectFile) -> str:
     raise UsageError(Code.NO_SUCH_TARGET, message, hint=hint)
 
 
-def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, object]) -> Target:
-    """The chosen profile's and target's target; `lock` has its values as they were worked out."""
+def target_of(
+    chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, object], confs: Mapping[str, object]
+) -> Target:
+    """The chosen profile's and target's target; `lock` and Spark's `confs` have their values as they were worked out."""
     declared: TargetDeclaration = project.profiles[chosen[0]].targets[chosen[1]]
     master = {"spark.master": declared.spark.master} if declared.spark.master else {}
     return Target(
         name=chosen[1],
         profile=chosen[0],
-        spark_confs={**_catalog_confs(declared.catalog), **master, **option_texts(declared.spark.confs)},
+        spark_confs={**catalog_confs(declared.catalog), **master, **option_texts(declared.spark.confs)},
         bundle=declared.bundle,
         packages=tuple(declared.spark.packages),
         catalog=declared.catalog,
@@ -87,6 +94,9 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, 
         storage=declared.storage,
         jobs=declared.jobs,
         compaction_jobs=declared.jobs if "jobs" in declared.model_fields_set else 1,
+        cluster_timeout_ms=declared.spark.timeout,
+        hidden_confs=frozenset(key for key, value in confs.items() if is_secret(value)),
+        deploy_mode=declared.spark.deploy_mode,
     )
 
 
@@ -95,7 +105,8 @@ def option_texts(options: Mapping[str, object]) -> dict[str, str]:
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
 
 
-def _catalog_confs(catalog: CatalogSettings | None) -> dict[str, str]:
+def catalog_confs(catalog: CatalogSettings | None) -> dict[str, str]:
+    """Spark's settings for a catalog."""
     if catalog is None:
         return {}
     confs = {"spark.sql.catalogImplementation": catalog.type.replace("_", "-")}

@@ -20,6 +20,7 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
+    from etc_policy.adapters.spark.submission import Submission as Submission
     from etc_policy.adapters.storage.object_cache import ObjectCache
     from etc_policy.compile.table_shape import TableShape
     from etc_policy.execute.finisher import Finisher

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from etc_policy.declare.targets import Target
+from etc_policy.errors import RetryableError
+
+if TYPE_CHECKING:
+    from etc_policy.adapters.spark.submission import Submission
 
 _CATALOG = "spark.sql.catalogImplementation"
 
@@ -36,6 +41,7 @@ class SparkSessions:
     jobs: int = 1
     compaction_jobs: int = 1
     reaches_s3: bool = False
+    _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)
     _starting: threading.RLock = field(init=False, default_factory=threading.RLock, repr=False, compare=False)
 
     @property
@@ -79,11 +85,30 @@ class SparkSessions:
         from etc_policy.adapters.spark.interrupts import end_java_on_interrupt
         from etc_policy.adapters.spark.session import start_spark
 
+        seconds = self.target.cluster_timeout_ms / 1000
+        if self._unanswered is not None and time.monotonic() < self._unanswered[0]:
+            known = self._unanswered[1]  # the other tables of a run do not wait as long again
+            raise RetryableError(known.code, known.message, hint=known.hint, cause=known.cause)
         self._announce(step)
-        session = start_spark(confs, self.spark_log, self.target.bundle, self._packages(confs))
+        try:
+            session = start_spark(confs, self.spark_log, self.target.bundle, self._packages(confs), seconds)
+        except RetryableError as error:
+            self._unanswered = (time.monotonic() + seconds, error)
+            raise
         if self.ends_java_on_interrupt and threading.current_thread() is threading.main_thread():
             end_java_on_interrupt()  # PySpark has just set its own; from another thread it does not
         return session
+
+    def submission(self, job: str) -> Submission:
+        """A job for spark-submit with this target's settings, but those of the catalog: the job chooses it itself."""
+        from etc_policy.adapters.spark.session import submit_confs
+        from etc_policy.adapters.spark.submission import Submission
+
+        confs, mode = self._spark_confs(catalog=False), self.target.deploy_mode
+        if _CATALOG not in self.spark_options:
+            del confs[_CATALOG]
+        whole = submit_confs(confs, self.target.bundle, self._packages(confs), mode)
+        return Submission(job, whole, mode, self.target.hidden_confs)
 
     def _catalog_of_session(self) -> str | None:
         with suppress(Exception):  # its Java has died

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from etc_policy.adapters.spark import write_stats
 from tests.integration.bench import ORACLE, SECOND, Bench
-from tests.integration.history import HISTORY, Views, write_history
+from tests.integration.history import HISTORY, Views, Write, write_history
 
 pytestmark = pytest.mark.spark
 
@@ -49,3 +50,30 @@ def test_later_upserts_by_the_record_index_find_every_key(spark, tmp_path):
     bench.apply(bench.plan())
     write_history(spark, bench.base, HISTORY[1:4], options, first=len(HISTORY))
     assert Views(spark, bench.base).rt() == ORACLE.rt()
+
+
+def results_of_stages(spark) -> dict[int, int]:
+    """Bytes that the tasks of each stage have sent to the driver."""
+    gateway, jvm = spark.sparkContext._gateway, spark._jvm
+    none, no_quantiles = jvm.java.util.ArrayList(), gateway.new_array(jvm.double, 0)
+    stages = spark._jsc.sc().statusStore().stageList(none, False, False, no_quantiles, none)
+    found = (stages.apply(place) for place in range(stages.size()))
+    return {stage.stageId(): stage.resultSize() for stage in found}
+
+
+def test_keys_of_a_record_index_stay_on_executors(spark, tmp_path, monkeypatch):
+    """Else a driver would hold the key of every row that is compacted, as whole statuses have it."""
+    options, _, index = TABLES["record index and bloom filters"]
+    bench = Bench(spark, tmp_path / "t", index=index)
+    late = Write(((0, "late", 2), (1, "late", 2), (2, "late", 2)))
+    write_history(spark, bench.base, (Write(tuple((key, "v", 1) for key in range(9_000))), late), options)
+
+    def largest_of_a_compaction():
+        before = results_of_stages(spark)
+        assert bench.apply(bench.plan()).status == "compacted"
+        return max(size for stage, size in results_of_stages(spark).items() if stage not in before)
+
+    stats_alone = largest_of_a_compaction()
+    write_history(spark, bench.base, (late,), options, first=2)
+    monkeypatch.setattr(write_stats, "_SLIM", "org.apache.hudi.NoSuchClass")
+    assert stats_alone * 4 < largest_of_a_compaction(), stats_alone

@@ -18,6 +18,7 @@ from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
 from etc_policy.adapters.spark.plan_files import create_plan, is_inflight, remove_plan, require_unwritten
 from etc_policy.adapters.spark.table_lock import table_lock
+from etc_policy.adapters.spark.write_stats import written_stats
 from etc_policy.adapters.storage.door import is_on_object_store, local_path, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
@@ -86,10 +87,12 @@ class HudiCompactor:
                 metadata.addMetadata(key, value)
             newer = _takes_write_metadata(client)
             if newer:  # the work is lazy: it is done here
-                statuses = result.getWriteStatuses().collect()
-                self._require_written(job, statuses)
-                if job.carries:
+                if job.carries:  # whole statuses, so that the work is not asked for twice
+                    statuses = result.getWriteStatuses().collect()
+                    self._require_written(job, [status.getStat() for status in statuses])
                     add_stats(self._spark, job, result, statuses)
+                else:
+                    self._require_written(job, written_stats(self._spark, result))
             try:
                 fence(False)
                 with self._lock(job, client) as require_held:
@@ -110,10 +113,10 @@ class HudiCompactor:
             self._roll_back_by(client, job)
         return client.compact(job.instant)
 
-    def _require_written(self, job: Job, statuses: Any) -> None:  # noqa: ANN401 - a list of WriteStatus
+    def _require_written(self, job: Job, stats: list[Any]) -> None:
         """The new base files are there: a challenger that took the run over would have rolled them back."""
         storage = open_storage(job.base_path)
-        gone = [path for status in statuses if storage.info(path := str(status.getStat().getPath())) is None]
+        gone = [path for stat in stats if storage.info(path := str(stat.getPath())) is None]
         if gone:
             hint = "another run has taken over; run `etc apply` again"
             raise EngineError(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.adapters.spark.client_options import client_options
+from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.codes.registry import Code
@@ -48,6 +49,7 @@ def hudi_client(
             message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
             hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
             raise RetryableError(Code.LOCK_IS_HELD, message, hint=hint, cause=failure.cause) from error
+        raise_if_alone(spark, failure.cause)
         raise failure from error
 
 

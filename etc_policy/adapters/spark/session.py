@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,16 +13,30 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi.timeline import local_zone
+from etc_policy.adapters.spark.cluster import (
+    answered_within,
+    is_local,
+    is_loopback,
+    require_executor,
+    require_master,
+    watch_executors,
+)
 from etc_policy.adapters.spark.java_runtime import use_java
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, TableError
+from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
+from etc_policy.errors import EngineError, RetryableError, TableError
 
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
+_STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
+#: Settings of where the driver runs, which mean nothing on another machine.
+_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", "spark.driver.extraJavaOptions")
 #: Lines of the JVM's log that name no cause: stack frames, and what it also says when all goes well.
-_NOISE = re.compile(r"\tat |[\d/]+ [\d:]+ (WARN|INFO) ")
+_NOISE = re.compile(
+    r"\tat |[\d/]+ [\d:]+ (WARN|INFO) |\\?:: |\t(\||---|confs: |found |\d+ artifacts)|Setting default log level|To adjust log"
+)
 #: Names of secrets: those of Spark's default, and what else object stores call theirs (Azure: `account.key`, `sas`).
 _SECRET = re.compile(
     r"(?i)secret|password|passphrase|token|credential|[.]sas[.]|(access|account|private|encryption)[._-]?key"
@@ -30,12 +45,16 @@ _SECRET = re.compile(
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
-_DEFAULTS = {
-    "spark.master": "local[2]",
+#: What the defaults of a cluster may say better.
+SOFT_DEFAULTS = {
     "spark.app.name": "etc",
     "spark.driver.memory": "2g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+}
+_DEFAULTS = {
+    **SOFT_DEFAULTS,
+    "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "4",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
     "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
@@ -51,16 +70,18 @@ def start_spark(
     log: Path | None = None,
     bundle: str | None = None,
     packages: Sequence[str] = (),
+    cluster_seconds: float = DEFAULT_CLUSTER_TIMEOUT_MS / 1000,
 ) -> Any:  # noqa: ANN401 - imported late
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
     from Maven Central; `packages` are Maven coordinates of what is loaded beside it. All that the JVM prints goes to the
     file `log`, or to standard error without one; never to standard output. Options whose names mark them as secrets are
-    not arguments of the JVM's process.
+    not arguments of the JVM's process. A cluster has `cluster_seconds` to answer, and again as long to give an executor.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.
+        RetryableError: the cluster does not answer, or gives no executor in time.
 
     """
     if importlib.util.find_spec("pyspark") is None:
@@ -69,19 +90,29 @@ def start_spark(
     from pyspark.sql import SparkSession
 
     confs = _confs(options or {}, trust_store, bundle, packages)
+    if _STARTED_BY_SUBMIT in os.environ:
+        confs = _within_submit(confs)
+    master = confs["spark.master"]
+    require_master(master)
     builder = SparkSession.builder
     for key, value in confs.items():
         builder = builder.config(key, value)
     try:
         with _jvm_output_to(log):
             _launch(confs)
-            session = builder.getOrCreate()
+            with answered_within(master, cluster_seconds):
+                session = builder.getOrCreate()
+    except RetryableError:
+        raise
     except Exception as error:
         hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
         cause = "\n".join(_last_lines(log)) or str(error)
         raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
+    if not is_local(master):
+        require_executor(session, master, cluster_seconds)
+        watch_executors(session, cluster_seconds)
     return session
 
 
@@ -96,7 +127,22 @@ def _launch(confs: Mapping[str, str]) -> None:
 
 
 def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in confs.items() if not _SECRET.search(key)}
+    return {key: value for key, value in confs.items() if not is_secret_conf(key)}
+
+
+def is_secret_conf(key: str) -> bool:
+    """Whether the name of a setting says that it is a secret."""
+    return bool(_SECRET.search(key))
+
+
+def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
+    """What spark-submit, which has started this process, was not told; what it was told wins, its jars are loaded."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    told = dict(SparkConf().getAll())
+    kept = {key: value for key, value in confs.items() if key not in told and not key.startswith("spark.jars")}
+    return {**kept, "spark.master": told.get("spark.master", confs["spark.master"])}
 
 
 def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
@@ -118,13 +164,27 @@ def session_confs(given: Mapping[str, str], bundle: str | None = None) -> dict[s
     return _confs(given, use_java(), bundle)
 
 
+def submit_confs(
+    given: Mapping[str, str], bundle: str | None, packages: Sequence[str], deploy_mode: str
+) -> dict[str, str]:
+    """Spark's settings for a driver that spark-submit starts, here or in the cluster; `SOFT_DEFAULTS` are not among them."""
+    whole = _confs(given, use_java(), bundle, packages)
+    confs = {key: value for key, value in whole.items() if key in given or key not in SOFT_DEFAULTS}
+    if deploy_mode == "client":
+        return {"spark.pyspark.driver.python": sys.executable, **confs}
+    return {key: value for key, value in confs.items() if key not in _OF_THIS_MACHINE or key in given}
+
+
 def _confs(
     given: Mapping[str, str], trust_store: str | None, bundle: str | None = None, packages: Sequence[str] = ()
 ) -> dict[str, str]:
     """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
     confs = {**_DEFAULTS, **_driver_options(trust_store)}
-    if given.get("spark.master", confs["spark.master"]).startswith("local"):
+    master = given.get("spark.master", confs["spark.master"])
+    if is_local(master) or is_loopback(master):
         confs |= _LOCAL
+    if not is_local(master):
+        del confs["spark.sql.shuffle.partitions"]  # Spark's own, which it makes fewer where rows are few
     is_given = not {"spark.jars", "spark.jars.packages"}.isdisjoint(given)
     confs |= _jars("" if is_given else os.environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, packages)
     return {**confs, **given}

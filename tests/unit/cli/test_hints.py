@@ -25,7 +25,9 @@ _REPAIR = "unit/cli/test_repair.py::test_it_is_recognised_shown_and_repaired"
 _SYNC = "unit/cli/test_sync.py::test_a_catalog_that_does_not_answer"
 _VERIFY = "unit/cli/test_apply.py::test_a_verification_that_passes_proves_it"
 _LEVEL = "unit/api/test_log_witness.py::test_a_policy_may_insist_on_a_proof"
+_CLUSTER = "integration/test_cluster.py::"
 RUN_BY = {
+    "etc apply --submit": f"{_CLUSTER}test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project",
     "CALL delete_metadata_table(table => 'db.table')": f"{_FINISH}test_the_metadata_table_of_a_hint_is_built_again",
     "etc apply": "integration/test_kills.py::test_one_run_mends_all",
     "etc apply --select {}": "integration/test_apply_process.py::test_beside_a_run_and_after_its_death",

@@ -176,16 +176,16 @@ def test_before_version_8_one_that_named_none_is(tmp_path, compactor, written):
     assert before <= files(table)
 
 
-def status(path):
-    return SimpleNamespace(getStat=lambda: SimpleNamespace(getPath=lambda: path))
+def stat(path):
+    return SimpleNamespace(getPath=lambda: path)
 
 
 def test_nothing_is_committed_whose_base_files_are_gone(table, compactor):
     table.data(C, base("f1"))
     here, gone = (f"p/{base(file_id).name(C)}" for file_id in ("f1", "f2"))
-    compactor._require_written(job_of(table), [status(here)])
+    compactor._require_written(job_of(table), [stat(here)])
     with pytest.raises(EngineError, match="f2_0-1-0") as error:
-        compactor._require_written(job_of(table), [status(here), status(gone)])
+        compactor._require_written(job_of(table), [stat(here), stat(gone)])
     assert error.value.code == "ETC307"
 
 

@@ -24,6 +24,12 @@ def test_executors_of_a_cluster_must_reach_the_driver(master):
     confs = _confs({"spark.master": master}, None)
     assert confs["spark.master"] == master
     assert LOOPBACK.isdisjoint(confs)
+    assert "spark.sql.shuffle.partitions" not in confs
+
+
+def test_a_cluster_on_this_machine_is_reached_over_loopback():
+    confs = _confs({"spark.master": "spark://127.0.0.1:7077"}, None)
+    assert {confs[key] for key in LOOPBACK} == {"127.0.0.1"}
 
 
 @pytest.mark.parametrize("key", ["spark.jars", "spark.jars.packages"])
@@ -86,6 +92,7 @@ def test_the_cause_is_told_without_warnings_and_frames(tmp_path):
     log = tmp_path / "spark.log"
     log.write_text(
         "26/11/21 20:46:58 WARN Utils: Your hostname resolves to a loopback address\n"
+        ":: loading settings :: url = jar:file:/ivy.jar\n\tfound org.apache.hudi#bundle;1.2.0 in central\n\t|  default  | 1 |\n"
         'Exception in thread "main" org.apache.spark.SparkException: Master must be yarn\n'
         "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1052)\n\n"
     )

@@ -1,0 +1,180 @@
+"""A job for spark-submit: its files, its command, and how it ended.
+
+Settings go by a file that only its owner can read, never as arguments of a process: some of them are keys. It begins with
+what the cluster's own `spark-defaults.conf` says, which Spark does not read where it is given another file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+
+from etc_policy.adapters.outputs.files import write_below
+from etc_policy.adapters.spark.cluster import is_local
+from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf
+from etc_policy.codes.registry import Code
+from etc_policy.errors import EngineError, ExitCode, UsageError
+
+ENTRY, JOB, PROPERTIES, OUTCOME = "etc_job.py", "etc_job.json", "spark.properties", "outcome.json"
+_ENTRY_TEXT = '''"""The job of `etc apply --submit`: carries out the plan in etc_job.json."""
+
+import sys
+
+from etc_policy.cli.submitted import main
+
+sys.exit(main(sys.argv[1:]))
+'''
+_END_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended; `report` is what it has to say on standard output, where its driver was on this machine."""
+
+    exit_code: int
+    report: str | None = None
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A job with Spark's settings. `hidden` are settings that hold values of the environment, besides those named as secrets."""
+
+    job: str
+    confs: Mapping[str, str] = field(repr=False)
+    deploy_mode: str = "client"
+    hidden: Collection[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.deploy_mode == "cluster" and self.master.startswith("spark://"):
+            message = "Spark runs no Python driver inside a standalone cluster"
+            raise UsageError(Code.USAGE, message, hint="leave `deploy_mode` of the target at `client`")
+        if self.deploy_mode == "cluster" and is_local(self.master):
+            message = f"`{self.master}` is no cluster that could run the driver"
+            raise UsageError(Code.USAGE, message, hint="give the target a `spark.master`, or `deploy_mode: client`")
+
+    @property
+    def master(self) -> str:
+        """Where Spark runs."""
+        return self.confs["spark.master"]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The settings that `save` does not write."""
+        return tuple(sorted(key for key in self.confs if is_secret_conf(key) or key in self.hidden))
+
+    def save(self, folder: Path) -> list[str]:
+        """Write the job's files, without what could be a secret; returns the command."""
+        plain = {key: value for key, value in self.confs.items() if key not in self.left_out}
+        self._write(folder, plain)
+        return self.command(folder)
+
+    def command(self, folder: Path, *arguments: str) -> list[str]:
+        """The command over the files of a folder."""
+        job = folder / JOB
+        is_client = self.deploy_mode == "client"
+        files = [] if is_client else ["--files", str(job)]
+        told = [str(job)] if is_client else [JOB]
+        own = [
+            "--master",
+            self.master,
+            "--deploy-mode",
+            self.deploy_mode,
+            "--name",
+            self.confs.get("spark.app.name", "etc"),
+        ]
+        properties = ["--properties-file", str(folder / PROPERTIES)]
+        return [str(_program()), *own, *properties, *files, str(folder / ENTRY), *told, *arguments]
+
+    def run(self, *arguments: str) -> Outcome:
+        """Run the job and wait for it; all that it prints goes to standard error, as it comes.
+
+        Raises:
+            EngineError: it ended before it could say how.
+
+        """
+        folder = Path(mkdtemp(prefix="etc-submit-"))
+        try:
+            self._write(folder, self.confs)
+            outcome = ["--outcome", str(folder / OUTCOME)] if self.deploy_mode == "client" else []
+            code = _run(self.command(folder, *outcome, *arguments))
+            return self._outcome(folder / OUTCOME, code)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _outcome(self, path: Path, code: int) -> Outcome:
+        if path.is_file():
+            return Outcome(**json.loads(path.read_text("utf-8")))
+        if code == 0 and self.deploy_mode == "cluster":
+            return Outcome(ExitCode.DONE)
+        where = " before the job could report" if self.deploy_mode == "client" else ""
+        hint = (
+            "spark-submit's own messages are above"
+            if self.deploy_mode == "client"
+            else "the driver's log in the cluster has the job's report; `etc verify` says what the table holds"
+        )
+        raise EngineError(Code.NOT_SUBMITTED, f"spark-submit ended with exit code {code}{where}", hint=hint)
+
+    def _write(self, folder: Path, confs: Mapping[str, str]) -> None:
+        properties = _properties(SOFT_DEFAULTS) + _cluster_defaults() + _properties(confs)
+        for name, text in ((ENTRY, _ENTRY_TEXT), (JOB, self.job), (PROPERTIES, properties)):
+            write_below(folder, name, text.encode("utf-8"))
+            (folder / name).chmod(0o600)
+
+
+def _run(command: list[str]) -> int:
+    environment = {**os.environ, "SPARK_HOME": str(_spark_home())}
+    with subprocess.Popen(command, stdout=sys.stderr.fileno(), env=environment) as process:
+        try:
+            return process.wait()
+        except BaseException:  # Ctrl-C reaches the job too
+            try:
+                process.wait(timeout=_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+            raise
+
+
+def _program() -> Path:
+    program = _spark_home() / "bin" / "spark-submit"
+    if not program.is_file():
+        raise EngineError(
+            Code.NOT_SUBMITTED, f"there is no `{program}`", hint="set SPARK_HOME to the folder of a Spark 3.5"
+        )
+    return program
+
+
+def _spark_home() -> Path:
+    """The user's Spark, else PySpark's own."""
+    given, spec = os.environ.get("SPARK_HOME"), importlib.util.find_spec("pyspark")
+    if given:
+        return Path(given)
+    if spec is None or spec.origin is None:
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
+    return Path(spec.origin).parent
+
+
+def _cluster_defaults() -> str:
+    folder = Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
+    file = folder / "spark-defaults.conf"
+    return file.read_text("utf-8") + "\n" if file.is_file() else ""
+
+
+def _properties(confs: Mapping[str, str]) -> str:
+    return "".join(f"{_escaped(key)}={_escaped(confs[key])}\n" for key in sorted(confs))
+
+
+def _escaped(text: str) -> str:
+    """As files of Java properties have it."""
+    for plain, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+        text = text.replace(plain, escaped)
+    for character in " :=#!":
+        text = text.replace(character, f"\\{character}")
+    return text

@@ -1,0 +1,193 @@
+"""`etc apply --submit`: a saved plan as a job for spark-submit, and that job itself.
+
+What the job must know is one document: the plan, its policies as they were resolved, their suites, and how the target reaches
+tables. So the driver needs this package and no file of the project; executors need Hudi's bundle alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from etc_policy import __version__
+from etc_policy.api.arguments import Terms
+from etc_policy.api.given_files import read_given
+from etc_policy.api.outcomes import raise_all
+from etc_policy.api.planning import choose_policies
+from etc_policy.api.project import Project
+from etc_policy.api.recording import run_and_record
+from etc_policy.codes.registry import Code
+from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
+from etc_policy.compile.manifest import Frozen, GitState, Policy
+from etc_policy.declare.project_schema import CatalogSettings, StorageSettings
+from etc_policy.declare.suites import read_suite
+from etc_policy.declare.targets import Target, catalog_confs
+from etc_policy.errors import UsageError, Where
+from etc_policy.plan.stages import Plan
+from etc_policy.publish.results import RunResults
+from etc_policy.wiring import Environment, clock_ms
+
+if TYPE_CHECKING:
+    from etc_policy.wiring import Submission
+
+
+class SubmittedJob(Frozen):
+    """All that a job needs besides this package; no value of the environment is in it."""
+
+    schema_version: Literal[1] = 1
+    etc_version: str = __version__
+    plan: Plan
+    policies: tuple[Policy, ...]
+    suites: dict[str, str] = Field(default_factory=dict)
+    git: GitState | None = None
+    at_ms: int | None = None
+    metadata_only: bool = False
+    jobs: int = 1
+    compaction_jobs: int = 1
+    target: str
+    cluster_timeout_ms: int
+    storage: dict[str, Any] = Field(default_factory=dict)
+    catalog: CatalogSettings | None = None
+    target_dir: str = "target"
+
+
+class _JobEnvironment(Environment):
+    """The outside world of a job: git is where the project is."""
+
+    git: GitState | None = None
+
+    def git_state(self) -> GitState | None:
+        return self.git
+
+
+def prepare_submission(
+    project: Project,
+    plan: Path | Plan,
+    select: Terms,
+    exclude: Terms,
+    *,
+    at_ms: int | None,
+    confirm: Callable[[Plan], bool],
+) -> Submission | None:
+    """A plan, or the one in that file, as a job, if `confirm` says yes to it; None where it says no.
+
+    Raises:
+        UsageError: the plan is not as it was made, or the job could not find a table or run at all.
+        StalePlanError: a policy was changed since the plan was made, or is gone.
+
+    """
+    selected = project.policies(select, exclude)
+    saved, policies = choose_policies(plan, project.manifest().policies, selected)
+    assert saved is not None  # noqa: S101 - a plan was given
+    if not confirm(saved):
+        return None
+    environment = project.environment
+    if environment.target.deploy_mode == "cluster":
+        _require_reachable(policies)
+    job = _job(environment, saved, policies, at_ms, str(project.target_dir.resolve()))
+    environment.reaches_s3 = environment.reaches_s3 or any(
+        table.base_path.startswith(S3_SCHEMES) for table in saved.tables
+    )
+    return environment.submission(job.as_json())
+
+
+def _job(
+    environment: Environment, plan: Plan, policies: tuple[Policy, ...], at_ms: int | None, target_dir: str
+) -> SubmittedJob:
+    target = environment.target
+    suites = {one.verify.suite: read_suite(one.verify.suite, environment.project_dir)[1] for one in policies}
+    return SubmittedJob(
+        plan=plan,
+        policies=policies,
+        suites=suites,
+        git=environment.git_state(),
+        at_ms=at_ms,
+        metadata_only=environment.metadata_only,
+        jobs=environment.jobs,
+        compaction_jobs=environment.compaction_jobs,
+        target=target.name,
+        cluster_timeout_ms=target.cluster_timeout_ms,
+        storage={**target.storage.model_dump(), "timeout": f"{target.storage.timeout}ms"},
+        catalog=target.catalog,
+        target_dir=target_dir if target.deploy_mode == "client" else "target",
+    )
+
+
+def _require_reachable(policies: tuple[Policy, ...]) -> None:
+    """Return if no table's path begins in the current folder, where a driver in the cluster is not."""
+    lost = [one for one in policies if "://" not in one.table and not is_catalog_name(one.table)]
+    relative = next((one for one in lost if not Path(one.table).is_absolute()), None)
+    if relative is not None:
+        message = f"`{relative.table}` is relative to this folder, and the driver would run in the cluster"
+        hint = "give the target a `table_root` that the cluster sees, or `deploy_mode: client`"
+        raise UsageError(Code.USAGE, message, hint=hint)
+
+
+def run_job(path: Path, progress: Callable[[str], None]) -> tuple[RunResults, Callable[[], None]]:
+    """Carry out the job of a file in the Spark that has started this process; also what raises its errors.
+
+    Raises:
+        UsageError: it is no job of this version of etc.
+
+    """
+    job = _load(path)
+    with TemporaryDirectory(prefix="etc-job-") as folder:
+        (Path(folder) / "suites").mkdir()
+        for name, text in job.suites.items():
+            (Path(folder) / "suites" / f"{name}.yml").write_text(text, "utf-8")
+        environment = _environment(job, Path(folder), progress)
+        try:
+            now_ms = job.at_ms if job.at_ms is not None else clock_ms()
+            saved, policies = choose_policies(job.plan, job.policies, job.policies)
+            applier, results = run_and_record(
+                environment, now_ms, Path(job.target_dir), policies, saved, lambda _: True
+            )
+        finally:
+            environment.close()
+    errors = [*applier.errors, *applier.verdict_errors()]
+    return results, lambda: raise_all(errors, applier.exit_codes(), results)
+
+
+def _environment(job: SubmittedJob, folder: Path, progress: Callable[[str], None]) -> Environment:
+    target = Target(
+        name=job.target,
+        spark_confs=catalog_confs(job.catalog),
+        catalog=job.catalog,
+        storage=StorageSettings.model_validate(job.storage),
+        cluster_timeout_ms=job.cluster_timeout_ms,
+    )
+    environment = _JobEnvironment(
+        folder,
+        progress,
+        target=target,
+        cache_dir=Path(job.target_dir) / "cache",
+        catalog_dir=Path(job.target_dir) / "catalog",
+        metadata_only=job.metadata_only,
+        ends_java_on_interrupt=True,
+        jobs=job.jobs,
+        compaction_jobs=job.compaction_jobs,
+    )
+    environment.git = job.git
+    return environment
+
+
+def _load(path: Path) -> SubmittedJob:
+    hint = "submit the plan again, with the same version of etc here and where the driver runs"
+    try:
+        content: Any = read_given(path)
+        job = SubmittedJob.model_validate_json(content)
+    except OSError as error:
+        message = f"the job cannot be read: {os.strerror(error.errno or 0)}"
+        raise UsageError(Code.CANNOT_READ_PLAN, message, where=Where(str(path)), hint=hint) from error
+    except ValidationError as error:
+        message = "this is not a job of this version of etc"
+        raise UsageError(Code.NOT_A_PLAN, message, where=Where(str(path)), hint=hint) from error
+    if job.etc_version != __version__:
+        message = f"the job was submitted by etc {job.etc_version}, and this is {__version__}"
+        raise UsageError(Code.NOT_A_PLAN, message, where=Where(str(path)), hint=hint)
+    return job

@@ -1,0 +1,45 @@
+"""`etc apply --submit`: hands a plan to spark-submit, or prints the command that would."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from etc_policy.api.project import Project
+from etc_policy.cli.messages import SETTINGS, show_note
+from etc_policy.cli.options import Flags
+from etc_policy.cli.printing import say
+from etc_policy.cli.terminal import print_json
+from etc_policy.errors import ExitCode
+from etc_policy.plan.stages import Plan
+
+_FOLDER = "submit"
+
+
+def submit(project: Project, flags: Flags, plan: Path | Plan, confirm: Callable[[Plan], bool], *, dry_run: bool) -> int:
+    """Run the plan as a job of spark-submit and return its exit code, or save its files and print the command."""
+    from etc_policy.api.submitting import prepare_submission
+
+    submission = prepare_submission(project, plan, *flags.terms, at_ms=flags.at_ms, confirm=confirm)
+    if submission is None:
+        return ExitCode.DONE
+    if dry_run:
+        say(shlex.join(submission.save(flags.target_dir / _FOLDER)))
+        if submission.left_out:
+            names = ", ".join(submission.left_out)
+            show_note(f"left out of {flags.target_dir / _FOLDER}/spark.properties, as they may be secrets: {names}")
+        return ExitCode.DONE
+    outcome = submission.run(*_message_arguments(flags))
+    if outcome.report and flags.output == "json":
+        print_json(outcome.report)
+    elif outcome.report:
+        say(outcome.report)
+    elif outcome.report is None:
+        show_note(f"submitted to {submission.master}; the driver's log there has the report")
+    return outcome.exit_code
+
+
+def _message_arguments(flags: Flags) -> list[str]:
+    given = {"--json": flags.output == "json", "--quiet": SETTINGS.quiet, "--debug": SETTINGS.debug}
+    return [name for name, chosen in given.items() if chosen] + (["--log-format=json"] if SETTINGS.json else [])
