@@ -136,10 +136,21 @@ class MemoryCompactor:
         self.table.take_plan(job.instant)
 
 
+class MemoryOfRuns(dict[str, int]):
+    """RunLengths over memory."""
+
+    def last_ms(self, base_path: str) -> int | None:
+        return self.get(base_path)
+
+    def note(self, base_path: str, run_ms: int) -> None:
+        self[base_path] = run_ms
+
+
 @dataclass
 class MemoryOfTables:
     """ApplyStateStore over memory."""
 
+    runs: MemoryOfRuns = field(default_factory=MemoryOfRuns)
     instants: dict[str, str] = field(default_factory=dict)
     rows: dict[str, Refusals] = field(default_factory=dict)
     doubts: dict[str, Unproven] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,14 +31,21 @@ _GRACE_SECONDS = 5.0
 
 @dataclass
 class Applier:
-    """One `etc apply`: one table's error does not stop the others, and results are in the policies' order."""
+    """One `etc apply`: one table's error does not stop the others, and results are in the policies' order.
+
+    `every_ms` is the time from run to run, where it is not the policies'. What a run takes counts from its begin, without the
+    time in which it waited for an answer.
+    """
 
     environment: Environment
     now_ms: int
+    every_ms: int | None = None
     git_sha: str | None = None
     plan: Plan | None = None
     runs: tuple[TableRun, ...] = ()
     _refused: list[EtcError] = field(default_factory=list)
+    _began: float = field(default_factory=lambda: time.monotonic())
+    _asked_seconds: float = 0.0
 
     def run(
         self, policies: Iterable[Policy], saved: Plan | None = None, confirm: Callable[[Plan], bool] = lambda _: True
@@ -58,21 +66,35 @@ class Applier:
         chosen = tuple(policies)
         require_suites(self.environment, chosen)
         check = plan_check(self.environment, chosen, saved)
-        self.runs = tuple(TableRun(self.environment, one, self.now_ms, self.git_sha, check) for one in chosen)
+        self.runs = tuple(
+            TableRun(self.environment, one, self.now_ms, self.git_sha, check, self._elapsed_ms) for one in chosen
+        )
         ready = self._those([run for run in self.runs if run.locate()], TableRun.finish_pending)
         self.plan = saved or self._plan(ready)
-        if saved is not None or confirm(self.plan):
-            self._carry_out_all(self.plan, ready, confirm, 0 if saved else REPLANS)
+        ask = partial(self._asked, confirm)
+        if saved is not None or ask(self.plan):
+            self._carry_out_all(self.plan, ready, ask, 0 if saved else REPLANS)
             self._refused = refusal_errors(self.plan, [run.policy for run in ready])
         for run in ready:  # by this thread alone: the catalog may need a session of its own
             run.judge_beside()
             run.sync()
         return self.plan
 
+    def _asked(self, confirm: Callable[[Plan], bool], plan: Plan) -> bool:
+        began = time.monotonic()
+        answer = confirm(plan)
+        self._asked_seconds += time.monotonic() - began
+        return answer
+
+    def _elapsed_ms(self) -> int:
+        return int((time.monotonic() - self._began - self._asked_seconds) * 1000)
+
     def _plan(self, runs: Sequence[TableRun]) -> Plan:
         left_out = {run.policy.name: written_to(run.overtaken) for run in runs}
         policies = [run.declared for run in runs]
-        return plan_tables(self.environment, policies, self.now_ms, read_stats=True, written_to=left_out)
+        return plan_tables(
+            self.environment, policies, self.now_ms, read_stats=True, written_to=left_out, every_ms=self.every_ms
+        )
 
     def _carry_out_all(
         self, plan: Plan, runs: Sequence[TableRun], confirm: Callable[[Plan], bool], replans: int

@@ -24,6 +24,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
+from etc_policy.plan.pace import pace_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.table_state import TableState
@@ -42,16 +43,18 @@ def plan_tables(
     *,
     read_stats: bool,
     written_to: Mapping[str, WrittenTo] | None = None,
+    every_ms: int | None = None,
 ) -> Plan:
     """The plan over all policies; a table that cannot be read is refused in it, with the reason.
 
-    `written_to` are file slices to leave out, by the policy's name.
+    `written_to` are file slices to leave out, by the policy's name; `every_ms` is the time from run to run, where it is not
+    the policies'.
     """
     left_out = written_to or {}
 
     def plan(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
-        return plan_table(environment, policy, whole, now_ms, left_out.get(policy.name, WrittenTo()))
+        return plan_table(environment, policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
 
     tables = tuple(
         _unreadable(policy, now_ms, found) if isinstance(found, EtcError) else found
@@ -61,10 +64,18 @@ def plan_tables(
 
 
 def plan_table(
-    environment: Environment, policy: Policy, state: TableState, now_ms: int, written_to: WrittenTo
+    environment: Environment,
+    policy: Policy,
+    state: TableState,
+    now_ms: int,
+    written_to: WrittenTo,
+    every_ms: int | None = None,
 ) -> TablePlan:
     """One table's plan, with what earlier runs left to say about it."""
-    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to)
+    published_ms = state.last_compaction.threshold_ms if state.last_compaction else None
+    run_ms = environment.memory.runs.last_ms(state.base_path)
+    pace = pace_of(policy, every_ms, run_ms, published_ms)
+    table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
     table = with_doubt(table, state, environment.memory)
     return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
 

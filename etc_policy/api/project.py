@@ -89,23 +89,23 @@ class Project(Workspace):
         exclude: Terms = (),
         *,
         at: Moment = None,
+        every: timedelta | None = None,
         read_stats: bool = False,
         out: File | None = None,
         check: bool = False,
     ) -> Plan:
         """What would be compacted, from metadata; a table that cannot be compacted now is refused in it, with reasons.
 
-        `at` counts as now (aware, or epoch milliseconds); `read_stats` takes unknown event times from column statistics,
-        which starts Spark; `out` is a file to save the plan to, beside `plan.json` in the target folder.
-
-        Raises:
-            SeveralErrors: with `check`, some table was refused.
-
+        `at` counts as now (aware, or epoch milliseconds); `every` is the time from run to run and wins over `strategy.every`;
+        `read_stats` takes unknown event times from column statistics, which starts Spark; `out` is a file to save the plan to,
+        beside `plan.json` in the target folder. With `check` tables that are refused are SeveralErrors.
         """
         from etc_policy.api.planning import plan_tables, refusal_errors
 
-        policies = self.policies(select, exclude)
-        plan = plan_tables(self.environment, policies, moment_ms(at), read_stats=read_stats)
+        reading = self._read()
+        policies = self._select(reading, select, exclude)
+        every_ms = self._every_ms(reading, policies, every)
+        plan = plan_tables(self.environment, policies, moment_ms(at), read_stats=read_stats, every_ms=every_ms)
         text = plan.as_json(indent=2) + "\n"
         write_text(self.target_dir, "plan.json", text)
         if out is not None:
@@ -121,12 +121,13 @@ class Project(Workspace):
         exclude: Terms = (),
         *,
         at: Moment = None,
+        every: timedelta | None = None,
         check: bool = True,
         confirm: Callable[[Plan], bool] = lambda _: True,
     ) -> RunResults:
         """Carry out `plan` (or the one in that file), or a new one if `confirm` says yes to it, and verify each table.
 
-        With `plan` the tables are those of the plan that are selected. The run is kept in `runs/`, also when it ends early.
+        With `plan` the tables are those of it that are selected; `every` is for a new one. The run is kept in `runs/`.
 
         Raises:
             UsageError: `plan` is not as it was made.
@@ -140,7 +141,8 @@ class Project(Workspace):
         reading = self._read()
         selected = self._select(reading, select, exclude)
         saved, policies = choose_policies(plan, reading.manifest.policies, selected)
-        applier, results = run_and_record(self.environment, moment_ms(at), self.target_dir, policies, saved, confirm)
+        every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
+        applier, results = run_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
         if check:
             raise_all([*applier.errors, *applier.verdict_errors()], applier.exit_codes(), results)
         return results
@@ -166,11 +168,8 @@ class Project(Workspace):
     ) -> FreshnessReport:
         """How far each table is complete; one that cannot be read has the status `unknown`, with the reason.
 
-        With `archived` late data and latencies are those of archived commits too.
-
-        Raises:
-            SeveralErrors: with `check`, some table could not be read.
-
+        With `archived` late data and latencies are those of archived commits too; with `check` tables that cannot be read are
+        SeveralErrors.
         """
         from etc_policy.api.observing import observe_freshness
         from etc_policy.publish.results import FreshnessReport

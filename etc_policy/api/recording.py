@@ -38,9 +38,10 @@ def run_and_record(
     policies: Iterable[Policy],
     saved: Plan | None,
     confirm: Callable[[Plan], bool],
+    every_ms: int | None = None,
 ) -> tuple[Applier, RunResults]:
     """Carry out the saved plan, or a new one that is confirmed, and record the run; one that ends early is recorded too."""
-    applier = Applier(environment, now_ms)
+    applier = Applier(environment, now_ms, every_ms)
     try:
         applier.run(policies, saved, confirm)
     except BaseException:

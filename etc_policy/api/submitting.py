@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -72,6 +73,7 @@ def prepare_submission(
     exclude: Terms,
     *,
     at_ms: int | None,
+    every: timedelta | None = None,
     confirm: Callable[[Plan], bool],
 ) -> Submission | None:
     """A saved plan, or a new one if `confirm` says yes to it, as a job; None where it says no.
@@ -82,7 +84,7 @@ def prepare_submission(
 
     """
     selected = project.policies(select, exclude)
-    given = plan or project.plan(select, exclude, at=at_ms)
+    given = plan or project.plan(select, exclude, at=at_ms, every=every)
     saved, policies = choose_policies(given, project.manifest().policies, selected)
     assert saved is not None  # noqa: S101 - a plan was given
     if not confirm(saved):

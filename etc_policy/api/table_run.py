@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -32,7 +33,8 @@ class TableRun:
     """What one `etc apply` does to one table; one thread at a time works on it.
 
     `policy` is the declared one, with its table as a base path once `locate` has found it. `overtaken` are the file slices
-    of each try that writers were faster with, and `beside` the compaction whose commit writes began beside.
+    of each try that writers were faster with, and `beside` the compaction whose commit writes began beside. `elapsed_ms`
+    says how long the whole run has taken so far.
     """
 
     environment: Environment
@@ -40,6 +42,7 @@ class TableRun:
     now_ms: int
     git_sha: str | None = None
     check: PlanCheck = no_check
+    elapsed_ms: Callable[[], int] = lambda: 0
     result: TableResult | None = None
     errors: list[EtcError] = field(default_factory=list)
     overtaken: list[frozenset[GroupKey]] = field(default_factory=list)
@@ -106,6 +109,8 @@ class TableRun:
             return outcome  # a run that was finished just now, and verified, left nothing to do
         if self.beside is None or outcome.status == "compacted":  # else what was compacted before is the result
             self._add(outcome, started_ms, starved=is_blocked_by_pending_work(table))
+        if self.result is not None:
+            self.result = self.result.model_copy(update={"next_due_ms": table.next_due_ms})
         return outcome
 
     def judge_beside(self) -> None:
@@ -119,11 +124,15 @@ class TableRun:
             self.errors.append(error)
 
     def sync(self) -> None:
-        """Record in the catalog what is known of the table now, if a compaction completed; an error leaves that as it is."""
+        """Record in the catalog what is known of the table now, if a compaction completed; an error leaves that as it is.
+
+        Just in time nothing is recorded where nothing was due, as that would start Spark in each run: what is said there holds.
+        """
         result = self.result
         if result is None or self.policy.sync.ro_table is None:
             return
-        if result.status in NOT_DONE and result.resumed_instant is None:
+        idle = NOT_DONE if result.next_due_ms is None else (*NOT_DONE, "nothing_due")
+        if result.status in idle and result.resumed_instant is None:
             return
         started_ms = clock_ms()
         try:
@@ -155,6 +164,8 @@ class TableRun:
     def _add(self, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
         """Record what was done, then verify: an error of the verification never makes a done compaction undone."""
         done_ms = clock_ms()
+        if outcome.status in ("compacted", "resumed"):
+            self.environment.memory.runs.note(self.policy.table, self.elapsed_ms())
         if self.beside is not None:
             outcome = joined(self.beside, outcome)
         if outcome.writes_beside:

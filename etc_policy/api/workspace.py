@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from etc_policy.api.arguments import Terms, terms_of
+from etc_policy.api.arguments import Terms, span_ms, terms_of
 from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import set_place
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.reserved_options import spark_conf_fault
+from etc_policy.compile.resolve import interval_errors
 from etc_policy.compile.selection import Selection, select_policies
 from etc_policy.compile.table_shape import TableShape
+from etc_policy.declare.quantities import MAX_MS
 from etc_policy.declare.settings import read_target
 from etc_policy.declare.targets import Target
-from etc_policy.errors import EngineError, EtcError, Issue, UsageError
+from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
 from etc_policy.wiring import Environment
 
 
@@ -189,6 +192,26 @@ class Workspace:
         for issue in reading.issues if first else ():
             self._warn(issue)
         return manifest
+
+    def _every_ms(self, reading: ProjectReading, policies: tuple[Policy, ...], every: timedelta | None) -> int | None:
+        """The time from run to run; None where it is left to the policies.
+
+        Raises:
+            UsageError: it is nothing, or too long.
+            PolicyError: a target of freshness can never be met by it.
+
+        """
+        if every is None:
+            return None
+        every_ms = span_ms(every)
+        if not 0 < every_ms <= MAX_MS:
+            raise UsageError(Code.USAGE, f"runs cannot come every {every}", hint="such as `5m`, ten years at most")
+        errors = interval_errors(reading.files, {policy.name for policy in policies}, every_ms)
+        if errors:
+            raise PolicyError(errors)
+        if policies and not any(policy.freshness.target_ms for policy in policies):
+            self._note("no selected policy has a `freshness.target`: how often runs come changes nothing")
+        return every_ms
 
     def _select(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
         manifest = self._manifest(reading)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from etc_policy.api.project import Project
 from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.moments import at_option
+from etc_policy.cli.moments import at_option, every_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.places import FILE
@@ -34,6 +35,7 @@ from etc_policy.publish.report import render_results
     epilog=examples(
         "etc apply",
         "etc apply --yes --output json",
+        "etc apply --yes --every 5m",
         "etc apply target/plan.json",
         "etc apply --yes --conf spark.master=yarn --conf spark.executor.memory=4g",
         "etc apply target/plan.json --target prod --submit",
@@ -41,13 +43,16 @@ from etc_policy.publish.report import render_results
 )
 @click.argument("plan_file", required=False, type=FILE)
 @at_option
+@every_option
 @conf_option
 @jobs_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
 @click.option("--submit", "submits", is_flag=True, help="Let spark-submit run it as a job, as the target says.")
 @click.option("--dry-run", is_flag=True, help="With --submit: save the job's files and print the command.")
 @common_options
-def command(flags: Flags, plan_file: Path | None, yes: bool, submits: bool, dry_run: bool) -> int:
+def command(
+    flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool, submits: bool, dry_run: bool
+) -> int:
     """Carry out a plan, then verify.
 
     With PLAN_FILE exactly that plan is carried out, unless a table changed since; without it, etc plans, shows the
@@ -61,14 +66,18 @@ def command(flags: Flags, plan_file: Path | None, yes: bool, submits: bool, dry_
     confirm = partial(_confirmed, yes=yes, output=flags.output)
     if dry_run and not submits:
         raise click.UsageError("`--dry-run` is for `--submit`; without it `etc plan` shows what would be done")
+    if plan_file is not None and every is not None:
+        raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
     with open_project(flags) as project:
         if submits:
-            return _submit(project, flags, plan_file, yes=yes, dry_run=dry_run)
+            return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run)
         policies = project.policies(*flags.terms)
         if plan_file is None and not yes:
             _require_an_answer(flags.output)
         try:
-            results, error = settle(lambda: project.apply(plan_file, *flags.terms, at=flags.at_ms, confirm=confirm))
+            results, error = settle(
+                lambda: project.apply(plan_file, *flags.terms, at=flags.at_ms, every=every, confirm=confirm)
+            )
         except KeyboardInterrupt:
             show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
             raise
@@ -77,14 +86,16 @@ def command(flags: Flags, plan_file: Path | None, yes: bool, submits: bool, dry_
     return finish(error, verdict_codes(table.verification for table in results.tables))
 
 
-def _submit(project: Project, flags: Flags, plan_file: Path | None, *, yes: bool, dry_run: bool) -> int:
+def _submit(
+    project: Project, flags: Flags, plan_file: Path | None, every: timedelta | None, *, yes: bool, dry_run: bool
+) -> int:
     from etc_policy.cli.submit import submit
 
     asked = plan_file is None and not dry_run
     if asked and not yes:
         _require_an_answer(flags.output)
     confirm = partial(_confirmed, yes=yes, output=flags.output) if asked else lambda _: True
-    return submit(project, flags, plan_file, confirm, dry_run=dry_run)
+    return submit(project, flags, plan_file, confirm, every=every, dry_run=dry_run)
 
 
 def _require_an_answer(output: str) -> None:

@@ -88,6 +88,19 @@ class Span(click.ParamType[int]):
             self.fail(f"{error.message}; {error.hint}", param, ctx)
 
 
+def _interval(_context: click.Context, _parameter: click.Parameter, milliseconds: int | None) -> timedelta | None:
+    if milliseconds == 0:
+        raise click.BadParameter("an interval is longer than nothing")
+    return None if milliseconds is None else timedelta(milliseconds=milliseconds)
+
+
+every_option = click.option(
+    "--every",
+    type=Span(),
+    callback=_interval,
+    help="How often runs come, from start to start, such as 5m: with a freshness target a slice is compacted when it cannot "
+    "wait for the next run. Wins over `strategy.every`.",
+)
 at_option = click.option(
     "--at",
     "at_ms",

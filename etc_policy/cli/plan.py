@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.moments import at_option
+from etc_policy.cli.moments import at_option, every_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import (
     Flags,
@@ -36,10 +37,12 @@ from etc_policy.publish.checks import checks_of_plan
         "etc plan",
         "etc plan --select orders_ro --explain",
         "etc plan --out orders.plan.json && etc apply orders.plan.json",
+        "etc plan --every 5m --output json | jq '.tables[].next_due_ms'",
         "etc plan --at 2013-01-02T01:00:00Z --output json | jq '.tables[].action'",
     ),
 )
 @at_option
+@every_option
 @conf_option
 @click.option("--out", type=FILE, help="Save the plan to this file for `etc apply FILE`.")
 @jobs_option
@@ -50,7 +53,13 @@ from etc_policy.publish.checks import checks_of_plan
 @click.option("--detailed-exitcode", is_flag=True, help="Exit with 2 when there is something to compact.")
 @common_options
 def command(
-    flags: Flags, out: Path | None, read_stats: bool, long: bool, explain: bool, detailed_exitcode: bool
+    flags: Flags,
+    every: timedelta | None,
+    out: Path | None,
+    read_stats: bool,
+    long: bool,
+    explain: bool,
+    detailed_exitcode: bool,
 ) -> ExitCode:
     """Show what would be compacted, and save it.
 
@@ -60,7 +69,7 @@ def command(
     """
     with open_project(flags) as project:
         plan, error = settle(
-            lambda: project.plan(*flags.terms, at=flags.at_ms, read_stats=read_stats, out=out, check=True)
+            lambda: project.plan(*flags.terms, at=flags.at_ms, every=every, read_stats=read_stats, out=out, check=True)
         )
         where = places(project.policies(*flags.terms))
     long = long or explain or len(plan.tables) < MANY_TABLES

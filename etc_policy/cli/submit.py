@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 from etc_policy.api.project import Project
@@ -18,12 +19,18 @@ _FOLDER = "submit"
 
 
 def submit(
-    project: Project, flags: Flags, plan_file: Path | None, confirm: Callable[[Plan], bool], *, dry_run: bool
+    project: Project,
+    flags: Flags,
+    plan_file: Path | None,
+    confirm: Callable[[Plan], bool],
+    *,
+    every: timedelta | None = None,
+    dry_run: bool = False,
 ) -> int:
     """Run the plan as a job of spark-submit and return its exit code, or save its files and print the command."""
     from etc_policy.api.submitting import prepare_submission
 
-    submission = prepare_submission(project, plan_file, *flags.terms, at_ms=flags.at_ms, confirm=confirm)
+    submission = prepare_submission(project, plan_file, *flags.terms, at_ms=flags.at_ms, every=every, confirm=confirm)
     if submission is None:
         return ExitCode.DONE
     if dry_run:

@@ -53,7 +53,8 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.SHARED_TABLE: "Two policies would compact one table against each other. Keep one, or disable one.",
     Code.BAD_TABLE: "A table is a base path, a URI such as `file:///mnt/lake/orders`, or `db.table` of the Spark catalog.",
     Code.TARGET_TOO_SHORT: "RO is complete up to now minus `data_latency` at best: events that old may still arrive. So a\n"
-    "freshness limit below `data_latency` can never be met.",
+    "freshness limit below `data_latency` can never be met. Where it is known how often runs come (`strategy.every`,\n"
+    "`--every`) neither can a target that equals it.",
     Code.FRESHNESS_ORDER: "`warn_after` comes before `error_after`, which is not shorter than `target`.",
     Code.UNIT_AND_FORMAT: "`unit` is for integer columns (s, ms, us since 1970), `format` for text columns. A column is one\n"
     "of the two; a `timestamp` column needs neither.",
@@ -63,7 +64,10 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.NOT_AN_OPTION: "Only options that begin with `hoodie.` are passed to Hudi; lock options go to `writer.lock`.",
     Code.UNKNOWN_SUITE: "`verify.suite` names a suite of expectations: one that is shipped, or `suites/<name>.yml`.",
     Code.NO_TIME_TO_COMPACT: "A target equal to `data_latency` leaves no time between an event's last moment to arrive and\n"
-    "the moment at which RO must have it. Add the time between two runs, and that of a run.",
+    "the moment at which RO must have it. Add the time between two runs, and that of a run: with `strategy.every: 5m`, a\n"
+    "`data_latency` of 30m and runs of 2m the target is 37m at least.",
+    Code.INTERVAL_WITHOUT_TARGET: "`strategy.every` says how often runs come, so that a slice can wait until its oldest event\n"
+    "would break `freshness.target`. Without a target nothing waits, and the interval does nothing.",
     Code.WRITER_COMPACTS: "While the writers compact on their own, what RO holds is not what this policy says. Give them the\n"
     "options that `etc compile` writes, then set `writer.compaction: none`.",
     Code.BAD_RO_TABLE: "The read-optimized view is known to the catalog as `db.table`. The name here cannot be one: see the\n"

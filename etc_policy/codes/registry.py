@@ -75,6 +75,7 @@ class Code(StrEnum):
     NOT_A_WHOLE_NUMBER = "ETC143", "A Hudi option that must be a whole number"
     LOCK_WITHOUT_EXPIRY = "ETC145", "A lock file that never expires"
     SYMLINKS_DANGLE = "ETC146", "Log files may not be carried by symbolic links"
+    INTERVAL_WITHOUT_TARGET = "ETC147", "An interval between runs without a freshness target"
     CHANGED_SECRET = "ETC144", "A value of the environment may only be used unchanged"
 
     NO_TABLE = "ETC201", "There is no table at that path"

@@ -115,6 +115,7 @@ class Policy(Frozen):
     granularity: Granularity = "log_file"
     partitions: tuple[str, ...] = ()
     max_io_bytes: int | None = None
+    every_ms: int | None = None
     carry: Carry | None = None
     freshness: Freshness = Freshness()
     verify: Verify = Verify()
@@ -137,7 +138,7 @@ class Policy(Frozen):
         if self.freshness.proof is None:  # so that policies of before these keys have the fingerprint that they had
             excluded["freshness"] = {"proof"}
         excluded |= dict.fromkeys(
-            [key for key in ("partitions", "max_io_bytes") if getattr(self, key) in ((), None)], True
+            [key for key in ("partitions", "max_io_bytes", "every_ms") if getattr(self, key) in ((), None)], True
         )
         if self.carry is None:
             excluded["carry"] = True

@@ -15,6 +15,7 @@ _KEYS = {
     "granularity": "strategy.granularity",
     "partitions": "strategy.partitions",
     "max_io_bytes": "strategy.max_io_bytes",
+    "every_ms": "strategy.every_ms",
     "carry": "strategy.carry",
     "log_file_max_bytes": "log_file_max_size_bytes",
 }

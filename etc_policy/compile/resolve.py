@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
 from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import Carry, EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
+from etc_policy.compile.pace_rules import pace_issues
 from etc_policy.compile.rules import RULES, CheckedProject
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
 from etc_policy.declare.schema import VerifyChoice
@@ -27,6 +28,14 @@ def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Iss
     found = [*files.issues, *(issue for rule in RULES for issue in islice(rule(project), MAX_ISSUES))]
     lines = _Lines(files.texts)
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))
+
+
+def interval_errors(files: ProjectFiles, names: Container[str], every_ms: int) -> list[Issue]:
+    """What is wrong with targets of the named policies when a run comes every `every_ms`, whatever the policies say."""
+    lines = _Lines(files.texts)
+    chosen = (policy for policy in files.policies if policy.declaration.name in names)
+    found = (issue for policy in chosen for issue in pace_issues(policy, every_ms))
+    return [lines.shown(issue) for issue in found if issue.level == "error"]
 
 
 def compile_project(
@@ -73,6 +82,7 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         granularity=declared.strategy.granularity,
         partitions=declared.strategy.partitions,
         max_io_bytes=declared.strategy.max_io,
+        every_ms=declared.strategy.every,
         carry=_carry(declared.strategy),
         freshness=Freshness(
             target_ms=limits.target,

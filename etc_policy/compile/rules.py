@@ -11,6 +11,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.file_locks import EXPIRY, PROVIDER, expiry_minutes, is_file_lock
 from etc_policy.compile.formats import format_fault
 from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
+from etc_policy.compile.pace_rules import interval_issues, pace_issues
 from etc_policy.compile.reserved_options import (
     ARCHIVE_LIMITS,
     WHOLE_NUMBER_OPTIONS,
@@ -102,11 +103,8 @@ def freshness_can_be_met(project: CheckedProject) -> Iterator[Issue]:
                 message = f"`freshness.{key}` {meaning}: it is shorter than `data_latency`"
                 hint = "the view cannot be complete for events that may still arrive; raise it or lower `data_latency`"
                 yield Issue(Code.TARGET_TOO_SHORT, message, policy.where("freshness", key), hint)
-        if limits.target is not None and limits.target == latency:
-            message = "`freshness.target` equals `data_latency`, which leaves no time to compact"
-            hint = "add the time between two runs and that of a run to the target"
-            where = policy.where("freshness", "target")
-            yield Issue(Code.NO_TIME_TO_COMPACT, message, where, hint, level="warning")
+        yield from pace_issues(policy, policy.declaration.strategy.every)
+        yield from interval_issues(policy)
 
 
 def freshness_is_ordered(project: CheckedProject) -> Iterator[Issue]:

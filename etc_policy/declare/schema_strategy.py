@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from etc_policy.declare.schema_values import Declared, PartitionTerms, SizeBytes
+from etc_policy.declare.schema_values import Declared, IntervalMs, PartitionTerms, SizeBytes
 
 
 class Strategy(Declared):
@@ -34,6 +34,12 @@ class Strategy(Declared):
         description="Bytes that one run reads and writes at most: the file slices with the oldest events go first, and T is what "
         "they reach. A slice that alone takes more is compacted alone.",
         examples=["50 GiB"],
+    )
+    every: IntervalMs | None = Field(
+        None,
+        description="How often `etc apply` runs, from start to start (`--every` wins). With `freshness.target` a slice is "
+        "compacted just in time then: when its oldest event would break the target before the next run has ended.",
+        examples=["5m"],
     )
     carry: Literal["auto", "hard_link", "copy", "symlink"] | None = Field(
         None,

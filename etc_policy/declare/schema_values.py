@@ -26,6 +26,8 @@ DurationMs: TypeAlias = Annotated[
     BeforeValidator(parse_duration_ms),
     WithJsonSchema({"type": "string", "examples": ["30m", "1h30m", "2d", "PT30M"]}),
 ]
+#: The time from one thing to the next.
+IntervalMs: TypeAlias = Annotated[DurationMs, AfterValidator(lambda value: _above_zero(value))]
 SizeBytes: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_size_bytes),
@@ -60,6 +62,12 @@ class Declared(BaseModel):
     """Base of the file's models: immutable, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _above_zero(value: int) -> int:
+    if not value:
+        raise ValueError("an interval is longer than nothing")
+    return value
 
 
 def _in_order(term: str) -> str:

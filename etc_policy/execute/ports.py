@@ -182,8 +182,23 @@ class Unproven:
     why: str
 
 
+class RunLengths(Protocol):
+    """How long runs take to compact a table."""
+
+    def last_ms(self, base_path: str) -> int | None:
+        """From the begin of the last run that compacted the table to the commit; None where nothing is known."""
+        ...
+
+    def note(self, base_path: str, run_ms: int) -> None:
+        """Keep how long a run took."""
+        ...
+
+
 class ApplyStateStore(Protocol):
     """What `etc apply` keeps beside a table from run to run. Losing it costs a verification or a count, never data."""
+
+    #: How long they take.
+    runs: RunLengths
 
     def verified(self, base_path: str) -> str | None:
         """Which compaction was verified last, and how, as it was noted; None where nothing is known."""

@@ -14,15 +14,17 @@ from etc_policy.plan.closed_slices import closed_before
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.io_budget import Slices, io_bytes, within_budget
+from etc_policy.plan.pace import Pace
 from etc_policy.plan.partition_filter import is_in
 from etc_policy.plan.plan_warnings import (
     budget_warning,
     exposed_warning,
     left_out_warnings,
+    pace_warning,
     space_warning,
     unknown_warning,
 )
-from etc_policy.plan.planning_context import Context, Place, must_merge
+from etc_policy.plan.planning_context import Context, Place, context_of, merging_what_is_due, must_merge, no_run_before
 from etc_policy.plan.refusals import (
     Refusal,
     find_refusal,
@@ -49,15 +51,17 @@ def build_table_plan(
     now_ms: int,
     clock_ms: int,
     written_to: WrittenTo = WrittenTo(),  # noqa: B008 - frozen
+    pace: Pace | None = None,
 ) -> TablePlan:
     """The plan that makes RO hold every row with event time <= T = `now_ms` - data latency.
 
     `clock_ms` is the wall clock: it bounds the instant C, which `now_ms` never moves. A log file whose smallest event
     time is not known is compacted. The result's `action` is `refused` when the table may not be planned now. Slices
     that are `written_to`, not closed before a writer in flight began, not in the policy's partitions or beyond its budget are
-    left out, and T is lowered to what is known to be complete without them.
+    left out, and T is lowered to what is known to be complete without them. By a `pace` T is before all that slices hold which
+    can wait for the next run.
     """
-    context = Context(policy, state, now_ms, clock_ms, written_to, {})
+    context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
     refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms)
     if refusal is not None:
         return _idle(context, "refused", refusal)
@@ -65,13 +69,19 @@ def build_table_plan(
     wanted = tuple(one for one in due if is_in(one.partition, policy.partitions) or context.is_exposed(one))
     context = _leaving_out(context, due, wanted, "due_but_in_other_partitions")
     if not wanted:
-        return _idle(context, "nothing_due", nothing_due(elsewhere=bool(due)))
+        idle = _idle(
+            context,
+            "nothing_due",
+            nothing_due(elsewhere=bool(due), can_wait=context.threshold_ms < context.merged_up_to_ms),
+        )
+        return idle.model_copy(update={"threshold_ms": _complete_without(context)})
     chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
     if not chosen:
         return _idle(context, "refused", written_to_all(state))
     place = _instant(context, chosen)
     writer = min(state.living_writers, default=place.instant)
     if writer < place.instant and state.table_version in CUT_VERSIONS:
+        context = merging_what_is_due(context)
         closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
         without = _leaving_out(context, chosen, closed, "due_but_behind_a_writer")
         if not closed or _leaves_unknown(without):  # nobody would know how far RO is complete without it
@@ -107,14 +117,14 @@ def _within_budget(context: Context, chosen: Slices) -> tuple[Context, Slices]:
         return context, chosen
 
     def bytes_of(slices: Slices, up_to_ms: int | None) -> int:
-        instant = _instant(replace(context, merged_up_to_ms=up_to_ms), slices).instant
+        instant = _instant(context.merging_up_to(up_to_ms), slices).instant
         return sum(chain.from_iterable(io_bytes(one, _size_of(compacted(one, instant))) for one in slices))
 
     first = tuple(filter(context.is_exposed, chosen))
     kept, beyond_ms = within_budget(chosen, limit, bytes_of, first)
     groups = set(map(_group, kept))
-    within = _leaving_out(context, chosen, kept, "due_but_beyond_budget")
-    return replace(within, merged_up_to_ms=beyond_ms), tuple(one for one in chosen if _group(one) in groups)
+    within = _leaving_out(context, chosen, kept, "due_but_beyond_budget").merging_up_to(beyond_ms)
+    return within, tuple(one for one in chosen if _group(one) in groups)
 
 
 def _too_young(context: Context, instant: str) -> Refusal | None:
@@ -155,11 +165,14 @@ def _group(file_slice: FileSlice) -> GroupKey:
 def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> TablePlan:
     instant = place.instant
     chosen_ids = set(map(_group, chosen))
-    left = (
-        context.split(file_slice, instant)[1] if _group(file_slice) in chosen_ids else file_slice.log_files
+    left = [
+        (file_slice, log_file)
         for file_slice in context.state.slices
-    )
-    after = context.watermark(chain.from_iterable(left))
+        for log_file in (
+            context.split(file_slice, instant)[1] if _group(file_slice) in chosen_ids else file_slice.log_files
+        )
+    ]
+    after = context.watermark(log_file for _, log_file in left)
     operations = tuple(_operation(context, file_slice, instant) for file_slice in chosen)
     base = _idle(context, "compact", None, place)
     return base.model_copy(
@@ -170,6 +183,7 @@ def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> T
             "watermark_after_ms": after.value_ms,
             "watermark_assumed": after.assumed,
             "held_back_by": after.held_back_by,
+            "next_due_ms": no_run_before(context, left),
             "warnings": (
                 *base.warnings,
                 *space_warning(context.state, instant),
@@ -192,7 +206,7 @@ def _operation(context: Context, file_slice: FileSlice, instant: str) -> Operati
     merged, left = context.split(file_slice, instant)
     log_bytes = _size_of(merged)
     known_ms = [log_file.min_event_time_ms for log_file in merged if log_file.min_event_time_ms is not None]
-    unknown = len(merged) - len(known_ms)
+    unknown, due_ms = len(merged) - len(known_ms), min(context.threshold_ms, context.merged_up_to_ms)
     bytes_read, bytes_written = io_bytes(file_slice, log_bytes)
     return Operation(
         partition=file_slice.partition,
@@ -204,7 +218,7 @@ def _operation(context: Context, file_slice: FileSlice, instant: str) -> Operati
         bytes_read=bytes_read,
         bytes_written_estimate=bytes_written,
         log_bytes_compacted=log_bytes,
-        due_log_files=unknown + sum(time_ms <= context.due_up_to_ms for time_ms in known_ms),
+        due_log_files=unknown + sum(time_ms <= due_ms for time_ms in known_ms),
         unknown_log_files=unknown,
         oldest_event_ms=min(known_ms, default=None),
         remaining_from_ms=_earliest(left),
@@ -257,6 +271,8 @@ def _idle(context: Context, action: Action, refusal: Refusal | None, place: Plac
         seen=_seen(state),
         now_ms=context.now_ms,
         data_latency_ms=policy.data_latency_ms,
+        pace=context.pace,
+        next_due_ms=no_run_before(context, state.log_files) if action == "nothing_due" else None,
         instant_start=place.start if place else None,
         moves=moves,
         left_out=group_skipped_slices(
@@ -267,7 +283,7 @@ def _idle(context: Context, action: Action, refusal: Refusal | None, place: Plac
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=unknown_warning(unknown, len(files)),
+        warnings=(*unknown_warning(unknown, len(files)), *pace_warning(context.pace, policy.data_latency_ms)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 

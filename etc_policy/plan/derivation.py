@@ -12,6 +12,7 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.formats import FIRST_MS, LAST_MS, format_time
 from etc_policy.plan.instants import instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.plan.pace import pace_again
 from etc_policy.plan.refusals import CLOCK_TOLERANCE
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
@@ -32,6 +33,8 @@ _DECIDING = (
     "table_version",
     "granularity",
     "data_latency_ms",
+    "pace",
+    "next_due_ms",
     "threshold_ms",
     "instant",
     "policy_values",
@@ -42,7 +45,7 @@ _DECIDING = (
 def find_malformed(table: TablePlan) -> str | None:
     """The name of a value that has not its form, so that nothing may be made of it; None where all have."""
     values: dict[str, object] = dict(table)
-    for name in ("threshold_ms", "now_ms", "watermark_before_ms", "watermark_after_ms"):
+    for name in ("threshold_ms", "now_ms", "watermark_before_ms", "watermark_after_ms", "next_due_ms"):
         value = values[name]
         if isinstance(value, int) and not is_plain_time(value):
             return name
@@ -120,7 +123,8 @@ def _made_again(policy: Policy, table: TablePlan, state: TableState, now_ms: int
     if state.table_version not in CUT_VERSIONS and table.instant is not None:
         clock_ms = min(created_ms, instant_to_ms(table.instant, zone))
     seen = _as_seen(table, state, instant_from_ms(created_ms, zone))
-    return build_table_plan(policy, seen, now_ms=now_ms, clock_ms=clock_ms)
+    pace = pace_again(policy, table.pace)
+    return build_table_plan(policy, seen, now_ms=now_ms, clock_ms=clock_ms, pace=pace)
 
 
 def _as_seen(table: TablePlan, state: TableState, created: str) -> TableState:

@@ -16,6 +16,7 @@ from etc_policy.plan.formats import (
     labelled,
     rows_of,
 )
+from etc_policy.plan.pace_explanation import next_due_rows, pace_rows
 from etc_policy.plan.stages import UNREAD_VERSION, Plan, TablePlan
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -40,7 +41,8 @@ def _line(table: TablePlan) -> str:
         return table.reason or ""
     until = _until(table, table.watermark_after_ms, whole_seconds=True)
     if table.action == "nothing_due":
-        return f"RO complete until {until}"
+        due = f"; next due {format_time(table.next_due_ms)}" if table.next_due_ms is not None else ""
+        return f"RO complete until {until}{due}"
     merged = sum(len(operation.log_files_compacted) for operation in table.operations)
     read = format_bytes(sum(operation.bytes_read for operation in table.operations))
     slices = count_of(len(table.operations), "file slice")
@@ -56,6 +58,7 @@ def _block(table: TablePlan, *, explain: bool, width: int) -> str:
 
 def _table(table: TablePlan) -> Iterator[Row]:
     yield "threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here"
+    yield from pace_rows(table)
     for change in table.policy_changes:
         yield "policy change", f"{change}  since the last compaction"
     if table.action == "compact":
@@ -64,6 +67,7 @@ def _table(table: TablePlan) -> Iterator[Row]:
         yield "nothing due" if table.action == "nothing_due" else "refused", table.reason or ""
     if table.table_version != UNREAD_VERSION:
         yield from _watermark(table)
+    yield from next_due_rows(table.next_due_ms)
     for warning in table.warnings:
         yield "warning", warning
     for hint in table.hints:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.plan.pace_explanation import why_now
 from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -61,15 +62,26 @@ def explain_table(table: TablePlan) -> Iterator[Row]:
 
 
 def _why_t(table: TablePlan) -> Iterator[Row]:
-    if table.now_ms is not None:
-        yield (
-            "why T",
-            f"T is {_latency(table)} (`data_latency`) before now, {format_time(table.now_ms)}. By the "
-            "policy, all events up to T have arrived by now; later ones may still be on their way."
-            if table.threshold_ms == table.now_ms - (table.data_latency_ms or 0)
-            else f"T is before all that the file slices that are left out may hold; else it would be {_latency(table)} "
-            f"(`data_latency`) before now, {format_time(table.now_ms)}.",
+    if table.now_ms is None:
+        return
+    now, latest_ms = format_time(table.now_ms), table.now_ms - (table.data_latency_ms or 0)
+    if table.threshold_ms > latest_ms:
+        text = f"T is that of the last compaction: the clock, {now}, has jumped back since. What was complete stays so."
+    elif table.threshold_ms == latest_ms:
+        text = (
+            f"T is {_latency(table)} (`data_latency`) before now, {now}. By the policy, all events up to T have arrived by "
+            "now; later ones may still be on their way."
         )
+    else:
+        which = "that are left out may hold"
+        if table.pace is not None and not table.left_out_though_due:
+            which = "hold that can wait for a later run"
+        text = (
+            f"T is before all that the file slices {which}; else it would be {_latency(table)} (`data_latency`) before "
+            f"now, {now}."
+        )
+    yield "why T", text
+    yield from why_now(table)
 
 
 def _why_c(table: TablePlan) -> Iterator[Row]:
@@ -85,6 +97,8 @@ def _why_c(table: TablePlan) -> Iterator[Row]:
         "all of the slices below (`granularity: file_slice`)"
         if table.granularity == "file_slice"
         else "all that are due"
+        if table.pace is None
+        else f"what the slices that are due hold up to {_latency(table)} before now"
     )
     guards = "guards, rules that keep every query right, moved it later:"
     moved = f"From there {guards}" if table.moves else "No guard (a rule that keeps every query right) moved it later."
@@ -214,6 +228,10 @@ def _what_holds_back(table: TablePlan) -> Iterator[Row]:
     rest = "no log file is left" if stop is None else "every event that only a log file holds is later than T"
     yield "held back", f"{after}: {rest}."
     text = f"with time: T stays {_latency(table)} behind now."
+    if table.pace is not None:
+        at = "" if stop is None else f" The log file of the `next event` is due from {_due_at(table, stop + 1)} on."
+        yield "moves on", f"with the next compaction.{at}"
+        return
     if stop is not None:
         text += f" At {_due_at(table, stop + 1)} it reaches the `next event`, and plans made from then on compact that log file."
     yield (
@@ -254,7 +272,9 @@ def _latency(table: TablePlan) -> str:
 
 
 def _due_at(table: TablePlan, event_ms: int) -> str:
-    """When T reaches the event."""
+    """When T reaches the event, or a run may wait with it no longer."""
+    if table.pace is not None:
+        return format_time(table.pace.due_at_ms(event_ms, table.data_latency_ms or 0))
     return format_time(event_ms + (table.data_latency_ms or 0))
 
 

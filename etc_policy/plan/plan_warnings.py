@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.plan.formats import count_of, format_bytes
+from etc_policy.plan.formats import count_of, format_bytes, format_duration
+from etc_policy.plan.pace import Pace
 from etc_policy.plan.refusals import not_ended
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
@@ -51,6 +52,18 @@ def budget_warning(policy: Policy, operations: Iterable[Operation], table: Table
             f"`strategy.max_io` ({format_bytes(limit)}) reaches T above, the latest that it can: {count} with "
             f"{count_of(beyond.log_files, 'log file')} ({format_bytes(beyond.log_bytes)}) left for later runs"
         )
+
+
+def pace_warning(pace: Pace | None, data_latency_ms: int) -> Iterator[str]:
+    """A target that an event which arrives late can miss, however the runs go."""
+    if pace is None or not pace.leaves_no_room(data_latency_ms):
+        return
+    parts = f"{format_duration(data_latency_ms)} + {format_duration(pace.every_ms)} + {format_duration(pace.run_ms)}"
+    run = "a run that is assumed to be as long as the interval" if pace.run_assumed else "the length of the last run"
+    yield (
+        f"`freshness.target` ({format_duration(pace.target_ms)}) is shorter than `data_latency`, the interval between runs and "
+        f"{run} together ({parts}): an event that arrives late can miss it"
+    )
 
 
 def exposed_warning(slices: tuple[FileSlice, ...]) -> tuple[str, ...]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.carry import Split, split_slice
 from etc_policy.plan.cut import compacted, remaining
 from etc_policy.plan.double_keys import SEES_LOG_FILES
+from etc_policy.plan.just_in_time import next_due_ms, threshold_in_time
+from etc_policy.plan.pace import Pace
+from etc_policy.plan.partition_filter import is_in
 from etc_policy.plan.skipped_slices import LeftOut, WrittenTo
 from etc_policy.plan.stages import Move
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
@@ -30,7 +33,8 @@ class Place:
 class Context:
     """The policy, the table and the clocks; `left_out` are due slices that are not compacted, beside those `written_to`.
 
-    `merged_up_to_ms` is below T where the budget reaches no further: chosen slices are merged up to there.
+    `threshold_ms` is T, where nothing is left out: slices with an event at or below it are due. They are merged up to
+    `merged_up_to_ms`: above T where slices wait for a later run, below it where the budget reaches no further.
     """
 
     policy: Policy
@@ -39,22 +43,18 @@ class Context:
     clock_ms: int
     written_to: WrittenTo
     left_out: LeftOut
-    merged_up_to_ms: int | None = None
+    threshold_ms: int
+    merged_up_to_ms: int
+    pace: Pace | None = None
 
     @property
     def zone(self) -> ZoneInfo:
         """The table's."""
         return ZoneInfo(self.state.timezone)
 
-    @property
-    def threshold_ms(self) -> int:
-        """T, where nothing is left out."""
-        return self.now_ms - self.policy.data_latency_ms
-
-    @property
-    def due_up_to_ms(self) -> int:
-        """The event time up to which the chosen slices have to be merged."""
-        return self.threshold_ms if self.merged_up_to_ms is None else min(self.merged_up_to_ms, self.threshold_ms)
+    def merging_up_to(self, up_to_ms: int | None) -> Context:
+        """The context that merges chosen slices no further than that; the same for None."""
+        return self if up_to_ms is None else replace(self, merged_up_to_ms=min(up_to_ms, self.merged_up_to_ms))
 
     def option(self, key: str, default: int) -> int:
         """A whole-number Hudi option that the policy declares, else Hudi's default."""
@@ -94,10 +94,38 @@ def must_merge(context: Context, file_slice: FileSlice) -> Iterator[LogFile]:
     latest_first = reversed(file_slice.log_files)
     if context.policy.granularity == "file_slice" or context.is_exposed(file_slice):
         return latest_first
-    up_to_ms = context.due_up_to_ms
-    return (one for one in latest_first if is_due(one, up_to_ms))
+    return (one for one in latest_first if is_due(one, context.merged_up_to_ms))
+
+
+def context_of(
+    policy: Policy, state: TableState, now_ms: int, clock_ms: int, written_to: WrittenTo, pace: Pace | None
+) -> Context:
+    """The context that leaves out nothing yet."""
+    latency_ms, latest_ms = policy.data_latency_ms, now_ms - policy.data_latency_ms
+    if pace is None:
+        return Context(policy, state, now_ms, clock_ms, written_to, {}, latest_ms, latest_ms)
+    at_once = frozenset() if policy.writer.index in SEES_LOG_FILES else state.exposed
+    threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, at_once)
+    latest_ms = pace.latest_ms(now_ms, latency_ms)
+    return Context(policy, state, now_ms, clock_ms, written_to, {}, threshold_ms, latest_ms, pace)
 
 
 def is_due(log_file: LogFile, threshold_ms: int) -> bool:
     """Whether RO up to the threshold needs the log file, or may."""
     return log_file.min_event_time_ms is None or log_file.min_event_time_ms <= threshold_ms
+
+
+def merging_what_is_due(context: Context) -> Context:
+    """The context that takes nothing along which could wait; T is no later then than what could not."""
+    if context.pace is None:
+        return context
+    due_ms = context.pace.due_up_to_ms(context.now_ms, context.policy.data_latency_ms)
+    return replace(context, threshold_ms=min(due_ms, context.threshold_ms)).merging_up_to(due_ms)
+
+
+def no_run_before(context: Context, left: Iterable[tuple[FileSlice, LogFile]]) -> int | None:
+    """Until when the policy needs no run, if these log files are left; None without a pace."""
+    if context.pace is None:
+        return None
+    own = (one for file_slice, one in left if is_in(file_slice.partition, context.policy.partitions))
+    return next_due_ms(context.pace, own, context.now_ms, context.policy.data_latency_ms)

@@ -111,8 +111,10 @@ def written_to_all(state: TableState) -> Refusal:
     )
 
 
-def nothing_due(*, elsewhere: bool) -> Refusal:
-    """No file slice is due, or only such as are not in the policy's partitions."""
+def nothing_due(*, elsewhere: bool, can_wait: bool) -> Refusal:
+    """No file slice is due: all can wait for the next run, or those that cannot are not in the policy's partitions."""
+    if can_wait and not elsewhere:
+        return Refusal("nothing_due", "what log files hold can wait for the next run without breaking the target")
     where = " in the partitions of `strategy.partitions`" if elsewhere else ""
     return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from etc_policy.compile.manifest import Frozen, GitState, Granularity, digest
+from etc_policy.plan.pace import Pace
 
 PLAN_SCHEMA_VERSION = 1
 
@@ -119,6 +120,8 @@ class TablePlan(Frozen):
     `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`; where file
     slices are left out that are due, T is before all that these may hold. C began at
     `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file slice.
+    By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
+    `data_latency_ms` all the same, and until `next_due_ms` no run is needed.
     """
 
     policy: str
@@ -142,6 +145,8 @@ class TablePlan(Frozen):
     seen: SeenState
     now_ms: int | None = None
     data_latency_ms: int | None = None
+    pace: Pace | None = None
+    next_due_ms: int | None = None
     instant_start: str | None = None
     moves: tuple[Move, ...] = ()
     left_out: tuple[SkippedSlices, ...] = ()

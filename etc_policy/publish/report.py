@@ -21,6 +21,7 @@ from etc_policy.plan.formats import (
     labelled,
     rows_of,
 )
+from etc_policy.plan.pace_explanation import next_due_rows
 from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, expectation_title, result_title, subject_of, title_of_key
 from etc_policy.publish.results import (
     FreshnessReport,
@@ -55,14 +56,12 @@ _DONE = {
     "failed": "failed",
 }
 
-
 _SYNCED = {
     "synced": "properties set on",
     "unchanged": "nothing to change on",
     "removed": "properties removed from",
     "failed": "FAILED on",
 }
-
 
 #: A line as it is, or a label and a text that is folded beside it.
 Line = str | tuple[str, str]
@@ -106,6 +105,7 @@ def _result(table: TableResult) -> Iterator[Line]:
             yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''} {proof}"
     if table.verification is not None:
         yield from _verdict(table.verification)
+    yield from next_due_rows(table.next_due_ms)
     if table.sync is not None:
         yield from _sync_lines(table.sync)
 

@@ -48,7 +48,8 @@ class TableResult(Frozen):
     `seconds` is the time until the compaction was done, `step_seconds` that of each step (`compact`, `verify`, `sync`),
     and `run_seconds` what Hudi took of it. `resumed_instant` is the compaction of an earlier run that was finished first;
     the counts are of the last one. `refusals_in_a_row` counts those of earlier runs with this one. `sync` is None where
-    the policy names no RO table, or nothing was done that could change what is said of it.
+    the policy names no RO table, or nothing was done that could change what is said of it. `next_due_ms` is until when no
+    run is needed, by the plan; None without a known interval between runs.
     """
 
     policy: str
@@ -72,6 +73,7 @@ class TableResult(Frozen):
     bytes_written: int = 0
     watermark_predicted_ms: int | None = None
     watermark_measured_ms: int | None = None
+    next_due_ms: int | None = None
     verification: Verification | None = None
     sync: SyncResult | None = None
 

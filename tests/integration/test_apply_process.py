@@ -143,6 +143,31 @@ def test_stale_edited_and_foreign_plans_are_refused(no_spark, project):
     assert not list((project / "t" / ".hoodie" / "timeline").glob("*.compaction.*"))
 
 
+def test_just_in_time_compacts_what_cannot_wait_and_then_starts_no_java(no_spark, project):
+    """Deletes have no event time, so their slice is due; the others hold events that wait for the target of 10 minutes."""
+    policy = project / "policies" / "t.yml"
+    policy.write_text(policy.read_text() + "    freshness: {target: 10m}\n    strategy: {every: 20s}\n")
+    oracle, views = Oracle.of(HISTORY), Views(None, project / "t")
+    first = run(project, "apply", "--yes", "--output", "json")
+    assert first.returncode == 0, first.stderr
+    (done,) = json.loads(first.stdout)["tables"]
+    assert (done["status"], done["file_slices"], done["verification"]["status"]) == ("compacted", 1, "pass")
+    assert done["threshold_ms"] == EPOCH_MS + 100_000 - 1  # key 1 of partition b has an event at 100 s, and waits
+    assert views.rust() == oracle.rt()
+    expected, ro = oracle.rt_up_to(99), views.rust(read_optimized=True)
+    assert {key: ro.get(key) for key in expected} == expected
+
+    bare = {**os.environ, "JAVA_HOME": "/nowhere", "SPARK_HOME": "/nowhere"}
+    command = etc(project, "apply", "--yes", "--output", "json")
+    idle = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=REPOSITORY, env=bare)
+    assert idle.returncode == 0, idle.stderr
+    (waits,) = json.loads(idle.stdout)["tables"]
+    assert (waits["status"], waits["threshold_ms"]) == ("nothing_due", done["threshold_ms"])
+    plan = json.loads(run(project, "plan", "--output", "json").stdout)["tables"][0]
+    assert not plan["pace"]["run_assumed"]  # the first run's length is known
+    assert plan["next_due_ms"] == EPOCH_MS + 100_000 + 600_000 - 20_000 - plan["pace"]["run_ms"]
+
+
 def test_table_of_version_8_under_its_own_bundle(no_spark, tmp_path):
     bundle = os.environ.get("ETC_HUDI_BUNDLE_1_0", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.0.2")
     result = subprocess.run(

@@ -11,13 +11,31 @@ from pydantic import ValidationError
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import open_storage
-from etc_policy.execute.ports import Refusals, Unproven
+from etc_policy.declare.quantities import MAX_MS
+from etc_policy.execute.ports import Refusals, RunLengths, Unproven
 from etc_policy.plan.proof import Proof
 from etc_policy.plan.table_state import Misrecorded
 
 
+class FileRunLengths:
+    """Keeps them in the same file."""
+
+    def last_ms(self, base_path: str) -> int | None:
+        """From the begin of the last run that compacted the table to the commit; None where nothing is known."""
+        match _read(base_path).get("run_ms"):
+            case int(run_ms) if not isinstance(run_ms, bool) and 0 <= run_ms <= MAX_MS:
+                return run_ms
+        return None
+
+    def note(self, base_path: str, run_ms: int) -> None:
+        """Keep how long a run took."""
+        _write(base_path, {**_read(base_path), "run_ms": min(max(run_ms, 0), MAX_MS)})
+
+
 class FileApplyState:
     """Keeps `memory.json` beside the lease; a file that cannot be read or written counts as empty."""
+
+    runs: RunLengths = FileRunLengths()
 
     def verified(self, base_path: str) -> str | None:
         """Which compaction was verified last, and how, as it was noted; None where nothing is known."""

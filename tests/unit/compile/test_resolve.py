@@ -23,7 +23,7 @@ policies:
     data_latency: PT1H
     log_file_max_size: 128 MiB
     strategy:
-      {type: event_time, granularity: file_slice, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, carry: copy}
+      {type: event_time, granularity: file_slice, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m, carry: copy}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h, proof: logs}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
     writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async}
@@ -58,6 +58,7 @@ def test_defaults_are_filled_in(read):
         "granularity": "log_file",
         "partitions": (),
         "max_io_bytes": None,
+        "every_ms": None,
         "carry": None,
         "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None, "proof": None},
         "verify": {
@@ -96,6 +97,7 @@ def test_every_key_reaches_the_manifest(read):
         "granularity": "file_slice",
         "partitions": ("eu*", "2026-01..2026-02"),
         "max_io_bytes": 2**30,
+        "every_ms": 900_000,
         "carry": "copy",
         "freshness": {
             "target_ms": 7_200_000,

@@ -7,6 +7,8 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     now, clock what counts as now (12:00:00), and the wall clock (as now)
     latency    minutes (60)
     granularity, carry, partitions, max_io (bytes), index, writers_compact, options        of the policy
+    target, every, run                        minutes: of freshness, between runs, and that the last run took (none is known)
+    published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
     metadata_partitions, cdc, merges_otherwise   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes]}}
@@ -26,10 +28,11 @@ from typing import Any
 
 import yaml
 
-from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.compile.manifest import EventTime, Freshness, Policy, Writer
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.pace import Pace, pace_of
 from etc_policy.plan.stages import Operation, Plan, TablePlan, make_plan
-from etc_policy.plan.table_state import FileSlice, Instant, LogFile, TableState
+from etc_policy.plan.table_state import CompactionRecord, FileSlice, Instant, LogFile, TableState
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,15 +51,15 @@ def epoch_ms(clock: str) -> int:
     return (moment - EPOCH) // timedelta(milliseconds=1)
 
 
-#: What a plan is made of: policy, state, what counts as now, and the wall clock.
-Inputs = tuple[Policy, TableState, int, int]
+#: What a plan is made of: policy, state, what counts as now, the wall clock, and how often runs come.
+Inputs = tuple[Policy, TableState, int, int, Pace | None]
 
 
 def plan_of_case(folder: Path) -> Plan:
     """The plan over the tables of a case; its id is the case's name."""
     plans = tuple(
-        build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms)
-        for policy, state, now_ms, clock_ms in inputs_of_case(folder)
+        build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms, pace=pace)
+        for policy, state, now_ms, clock_ms, pace in inputs_of_case(folder)
     )
     return make_plan("2026-01-01T12:00:00Z", plans).model_copy(update={"plan_id": folder.name})
 
@@ -77,11 +80,19 @@ def _inputs(name: str, table: dict[str, Any]) -> Inputs:
         partitions=tuple(table.get("partitions", ())),
         max_io_bytes=table.get("max_io"),
         carry=table.get("carry"),
+        every_ms=_minutes(table, "every"),
+        freshness=Freshness(target_ms=_minutes(table, "target")),
         writer=Writer(index=table.get("index"), compaction=table.get("writers_compact", "none")),
         hudi_options={key: str(value) for key, value in table.get("options", {}).items()},
     )
-    now = table.get("now", NOON)
-    return policy, state_of(f"/{name}", table), epoch_ms(now), epoch_ms(table.get("clock", now))
+    now, state = table.get("now", NOON), state_of(f"/{name}", table)
+    published_ms = state.last_compaction.threshold_ms if state.last_compaction else None
+    pace = pace_of(policy, None, _minutes(table, "run"), published_ms)
+    return policy, state, epoch_ms(now), epoch_ms(table.get("clock", now)), pace
+
+
+def _minutes(table: dict[str, Any], key: str) -> int | None:
+    return int(table[key] * 60_000) if key in table else None
 
 
 def state_of(base_path: str, table: dict[str, Any]) -> TableState:
@@ -98,6 +109,7 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         instants=_instants(table, slices),
         metadata_instants=frozenset(map(instant, table.get("metadata_instants", ()))),
         slices=slices,
+        last_compaction=_compaction(table["published"]) if "published" in table else None,
         earliest_commit_to_retain=instant(table["retained"]) if "retained" in table else None,
         own_pending=instant(table["own_pending"]) if "own_pending" in table else None,
         living_writers=frozenset(map(instant, table.get("living_writers", ()))),
@@ -108,6 +120,10 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         foreign_compaction=instant(table["foreign_compaction"]) if "foreign_compaction" in table else None,
         exposed=frozenset((place.rpartition("/")[0], place.rpartition("/")[2]) for place in table.get("exposed", ())),
     )
+
+
+def _compaction(threshold: str) -> CompactionRecord:
+    return CompactionRecord(instant("11:00:00"), instant("11:00:05"), epoch_ms(threshold), "table_1", "x")
 
 
 #: For states that are not read from a file.
@@ -186,6 +202,7 @@ def _readable_table(table: TablePlan) -> dict[str, Any]:
         "watermark_assumed": table.watermark_assumed,
         "held_back_by": table.held_back_by,
         "unknown_log_files": table.unknown_log_files,
+        "next_due": _time(table.next_due_ms),
         "notes": list(table.notes),
     }
     return {key: value for key, value in found.items() if value not in (None, [], {}, 0) or key == "watermark_after"}

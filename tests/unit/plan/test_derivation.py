@@ -50,8 +50,8 @@ def operation(**changes):
 class TestHonestPlans:
     @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
     def test_every_golden_plan_follows_from_its_table(self, case):
-        for policy, state, now_ms, clock_ms in inputs_of_case(case):
-            table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms)
+        for policy, state, now_ms, clock_ms, pace in inputs_of_case(case):
+            table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms, pace=pace)
             assert find_malformed(table) is None
             if table.action != "refused":
                 assert said(table, state, created_ms=max(now_ms, clock_ms), policy=policy) == ""

@@ -1,0 +1,47 @@
+"""What a plan says of how often runs come: what is due just in time, why, and until when no run is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from etc_policy.plan.formats import format_duration, format_time
+from etc_policy.plan.stages import TablePlan
+
+
+def pace_rows(table: TablePlan) -> Iterator[tuple[str, str]]:
+    """By what pace the plan was made."""
+    pace = table.pace
+    if pace is None:
+        return
+    every, target = format_duration(pace.every_ms), format_duration(pace.target_ms)
+    run = "is assumed to take as long" if pace.run_assumed else f"took {format_duration(pace.run_ms)}"
+    yield (
+        "just in time",
+        f"runs every {every}, the last one {run}; due is what would break the target of {target} before the next has ended",
+    )
+
+
+def next_due_rows(next_due_ms: int | None) -> Iterator[tuple[str, str]]:
+    """Until when a scheduler may sleep."""
+    if next_due_ms is not None:
+        yield "next due", f"{format_time(next_due_ms)}  no run is needed before"
+
+
+def why_now(table: TablePlan) -> Iterator[tuple[str, str]]:
+    """Up to which event time nothing can wait, and why."""
+    pace = table.pace
+    if pace is None or table.now_ms is None:
+        return
+    latency_ms = table.data_latency_ms or 0
+    due = format_time(pace.due_up_to_ms(table.now_ms, latency_ms))
+    along = (
+        f" A slice that is compacted is merged up to {format_duration(latency_ms)} before now all the same, so that it is not "
+        "soon due again."
+    )
+    yield (
+        "why now",
+        f"A slice is due when it holds an event up to {due}: the next run begins {format_duration(pace.every_ms)} from now and "
+        f"ends {format_duration(pace.run_ms)} later, and by then such an event would be older than "
+        f"{format_duration(pace.target_ms)} (`freshness.target`), or it has come late for the last threshold. What is unknown is "
+        f"always due.{along if table.action == 'compact' else ''}",
+    )

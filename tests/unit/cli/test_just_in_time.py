@@ -1,0 +1,235 @@
+"""`--every` and `strategy.every`: what is planned and applied, what waits, and that a run with nothing due starts no JVM."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from etc_policy.adapters.hudi.apply_state import FileApplyState
+from etc_policy.api.project import Project
+from etc_policy.errors import ExitCode, UsageError
+from etc_policy.publish.schemas import json_schema
+from etc_policy.wiring import Environment
+from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.cli.test_apply import outside as outside
+from tests.unit.plan.plan_cases import epoch_ms
+
+NOON = "2026-01-01T12:00:00Z"
+POLICY = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 1h
+    {strategy}
+    freshness: {{target: {target}}}
+    verify: {{level: {level}}}
+    sync: {{ro_table: lake.orders_ro}}
+"""
+
+
+@pytest.fixture
+def orders(tmp_path, monkeypatch):
+    """A table whose only log file holds an event of 10:25, in a project; it is noon, and whoever asks for Spark fails."""
+
+    def no_spark(_):
+        raise AssertionError("Spark was asked for")
+
+    monkeypatch.setattr(Environment, "spark", property(no_spark))
+    monkeypatch.setattr(Environment, "catalog_spark", property(no_spark))
+    monkeypatch.setattr("etc_policy.wiring.time.time_ns", lambda: epoch_ms("12:00:00") * 1_000_000)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policies").mkdir()
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    table.commit(at("10:30:00"), at("10:30:05"), log("f1", min_event=epoch_ms("10:25:00")))
+    return table
+
+
+@pytest.fixture
+def declare(orders, tmp_path):
+    def write(strategy="", target="2h", level="metadata"):
+        text = POLICY.format(strategy=strategy, target=target, level=level)
+        (tmp_path / "policies" / "a.yml").write_text(text)
+
+    write()
+    return write
+
+
+@pytest.fixture
+def planned(etc, declare):
+    """The plan's only table, as JSON that fits its schema."""
+
+    def plan(*arguments):
+        _, out, _ = etc("plan", "--at", NOON, "--output", "json", *arguments)
+        assert not list(Draft202012Validator(json_schema("plan")).iter_errors(json.loads(out)))
+        return json.loads(out)["tables"][0]
+
+    return plan
+
+
+class TestPlan:
+    def test_without_an_interval_all_that_has_arrived_is_due(self, planned):
+        table = planned()
+        assert (table["action"], table["pace"], table["next_due_ms"]) == ("compact", None, None)
+
+    def test_with_one_it_waits_and_says_until_when(self, planned):
+        table = planned("--every", "10m")
+        assert (table["action"], table["threshold_ms"]) == ("nothing_due", epoch_ms("10:24:59.999"))
+        assert table["pace"] == {
+            "every_ms": 600_000,
+            "target_ms": 7_200_000,
+            "run_ms": 600_000,
+            "run_assumed": True,
+            "published_ms": None,
+        }
+        assert table["next_due_ms"] == epoch_ms("12:10:00")  # due at 12:05; an interval passes in any case
+        assert planned("--every", "3m")["next_due_ms"] == epoch_ms("12:19:00")
+
+    def test_that_of_the_policy_is_the_same_and_the_flag_wins(self, planned, declare):
+        declare("strategy: {every: 10m}")
+        assert planned()["action"] == "nothing_due"
+        assert planned("--every", "15m")["action"] == "compact"
+        assert planned("--every", "15m")["policy_values"]["strategy.every"] == "10m"
+
+    def test_the_last_run_that_is_known_counts(self, planned, orders):
+        assert planned("--every", "14m")["action"] == "compact"
+        FileApplyState().runs.note(str(orders.base), 60_000)
+        table = planned("--every", "14m")
+        assert (table["action"], table["pace"]["run_ms"], table["pace"]["run_assumed"]) == (
+            "nothing_due",
+            60_000,
+            False,
+        )
+
+    def test_in_words(self, etc, declare):
+        _, out, _ = etc("plan", "--at", NOON, "--every", "10m")
+        assert "just in time  runs every 10m, the last one is assumed to take as long" in out
+        assert "next due      2026-01-01 12:10:00 UTC  no run is needed before" in out
+
+    def test_a_line_of_many_has_it_too(self, planned, declare):
+        from etc_policy.plan.explainer import list_plan
+
+        plan = Project().plan(at=datetime(2026, 1, 1, 12, tzinfo=UTC), every=timedelta(minutes=10))
+        assert "RO complete until 2026-01-01 10:24:59 UTC; next due 2026-01-01 12:10:00 UTC" in list_plan(plan, 200)
+
+    def test_a_target_without_room_is_warned_of(self, etc, declare):
+        declare(target="80m")
+        _, out, _ = etc("plan", "--at", NOON, "--every", "15m")
+        assert "shorter than `data_latency`, the interval between runs and a run" in " ".join(out.split())
+
+    @pytest.mark.parametrize("command", [("plan",), ("apply", "--yes")])
+    def test_a_target_that_can_never_be_met_is_an_error_at_its_place(self, etc, declare, command):
+        declare(target="1h")
+        code, out, err = etc(*command, "--at", NOON, "--every", "5m", "--output", "json")
+        assert (code, out) == (ExitCode.FAILED, "")
+        assert "error[ETC133]: `freshness.target` equals `data_latency`" in err
+        assert "policies/a.yml:8:25 (policy `orders_ro`)" in err
+        assert "hint: add the time between two runs and that of a run to the target" in err
+        assert etc("plan", "--at", NOON)[0] == ExitCode.DONE
+
+    def test_without_any_target_it_is_said_to_do_nothing(self, etc, declare, tmp_path):
+        path = tmp_path / "policies" / "a.yml"
+        path.write_text(path.read_text().replace("    freshness: {target: 2h}\n", ""))
+        _, _, err = etc("plan", "--at", NOON, "--every", "5m")
+        assert "no selected policy has a `freshness.target`" in err
+
+    @pytest.mark.parametrize(
+        ("value", "says"), [("0s", "longer than nothing"), ("5", "not a duration"), ("x", "not a d")]
+    )
+    def test_what_is_no_interval(self, etc, declare, value, says):
+        code, _, err = etc("plan", "--every", value)
+        assert (code, says in err) == (ExitCode.USAGE, True)
+
+    @pytest.mark.parametrize("every", [timedelta(0), timedelta(seconds=-1), timedelta(days=9999)])
+    def test_from_python_neither(self, declare, every):
+        with pytest.raises(UsageError, match="cannot come every"):
+            Project().plan(every=every)
+
+
+class TestApply:
+    @pytest.mark.parametrize("level", ["metadata", "data"])
+    def test_nothing_due_starts_no_jvm(self, etc, declare, level):
+        """Not for the rows, and not for the catalog, whose properties stay true."""
+        declare(level=level)
+        code, out, err = etc("apply", "--yes", "--at", NOON, "--every", "10m", "--output", "json")
+        (table,) = json.loads(out)["tables"]
+        assert (code, table["status"], table["sync"]) == (0, "nothing_due", None), err
+        assert table["next_due_ms"] == epoch_ms("12:10:00")
+        assert (table["threshold_ms"], table["verification"]["threshold_ms"]) == (epoch_ms("10:24:59.999"),) * 2
+
+    def test_due_it_wants_one(self, etc, declare):
+        code, _, err = etc("apply", "--yes", "--at", NOON, "--every", "15m")
+        assert code == ExitCode.ENGINE
+        assert "Spark was asked for" in err
+
+    def test_beside_a_plan_it_is_refused(self, etc, declare):
+        etc("plan", "--at", NOON, "--out", "p.json")
+        code, _, err = etc("apply", "p.json", "--every", "10m")
+        assert (code, "give it to `etc plan`" in err) == (ExitCode.USAGE, True)
+
+    def test_in_words(self, etc, declare):
+        _, out, _ = etc("apply", "--yes", "--at", NOON, "--every", "10m")
+        assert "next due      2026-01-01 12:10:00 UTC  no run is needed before" in out
+
+
+PACED = """version: 1
+policies:
+  - {name: orders_ro, table: /t, event_time_column: ts, data_latency: 1h, verify: {level: metadata},
+     freshness: {target: 2h}}
+"""
+
+
+class TestInMemory:
+    """Tables in memory: f1 holds 10:05 and 11:15, f2 11:15."""
+
+    @pytest.fixture(autouse=True)
+    def paced(self, outside):
+        (outside.project_dir / "policies" / "a.yml").write_text(PACED)
+
+    def test_how_long_a_run_took_is_kept_without_the_time_of_the_question(self, outside, monkeypatch):
+        seconds, apply = [0.0], outside.apply
+        monkeypatch.setattr("etc_policy.api.applying.time.monotonic", lambda: seconds[0])
+
+        def passes(took, then):
+            seconds[0] += took
+            return then
+
+        outside.apply = lambda *given: passes(5.0, apply)(*given)
+        Project().apply(at=datetime(2026, 1, 1, 12, tzinfo=UTC), confirm=lambda _: passes(100.0, True))
+        assert outside.memory.runs == {"/t": 5_000}
+
+    def test_nothing_due_is_no_run_that_counts(self, etc, outside):
+        code, out, _ = etc("apply", "--yes", "--at", "2026-01-01T11:10:00Z", "--every", "5m", "--output", "json")
+        assert (code, json.loads(out)["tables"][0]["status"], outside.memory.runs) == (0, "nothing_due", {})
+
+    def test_a_saved_plan_keeps_its_interval(self, etc, outside):
+        _, out, _ = etc("plan", "--at", NOON, "--every", "5m", "--out", "p.json", "--output", "json")
+        assert json.loads(out)["tables"][0]["action"] == "compact"
+        code, out, err = etc("apply", "p.json", "--at", NOON, "--output", "json")
+        assert (code, json.loads(out)["tables"][0]["status"]) == (0, "compacted"), err
+        assert json.loads(out)["tables"][0]["next_due_ms"] is not None
+
+    def test_one_with_another_target_does_not_follow(self, etc, outside):
+        from etc_policy.plan.stages import Plan
+
+        etc("plan", "--at", NOON, "--every", "5m", "--out", "p.json")
+        content = json.loads((outside.project_dir / "p.json").read_text())
+        content["tables"][0]["pace"]["target_ms"] += 60_000
+        plan = Plan.model_validate({**content, "plan_id": ""})
+        signed = plan.model_copy(update={"plan_id": plan.computed_id})
+        (outside.project_dir / "p.json").write_text(signed.model_dump_json())
+        code, _, err = etc("apply", "p.json", "--at", NOON)
+        assert (code, "its `pace` is" in err) == (ExitCode.RETRY, True)
+
+
+@pytest.mark.parametrize("kept", [-1, True, "9", 10**15, None])
+def test_a_length_that_none_is_counts_as_unknown(tmp_path, kept):
+    folder = tmp_path / ".hoodie" / ".etc"
+    folder.mkdir(parents=True)
+    (folder / "memory.json").write_text(json.dumps({"run_ms": kept, "verified": "x"}))
+    runs = FileApplyState().runs
+    assert runs.last_ms(str(tmp_path)) is None
+    runs.note(str(tmp_path), 5)
+    assert (runs.last_ms(str(tmp_path)), FileApplyState().verified(str(tmp_path))) == (5, "x")
