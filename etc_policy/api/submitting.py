@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,15 +67,14 @@ class _JobEnvironment(Environment):
 
 def prepare_submission(
     project: Project,
-    plan: Path | None,
+    plan: Path | Plan,
     select: Terms,
     exclude: Terms,
     *,
     at_ms: int | None,
-    every: timedelta | None = None,
     confirm: Callable[[Plan], bool],
 ) -> Submission | None:
-    """A saved plan, or a new one if `confirm` says yes to it, as a job; None where it says no.
+    """A plan, or the one in that file, as a job, if `confirm` says yes to it; None where it says no.
 
     Raises:
         UsageError: the plan is not as it was made, or the job could not find a table or run at all.
@@ -84,8 +82,7 @@ def prepare_submission(
 
     """
     selected = project.policies(select, exclude)
-    given = plan or project.plan(select, exclude, at=at_ms, every=every)
-    saved, policies = choose_policies(given, project.manifest().policies, selected)
+    saved, policies = choose_policies(plan, project.manifest().policies, selected)
     assert saved is not None  # noqa: S101 - a plan was given
     if not confirm(saved):
         return None

@@ -64,10 +64,10 @@ def command(
     job prints comes to stderr, and its exit code is this command's.
     """
     confirm = partial(_confirmed, yes=yes, output=flags.output)
-    if dry_run and not submits:
-        raise click.UsageError("`--dry-run` is for `--submit`; without it `etc plan` shows what would be done")
     if plan_file is not None and every is not None:
         raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
+    if dry_run and not submits:
+        raise click.UsageError("`--dry-run` is for `--submit`; without it `etc plan` shows what would be done")
     with open_project(flags) as project:
         if submits:
             return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run)
@@ -95,7 +95,8 @@ def _submit(
     if asked and not yes:
         _require_an_answer(flags.output)
     confirm = partial(_confirmed, yes=yes, output=flags.output) if asked else lambda _: True
-    return submit(project, flags, plan_file, confirm, every=every, dry_run=dry_run)
+    plan = plan_file or project.plan(*flags.terms, at=flags.at_ms, every=every)
+    return submit(project, flags, plan, confirm, dry_run=dry_run)
 
 
 def _require_an_answer(output: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 from etc_policy.api.project import Project
@@ -18,19 +17,11 @@ from etc_policy.plan.stages import Plan
 _FOLDER = "submit"
 
 
-def submit(
-    project: Project,
-    flags: Flags,
-    plan_file: Path | None,
-    confirm: Callable[[Plan], bool],
-    *,
-    every: timedelta | None = None,
-    dry_run: bool = False,
-) -> int:
+def submit(project: Project, flags: Flags, plan: Path | Plan, confirm: Callable[[Plan], bool], *, dry_run: bool) -> int:
     """Run the plan as a job of spark-submit and return its exit code, or save its files and print the command."""
     from etc_policy.api.submitting import prepare_submission
 
-    submission = prepare_submission(project, plan_file, *flags.terms, at_ms=flags.at_ms, every=every, confirm=confirm)
+    submission = prepare_submission(project, plan, *flags.terms, at_ms=flags.at_ms, confirm=confirm)
     if submission is None:
         return ExitCode.DONE
     if dry_run:
