@@ -8,14 +8,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from etc_policy.adapters.spark.cluster import raise_if_alone, watch_executors
+from etc_policy.adapters.spark.session import start_spark
+from etc_policy.errors import RetryableError
 from tests.command_blocks import Shell, command_blocks_of
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
+from tests.integration.session import stop_spark
 from tests.integration.standalone_cluster import Cluster, standalone_cluster
 
 pytestmark = pytest.mark.spark
@@ -219,3 +224,19 @@ def test_what_cannot_run_is_not_submitted(no_spark, project, monkeypatch):
     lost = etc(project, "apply", "--yes", "--submit")
     assert (lost.returncode, "error[ETC356]" in lost.stderr) == (3, True), lost.stderr
     assert not compactions(project)
+
+
+def test_a_job_whose_last_executor_is_gone_ends_in_time(no_spark, tmp_path):
+    """Spark itself would wait without end."""
+    with standalone_cluster(tmp_path / "cluster", workers=1) as cluster:
+        options = {"spark.master": cluster.master, "spark.executor.memory": "1g"}
+        spark = start_spark(options, tmp_path / "spark.log", cluster_seconds=60)
+        try:
+            watch_executors(spark, 5)
+            threading.Timer(5, cluster.processes[-1].terminate).start()
+            with pytest.raises(Exception, match="cancelled"):
+                spark.sql("SELECT java_method('java.lang.Thread', 'sleep', id + 120000L) FROM range(2)").collect()
+            with pytest.raises(RetryableError, match="taken every executor away"):
+                raise_if_alone(spark, "")
+        finally:
+            stop_spark(spark)

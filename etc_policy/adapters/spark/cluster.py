@@ -187,7 +187,7 @@ def raise_if_alone(session: Any, cause: str) -> None:  # noqa: ANN401 - a SparkS
         RetryableError: that is so.
 
     """
-    watch = _watches.get(id(session.sparkContext))
+    watch = _watches.get(id(getattr(session, "sparkContext", None)))
     if watch is not None and watch.has_cancelled:
         message = "the cluster has taken every executor away and gave none back in time"
         hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
