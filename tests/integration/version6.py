@@ -294,6 +294,7 @@ def main(folder: Path) -> None:
             result, failed = f"{'refused' if refused else 'WRONG'}: {error}", failed + (not refused)
         print(f"{kind}: {result} ({time.monotonic() - began:.0f} s)", flush=True)
     kill_and_recover(make_table(spark, folder / "killed", Kind(carry="copy")), folder)
+    print(f"left at each of {len(STEPS)} steps, then finished or withdrawn: right", flush=True)
     spark.stop()
     sys.exit(bool(failed))
 
