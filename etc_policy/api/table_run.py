@@ -48,6 +48,7 @@ class TableRun:
     overtaken: list[frozenset[GroupKey]] = field(default_factory=list)
     beside: Outcome | None = None
     policy: Policy = field(init=False)
+    _goes_back: bool = False
 
     def __post_init__(self) -> None:
         self.policy = self.declared
@@ -111,6 +112,8 @@ class TableRun:
             self._add(outcome, started_ms, starved=is_blocked_by_pending_work(table))
         if self.result is not None:
             self.result = self.result.model_copy(update={"next_due_ms": table.next_due_ms})
+        published_ms = table.pace.published_ms if table.pace else None
+        self._goes_back = published_ms is not None and table.threshold_ms < published_ms
         return outcome
 
     def judge_beside(self) -> None:
@@ -126,12 +129,13 @@ class TableRun:
     def sync(self) -> None:
         """Record in the catalog what is known of the table now, if a compaction completed; an error leaves that as it is.
 
-        Just in time nothing is recorded where nothing was due, as that would start Spark in each run: what is said there holds.
+        Just in time nothing is recorded where nothing was due, as that would start Spark in each run: what is said there holds,
+        unless the verification found that it does not, or T goes back behind an event that came late.
         """
         result = self.result
         if result is None or self.policy.sync.ro_table is None:
             return
-        idle = NOT_DONE if result.next_due_ms is None else (*NOT_DONE, "nothing_due")
+        idle = NOT_DONE if result.next_due_ms is None or self._takes_back(result) else (*NOT_DONE, "nothing_due")
         if result.status in idle and result.resumed_instant is None:
             return
         started_ms = clock_ms()
@@ -143,6 +147,11 @@ class TableRun:
             done = failed_sync(self.policy, error)
         steps = {**result.step_seconds, "sync": (clock_ms() - started_ms) / 1000}
         self.result = result.model_copy(update={"sync": done, "step_seconds": steps})
+
+    def _takes_back(self, result: TableResult) -> bool:
+        """Whether what was said of the table before may not be true any more."""
+        found = result.verification
+        return self._goes_back or (found is not None and found.status in ("fail", "error"))
 
     def fail(self, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
         """Record that the table was not compacted; `table` is the plan that was to be carried out."""

@@ -45,8 +45,8 @@ def require_master(master: str) -> None:
     for host, port in _addresses(master) if master.startswith(_STANDALONE) else ():
         try:
             socket.create_connection((host.strip("[]"), port), timeout=_CONNECT_SECONDS).close()
-        except OSError as error:
-            refused.append(f"{host}:{port}: {error.strerror or error}")
+        except (OSError, ValueError, OverflowError) as error:  # the last two: no name or port can be like that
+            refused.append(f"{host}:{port}: {getattr(error, 'strerror', None) or error}")
         else:
             return
     if refused:
@@ -59,7 +59,7 @@ def require_master(master: str) -> None:
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
     for one in master.removeprefix(_STANDALONE).split(","):
         host, _, port = one.rpartition(":")
-        yield (host, int(port)) if host and port.isdigit() else (one, _STANDALONE_PORT)
+        yield (host, int(port)) if host and port.isdecimal() else (one, _STANDALONE_PORT)
 
 
 @contextmanager

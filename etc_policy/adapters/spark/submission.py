@@ -10,15 +10,20 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
 
 from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.cluster import is_local
+from etc_policy.adapters.spark.java_properties import parse_properties, write_properties
 from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, ExitCode, UsageError
@@ -65,16 +70,22 @@ class Submission:
         """Where Spark runs."""
         return self.confs["spark.master"]
 
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """All that the job's Spark is told, the cluster's own defaults among it."""
+        return {**SOFT_DEFAULTS, **_cluster_defaults(), **self.confs}
+
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The settings that `save` does not write."""
-        return tuple(sorted(key for key in self.confs if is_secret_conf(key) or key in self.hidden))
+        """The settings that `save` does not write, of the cluster's defaults too."""
+        return tuple(sorted(key for key in self.settings if is_secret_conf(key) or key in self.hidden))
 
     def save(self, folder: Path) -> list[str]:
         """Write the job's files, without what could be a secret; returns the command."""
-        plain = {key: value for key, value in self.confs.items() if key not in self.left_out}
+        plain = {key: value for key, value in self.settings.items() if key not in self.left_out}
+        command = self.command(folder)
         self._write(folder, plain)
-        return self.command(folder)
+        return command
 
     def command(self, folder: Path, *arguments: str) -> list[str]:
         """The command over the files of a folder."""
@@ -100,18 +111,20 @@ class Submission:
             EngineError: it ended before it could say how.
 
         """
-        folder = Path(mkdtemp(prefix="etc-submit-"))
-        try:
-            self._write(folder, self.confs)
-            outcome = ["--outcome", str(folder / OUTCOME)] if self.deploy_mode == "client" else []
-            code = _run(self.command(folder, *outcome, *arguments))
-            return self._outcome(folder / OUTCOME, code)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with _ended_in_order():
+            folder = Path(mkdtemp(prefix="etc-submit-"))
+            try:
+                self._write(folder, self.settings)
+                outcome = ["--outcome", str(folder / OUTCOME)] if self.deploy_mode == "client" else []
+                code = _run(self.command(folder, *outcome, *arguments))
+                return self._outcome(folder / OUTCOME, code)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _outcome(self, path: Path, code: int) -> Outcome:
-        if path.is_file():
-            return Outcome(**json.loads(path.read_text("utf-8")))
+        reported = _reported(path)
+        if reported is not None:
+            return reported
         if code == 0 and self.deploy_mode == "cluster":
             return Outcome(ExitCode.DONE)
         where = " before the job could report" if self.deploy_mode == "client" else ""
@@ -122,24 +135,67 @@ class Submission:
         )
         raise EngineError(Code.NOT_SUBMITTED, f"spark-submit ended with exit code {code}{where}", hint=hint)
 
-    def _write(self, folder: Path, confs: Mapping[str, str]) -> None:
-        properties = _properties(SOFT_DEFAULTS) + _cluster_defaults() + _properties(confs)
-        for name, text in ((ENTRY, _ENTRY_TEXT), (JOB, self.job), (PROPERTIES, properties)):
+    def _write(self, folder: Path, settings: Mapping[str, str]) -> None:
+        for name, text in ((ENTRY, _ENTRY_TEXT), (JOB, self.job), (PROPERTIES, write_properties(settings))):
             write_below(folder, name, text.encode("utf-8"))
             (folder / name).chmod(0o600)
 
 
+def _reported(path: Path) -> Outcome | None:
+    """What a job has said of itself; None where it did not come so far."""
+    try:
+        match json.loads(path.read_text("utf-8")):
+            case {"exit_code": int(code), "report": str(report)}:
+                return Outcome(code, report)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
 def _run(command: list[str]) -> int:
     environment = {**os.environ, "SPARK_HOME": str(_spark_home())}
-    with subprocess.Popen(command, stdout=sys.stderr.fileno(), env=environment) as process:
+    try:
+        process = subprocess.Popen(command, stdout=sys.stderr.fileno(), env=environment)
+    except OSError as error:
+        message, hint = f"`{command[0]}` cannot be run", "set SPARK_HOME to the folder of a Spark 3.5"
+        raise EngineError(Code.NOT_SUBMITTED, message, hint=hint, cause=str(error)) from error
+    try:
+        return process.wait()
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):  # Ctrl-C reaches the job too
+            process.terminate()
+        _await_end(process)
+        raise
+
+
+def _await_end(process: subprocess.Popen[bytes]) -> None:
+    """Return when the process has ended, of itself or not."""
+    for harder in (process.terminate, process.kill):
         try:
-            return process.wait()
-        except BaseException:  # Ctrl-C reaches the job too
-            try:
-                process.wait(timeout=_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.terminate()
-            raise
+            process.wait(timeout=_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            harder()
+        else:
+            return
+    process.wait()
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """What would end this process at once, as a scheduler does, ends it after the block's own `finally`."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    kept = {}
+    if threading.current_thread() is threading.main_thread():
+        fatal = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+        kept = {one: signal.signal(one, end) for one in fatal}
+    try:
+        yield
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)
 
 
 def _program() -> Path:
@@ -161,20 +217,11 @@ def _spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def _cluster_defaults() -> str:
+def _cluster_defaults() -> dict[str, str]:
     folder = Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
     file = folder / "spark-defaults.conf"
-    return file.read_text("utf-8") + "\n" if file.is_file() else ""
-
-
-def _properties(confs: Mapping[str, str]) -> str:
-    return "".join(f"{_escaped(key)}={_escaped(confs[key])}\n" for key in sorted(confs))
-
-
-def _escaped(text: str) -> str:
-    """As files of Java properties have it."""
-    for plain, escaped in (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-        text = text.replace(plain, escaped)
-    for character in " :=#!":
-        text = text.replace(character, f"\\{character}")
-    return text
+    try:
+        return parse_properties(file.read_text("utf-8", errors="replace")) if file.is_file() else {}
+    except OSError as error:
+        message, hint = f"cannot read `{file}`", "SPARK_CONF_DIR names the folder of the cluster's settings"
+        raise EngineError(Code.NOT_SUBMITTED, message, hint=hint, cause=str(error)) from error

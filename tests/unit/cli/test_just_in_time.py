@@ -9,10 +9,15 @@ from jsonschema import Draft202012Validator
 from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api.project import Project
 from etc_policy.errors import ExitCode, UsageError
+from etc_policy.plan.commit_metadata import THRESHOLD as COMMITTED
 from etc_policy.publish.schemas import json_schema
+from etc_policy.publish.sync import COMPLETE_UNTIL, STATUS
 from etc_policy.wiring import Environment
+from tests.unit.adapters import log_file
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.api.test_log_witness import commit_log
 from tests.unit.cli.test_apply import outside as outside
+from tests.unit.cli.test_sync import Catalog
 from tests.unit.plan.plan_cases import epoch_ms
 
 NOON = "2026-01-01T12:00:00Z"
@@ -172,6 +177,46 @@ class TestApply:
     def test_in_words(self, etc, declare):
         _, out, _ = etc("apply", "--yes", "--at", NOON, "--every", "10m")
         assert "next due      2026-01-01 12:10:00 UTC  no run is needed before" in out
+
+
+class TestWhatTheCatalogSaysIsTrue:
+    """A run with nothing due leaves the catalog alone, unless what stands there does not hold any more."""
+
+    @pytest.fixture
+    def catalog(self, monkeypatch):
+        found = Catalog(orders_ro={COMPLETE_UNTIL: str(epoch_ms("10:20:00")), STATUS: "verified"})
+        monkeypatch.setattr(Environment, "property_store", lambda _: found)
+        return found
+
+    def apply(self, etc):
+        _, out, err = etc("apply", "--yes", "--at", NOON, "--every", "5m", "--output", "json")
+        (table,) = json.loads(out)["tables"]
+        assert table["status"] == "nothing_due", err
+        return table
+
+    def test_it_is_left_alone(self, etc, declare, catalog):
+        assert (self.apply(etc)["sync"], catalog.writes) == (None, 0)
+
+    def test_a_failed_verification_takes_the_promise_back(self, etc, declare, orders, catalog):
+        """The log file holds an event of 10:10, its commit says 10:40."""
+        declare(level="logs")
+        content = log_file.avro([epoch_ms("10:40:00"), epoch_ms("10:10:00")], "long")
+        commit_log(orders, at("11:00:00"), at("11:00:05"), epoch_ms("10:40:00"), content)
+        table = self.apply(etc)
+        assert (table["verification"]["status"], table["sync"]["status"]) == ("fail", "synced")
+        found = catalog.tables["lake.orders_ro"]
+        assert (found[STATUS], found.get(COMPLETE_UNTIL)) == ("failed", None)
+
+    def test_so_does_an_event_that_came_late_for_it_where_nobody_compacts_it(
+        self, etc, declare, orders, catalog, tmp_path
+    ):
+        declare("strategy: {granularity: log_file, partitions: [p]}")
+        orders.compaction(at("11:00:00"), at("11:00:05"), base("f9"), extra={COMMITTED: str(epoch_ms("10:20:00"))})
+        late = log("f2", min_event=epoch_ms("10:15:00"), partition="q")
+        orders.commit(at("11:30:00"), at("11:30:05"), base("f2", partition="q"))
+        orders.commit(at("11:40:00"), at("11:40:05"), late)
+        assert self.apply(etc)["sync"]["status"] == "synced"
+        assert catalog.tables["lake.orders_ro"][COMPLETE_UNTIL] == str(epoch_ms("10:15:00") - 1)
 
 
 PACED = """version: 1

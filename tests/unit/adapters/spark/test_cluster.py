@@ -36,6 +36,15 @@ def test_one_master_of_several_is_enough():
     assert (refused.value.code, f"127.0.0.1:{gone}: " in refused.value.cause) == ("ETC460", True)
 
 
+@pytest.mark.parametrize(
+    "address", ["a..b:7077", f"{'a' * 64}.example.com:7077", "127.0.0.1:99999", "127.0.0.1:\u00b2", "", ":7077"]
+)
+def test_an_address_that_none_can_be_is_no_crash(address):
+    with pytest.raises(RetryableError, match="does not answer") as refused:
+        require_master(f"spark://{address}")
+    assert refused.value.code == "ETC460"
+
+
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://127.0.0.1:1", "local[*]"])
 def test_other_clusters_are_not_asked(master):
     require_master(master)

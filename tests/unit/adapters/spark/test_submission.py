@@ -1,13 +1,18 @@
 """The command for spark-submit and the files of a job, for each kind of cluster; nothing is submitted here."""
 
 import json
+import os
+import signal
 import stat
+import subprocess
 import sys
+import time
 
 import pytest
 
+from etc_policy.adapters.spark.java_properties import escaped, parse_properties
 from etc_policy.adapters.spark.session import submit_confs
-from etc_policy.adapters.spark.submission import Submission, _escaped
+from etc_policy.adapters.spark.submission import Submission
 from etc_policy.errors import EngineError, UsageError
 
 SECRET = "hunter2"
@@ -100,10 +105,10 @@ def test_settings_travel_in_a_file_of_the_owner_alone_behind_those_of_the_cluste
     assert f"spark.hadoop.fs.s3a.secret.key={SECRET}\n" in seen["properties"]
     lines = seen["properties"].splitlines()
     memory = [line for line in lines if line.startswith("spark.driver.memory")]
-    assert memory == ["spark.driver.memory=2g", "spark.driver.memory 9g"]
-    assert lines.index("spark.serializer theirs") < lines.index(
+    assert memory == ["spark.driver.memory=9g"]
+    assert [line for line in lines if line.startswith("spark.serializer")] == [
         "spark.serializer=org.apache.spark.serializer.KryoSerializer"
-    )
+    ]
     assert not any(SECRET in argument for argument in seen["arguments"])
     assert seen["arguments"][-1] == "--quiet"
     out, err = capfd.readouterr()
@@ -137,7 +142,7 @@ def test_a_driver_elsewhere_is_told_nothing_of_this_machine(spark_home):
 
 
 @pytest.mark.parametrize(
-    ("text", "escaped"),
+    ("text", "written"),
     [
         ("a=b: c", "a\\=b\\:\\ c"),
         ("C:\\jars", "C\\:\\\\jars"),
@@ -145,5 +150,92 @@ def test_a_driver_elsewhere_is_told_nothing_of_this_machine(spark_home):
         ("#no comment!", "\\#no\\ comment\\!"),
     ],
 )
-def test_values_are_written_as_java_reads_them(text, escaped):
-    assert _escaped(text) == escaped
+def test_values_are_written_as_java_reads_them(text, written):
+    assert escaped(text) == written
+    assert parse_properties(f"{escaped(text)}={escaped(text)}\n") == {text: text}
+
+
+#: Pairs as java.util.Properties of Java 17 reads them.
+JAVA_READS = [
+    ("spark.a  one two ", {"spark.a": "one two "}),
+    ("spark.a=b=c:d", {"spark.a": "b=c:d"}),
+    ("  spark.a : b\n#no\n ! no\n\nspark.b", {"spark.a": "b", "spark.b": ""}),
+    ("spark.a b\\\n    c\nspark.b d\\\\\nspark.c e", {"spark.a": "bc", "spark.b": "d\\", "spark.c": "e"}),
+    ("spark.a first\r\nspark.a last\rspark.b x", {"spark.a": "last", "spark.b": "x"}),
+    ("spark\\u002ea \\u00e9\\t\\q", {"spark.a": "é\tq"}),
+    ("spark.a\\ b c", {"spark.a b": "c"}),
+    ("spark.a last\\", {"spark.a": "last"}),
+]
+
+
+@pytest.mark.parametrize(("text", "pairs"), JAVA_READS)
+def test_the_clusters_defaults_are_read_as_java_does(text, pairs):
+    assert parse_properties(text) == pairs
+
+
+class TestDefaultsOfTheCluster:
+    def test_what_may_be_secret_of_them_is_not_saved_either(self, spark_home, tmp_path):
+        defaults = spark_home / "conf" / "spark-defaults.conf"
+        defaults.write_text(
+            f"spark.hadoop.fs.s3a.access.key  {SECRET}1\n spark.my.pass\\\n  word={SECRET}2\nspark.eventLog.enabled true\n"
+        )
+        given = submission("yarn")
+        given.save(tmp_path / "submit")
+        saved = (tmp_path / "submit" / "spark.properties").read_text()
+        assert SECRET not in saved
+        assert "spark.eventLog.enabled=true\n" in saved
+        assert {"spark.hadoop.fs.s3a.access.key", "spark.my.password"} < set(given.left_out)
+
+    def test_a_last_line_that_goes_on_takes_nothing_of_ours(self, spark_home, tmp_path):
+        (spark_home / "conf" / "spark-defaults.conf").write_text("spark.a b\\")
+        submission("yarn").save(tmp_path / "submit")
+        assert parse_properties((tmp_path / "submit" / "spark.properties").read_text())["spark.a"] == "b"
+
+    def test_bytes_that_are_no_text_are_read_as_spark_does(self, spark_home, tmp_path):
+        (spark_home / "conf" / "spark-defaults.conf").write_bytes(b"spark.a caf\xe9\nspark.b c\n")
+        submission("yarn").save(tmp_path / "submit")
+        assert "spark.b=c\n" in (tmp_path / "submit" / "spark.properties").read_text()
+
+
+@pytest.mark.parametrize(("content", "mode", "why"), [("", 0o600, "Permission denied"), ("\0", 0o700, "Exec format")])
+def test_a_program_that_cannot_be_run(spark_home, content, mode, why):
+    program = spark_home / "bin" / "spark-submit"
+    program.write_text(content)
+    program.chmod(mode)
+    with pytest.raises(EngineError, match="cannot be run") as failed:
+        submission("yarn").run()
+    assert (failed.value.code, why in failed.value.cause) == ("ETC356", True)
+
+
+@pytest.mark.parametrize("written", ["", "{", "[]", '{"exit_code": "x"}', '{"other": 1}'])
+def test_an_outcome_that_is_not_whole_is_none(spark_home, monkeypatch, written):
+    monkeypatch.setenv("ETC_TEST_OUTCOME", written or " ")
+    with pytest.raises(EngineError, match="before the job could report"):
+        submission("yarn").run()
+
+
+SUBMITTER = """
+import os
+from etc_policy.adapters.spark.submission import Submission
+Submission("{}", {"spark.master": "yarn", "spark.my.password": "hunter2"}).run()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_by_a_scheduler_it_leaves_neither_the_job_nor_its_settings(spark_home, tmp_path, number):
+    """The signal goes to the submitting process alone, as that of a scheduler may."""
+    program, started, scratch = spark_home / "bin" / "spark-submit", tmp_path / "started", tmp_path / "scratch"
+    scratch.mkdir()
+    program.write_text(f"#!/bin/sh\necho $$ > {started}.new && mv {started}.new {started}\nexec sleep 60\n")
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    with subprocess.Popen([sys.executable, "-c", SUBMITTER], env=environment) as process:
+        until = time.monotonic() + 20
+        while not started.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        job = int(started.read_text())
+        assert len(list(scratch.glob("etc-submit-*/spark.properties"))) == 1
+        process.send_signal(number)
+        assert process.wait(timeout=20) == 128 + number
+    assert list(scratch.glob("etc-submit-*")) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(job, 0)
