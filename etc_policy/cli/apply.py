@@ -48,7 +48,11 @@ from etc_policy.publish.report import render_results
 @jobs_option
 @click.option("--yes", is_flag=True, help="Do not ask before the plan is carried out.")
 @click.option("--submit", "submits", is_flag=True, help="Let spark-submit run it as a job, as the target says.")
-@click.option("--dry-run", is_flag=True, help="With --submit: save the job's files and print the command.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="With --submit: save the job's files and print the command (as a list with `--output json`).",
+)
 @common_options
 def command(
     flags: Flags, plan_file: Path | None, every: timedelta | None, yes: bool, submits: bool, dry_run: bool

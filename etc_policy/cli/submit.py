@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,11 @@ def submit(project: Project, flags: Flags, plan: Path | Plan, confirm: Callable[
     if submission is None:
         return ExitCode.DONE
     if dry_run:
-        say(shlex.join(submission.save(flags.target_dir / _FOLDER)))
+        command = submission.save(flags.target_dir / _FOLDER)
+        if flags.output == "json":
+            print_json(json.dumps({"command": command, "left_out": submission.left_out}, indent=2))
+        else:
+            say(shlex.join(command))
         if submission.left_out:
             names = ", ".join(submission.left_out)
             show_note(f"left out of {flags.target_dir / _FOLDER}/spark.properties, as they may be secrets: {names}")

@@ -13,6 +13,8 @@ from etc_policy.cli.messages import configure
 from etc_policy.cli.printing import text_width
 from etc_policy.cli.progress import Progress
 from etc_policy.cli.terminal import prepare_streams, print_text
+from etc_policy.codes.registry import Code
+from etc_policy.errors import UsageError
 
 _OUTCOME = "--outcome"
 
@@ -26,13 +28,25 @@ def main(arguments: Sequence[str]) -> int:
     prepare_streams()
     configure(given, os.environ)
     report: list[str] = []
-    code = guarded(lambda: _run(Path(given[0]), as_json="--json" in given, report=report))
-    if _OUTCOME in given:
-        outcome = Path(given[given.index(_OUTCOME) + 1])
-        outcome.write_text(json.dumps({"exit_code": code, "report": "".join(report)}), "utf-8")
+    code = guarded(lambda: _run(_job_of(given), as_json="--json" in given, report=report))
+    outcome = _after(_OUTCOME, given)
+    if outcome is not None:
+        Path(outcome).write_text(json.dumps({"exit_code": code, "report": "".join(report)}), "utf-8")
     else:
         print_text("".join(report))
     return code
+
+
+def _job_of(given: Sequence[str]) -> Path:
+    if not given or given[0].startswith("--") or (_OUTCOME in given and _after(_OUTCOME, given) is None):
+        hint = "`etc apply --submit --dry-run` prints the whole command"
+        raise UsageError(Code.USAGE, "the job's file is missing, or a file after `--outcome`", hint=hint)
+    return Path(given[0])
+
+
+def _after(flag: str, given: Sequence[str]) -> str | None:
+    values = given[given.index(flag) + 1 :] if flag in given else ()
+    return values[0] if values else None
 
 
 def _run(job: Path, *, as_json: bool, report: list[str]) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
 
 from etc_policy.declare.quantities import DEFAULT_JOBS, MAX_JOBS
-from etc_policy.declare.schema_values import Declared, DurationMs, Name, OptionValue, Text
+from etc_policy.declare.schema_values import Declared, DurationMs, IntervalMs, Name, OptionValue, Text
 
 
 class SparkSettings(Declared):
@@ -24,7 +24,7 @@ class SparkSettings(Declared):
         description="Maven coordinates of what Spark needs besides the Hudi bundle, such as a client of an object store.",
         examples=[["org.apache.hadoop:hadoop-aws:3.3.4"]],
     )
-    timeout: DurationMs = Field(
+    timeout: IntervalMs = Field(
         "5m",
         validate_default=True,
         description="How long a cluster may take to answer, and then to give an executor; also how long a run waits when it "

@@ -1,7 +1,9 @@
 """`--every` and `strategy.every`: what is planned and applied, what waits, and that a run with nothing due starts no JVM."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -255,6 +257,28 @@ class TestInMemory:
         code, out, err = etc("apply", "p.json", "--at", NOON, "--output", "json")
         assert (code, json.loads(out)["tables"][0]["status"]) == (0, "compacted"), err
         assert json.loads(out)["tables"][0]["next_due_ms"] is not None
+
+    def test_the_scheduler_of_the_page_comes_in_time_for_a_table_that_failed(self, outside, monkeypatch):
+        page = Path(__file__).parents[3] / "docs" / "how-to" / "just-in-time.md"
+        (code,) = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+        folder = outside.project_dir / "warehouse" / "policies"
+        folder.mkdir(parents=True)
+        payments = "  - {name: payments_ro, table: /u, event_time_column: ts, data_latency: 1h}\n"
+        (folder / "a.yml").write_text(PACED.replace("target: 2h", "target: 2d") + payments)
+        slept = []
+
+        def sleep(seconds):
+            slept.append(seconds)
+            if len(slept) == 2:
+                raise KeyboardInterrupt
+            outside.lost.clear()
+
+        monkeypatch.setattr("time.sleep", sleep)
+        outside.lost.add("payments_ro")
+        with pytest.raises(KeyboardInterrupt):
+            exec(code, {})
+        assert 200 < slept[0] <= 300
+        assert {one.mark for one in outside.tables.values()} != {None}
 
     def test_one_with_another_target_does_not_follow(self, etc, outside):
         from etc_policy.plan.stages import Plan

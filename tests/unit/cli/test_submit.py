@@ -1,0 +1,56 @@
+"""`etc apply --submit` as it is called: what is printed, and what no job is. Nothing is submitted here."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.cli.test_just_in_time import NOON
+from tests.unit.cli.test_just_in_time import declare as declare
+from tests.unit.cli.test_just_in_time import orders as orders
+
+PROJECT = """name: warehouse
+profiles:
+  warehouse:
+    target: dev
+    targets:
+      dev: {spark: {master: yarn, confs: {spark.my.password: "{{ env_var('KEY_OF_TEST') }}"}, timeout: 5m}}
+"""
+
+
+@pytest.fixture
+def saved(etc, declare, tmp_path, monkeypatch):
+    """A saved plan of a project whose target has a secret."""
+    monkeypatch.setenv("KEY_OF_TEST", "hunter2")
+    (tmp_path / "etc_project.yml").write_text(PROJECT)
+    assert etc("plan", "--at", NOON, "--out", "plan of noon.json")[0] == 0
+    return "plan of noon.json"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_program_gets_the_command_as_json(etc, saved, tmp_path, times):
+    for _ in range(times):
+        code, out, err = etc("apply", saved, "--submit", "--dry-run", "--output", "json")
+    found = json.loads(out)
+    assert (code, found["left_out"]) == (0, ["spark.my.password"]), err
+    assert found["command"][-1] == "target/submit/etc_job.json"
+    assert shlex.split(etc("apply", saved, "--submit", "--dry-run")[1]) == found["command"]
+    assert "hunter2" not in "".join(one.read_text() for one in (tmp_path / "target" / "submit").iterdir())
+
+
+def test_a_timeout_of_nothing_is_an_error_at_its_place(etc, saved, tmp_path):
+    (tmp_path / "etc_project.yml").write_text(PROJECT.replace("timeout: 5m", "timeout: 0s"))
+    code, _, err = etc("plan", "--at", NOON)
+    assert (code, "etc_project.yml:6:" in err) == (1, True), err
+
+
+@pytest.mark.parametrize("arguments", [(), ("job.json", "--outcome"), ("--outcome", "x")])
+def test_a_job_without_its_file_is_no_crash(tmp_path, arguments):
+    command = [sys.executable, "-m", "etc_policy.cli.submitted", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ}, check=False)
+    assert done.returncode == 64, done.stderr
+    assert "error[ETC001]" in done.stderr
+    assert "Traceback" not in done.stderr
