@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _job_of(given: Sequence[str]) -> Path:
     if not given or given[0].startswith("--") or (_OUTCOME in given and _after(_OUTCOME, given) is None):
-        hint = "`etc apply --submit --dry-run` prints the whole command"
+        hint = "give it the path of etc_job.json, as the printed command does"
         raise UsageError(Code.USAGE, "the job's file is missing, or a file after `--outcome`", hint=hint)
     return Path(given[0])
 
