@@ -24,7 +24,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
-from etc_policy.plan.pace import pace_of
+from etc_policy.plan.pace import Pace, has_pace, pace_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.table_state import TableState
@@ -72,12 +72,18 @@ def plan_table(
     every_ms: int | None = None,
 ) -> TablePlan:
     """One table's plan, with what earlier runs left to say about it."""
-    published_ms = state.last_compaction.threshold_ms if state.last_compaction else None
-    run_ms = environment.memory.runs.last_ms(state.base_path)
-    pace = pace_of(policy, every_ms, run_ms, published_ms)
+    pace = _pace(environment, policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
     table = with_doubt(table, state, environment.memory)
     return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
+
+
+def _pace(environment: Environment, policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:
+    """How often runs come; how long the last one took is read only where that counts."""
+    if not has_pace(policy, every_ms):
+        return None
+    run_ms = environment.memory.runs.last_ms(state.base_path)
+    return pace_of(policy, every_ms, run_ms, state.last_compaction.threshold_ms if state.last_compaction else None)
 
 
 def _absolute(table: TablePlan) -> TablePlan:

@@ -35,10 +35,11 @@ from etc_policy.plan.refusals import (
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, Operation, SeenState, SkipReason, TablePlan
-from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
+from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 _MERGE_ORDER = attrgetter("requested", "completed", "name")
+_GROUP = attrgetter("group")
 
 #: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
 MAX_CLOCK_SKEW_MS = 200
@@ -78,16 +79,10 @@ def build_table_plan(
     chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
     if not chosen:
         return _idle(context, "refused", written_to_all(state))
-    place = _instant(context, chosen)
-    writer = min(state.living_writers, default=place.instant)
-    if writer < place.instant and state.table_version in CUT_VERSIONS:
-        context = merging_what_is_due(context)
-        closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
-        without = _leaving_out(context, chosen, closed, "due_but_behind_a_writer")
-        if not closed or _leaves_unknown(without):  # nobody would know how far RO is complete without it
-            return _idle(context, "refused", overlapping_writer(writer, place.instant), place)
-        context, chosen = without, closed
-    context, chosen = _within_budget(context, chosen)
+    found = _before_writers(context, chosen)
+    if isinstance(found, TablePlan):
+        return found
+    context, chosen = _within_budget(*found)
     if _leaves_unknown(context):
         return _idle(replace(context, left_out={}), "refused", unknown_left_out())
     place = _instant(context, chosen)
@@ -95,9 +90,23 @@ def build_table_plan(
     return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
 
 
+def _before_writers(context: Context, chosen: Slices) -> tuple[Context, Slices] | TablePlan:
+    """The chosen slices that an instant before the oldest write in flight can merge; a refusal where T would not be known."""
+    place, state = _instant(context, chosen), context.state
+    writer = min(state.living_writers, default=place.instant)
+    if writer >= place.instant or state.table_version not in CUT_VERSIONS:
+        return context, chosen
+    context = merging_what_is_due(context)
+    closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
+    without = _leaving_out(context, chosen, closed, "due_but_behind_a_writer")
+    if not closed or _leaves_unknown(without):  # nobody would know how far RO is complete without it
+        return _idle(context, "refused", overlapping_writer(writer, place.instant), place)
+    return without, closed
+
+
 def _leaving_out(context: Context, chosen: Slices, kept: Slices, reason: SkipReason) -> Context:
     """The context that leaves out those of the chosen slices that are not kept."""
-    left_out = set(map(_group, chosen)).difference(map(_group, kept))
+    left_out = set(map(_GROUP, chosen)).difference(map(_GROUP, kept))
     return replace(context, left_out={**context.left_out, **dict.fromkeys(left_out, reason)})
 
 
@@ -106,7 +115,7 @@ def _leaves_unknown(context: Context) -> bool:
     return bool(context.left_out) and any(
         log_file.min_event_time_ms is None
         for file_slice, log_file in context.state.log_files
-        if _group(file_slice) in context.left_out
+        if file_slice.group in context.left_out
     )
 
 
@@ -122,9 +131,9 @@ def _within_budget(context: Context, chosen: Slices) -> tuple[Context, Slices]:
 
     first = tuple(filter(context.is_exposed, chosen))
     kept, beyond_ms = within_budget(chosen, limit, bytes_of, first)
-    groups = set(map(_group, kept))
+    groups = set(map(_GROUP, kept))
     within = _leaving_out(context, chosen, kept, "due_but_beyond_budget").merging_up_to(beyond_ms)
-    return within, tuple(one for one in chosen if _group(one) in groups)
+    return within, tuple(one for one in chosen if one.group in groups)
 
 
 def _too_young(context: Context, instant: str) -> Refusal | None:
@@ -158,18 +167,14 @@ def _cut(context: Context, chosen: tuple[FileSlice, ...]) -> Cut:
     )
 
 
-def _group(file_slice: FileSlice) -> GroupKey:
-    return file_slice.partition, file_slice.file_id
-
-
 def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> TablePlan:
     instant = place.instant
-    chosen_ids = set(map(_group, chosen))
+    chosen_ids = set(map(_GROUP, chosen))
     left = [
         (file_slice, log_file)
         for file_slice in context.state.slices
         for log_file in (
-            context.split(file_slice, instant)[1] if _group(file_slice) in chosen_ids else file_slice.log_files
+            context.split(file_slice, instant)[1] if file_slice.group in chosen_ids else file_slice.log_files
         )
     ]
     after = context.watermark(log_file for _, log_file in left)

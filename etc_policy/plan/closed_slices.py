@@ -19,5 +19,5 @@ def closed_before(slices: Slices, writer: str, instant_of: Callable[[Slices], st
     alone = ((instant_of((one,)), index, one) for index, one in enumerate(slices))
     ordered = tuple(one for instant, _, one in sorted(alone, key=lambda found: found[:2]) if instant < writer)
     count = bisect_left(range(1, len(ordered) + 1), True, key=lambda size: instant_of(ordered[:size]) >= writer)
-    taken = {(one.partition, one.file_id) for one in ordered[:count]}
-    return tuple(one for one in slices if (one.partition, one.file_id) in taken)
+    taken = {one.group for one in ordered[:count]}
+    return tuple(one for one in slices if one.group in taken)

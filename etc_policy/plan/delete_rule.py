@@ -32,11 +32,11 @@ def find_overtaken(policy: Policy, operations: Iterable[Operation], state: Table
     if logs_are_seen and state.table_version not in CUT_VERSIONS:
         return ()
     writes = () if logs_are_seen else tuple(write for write in state.writes_in_flight if write.may_live)
-    slices = {(one.partition, one.file_id): one for one in state.slices}
+    slices = {one.group: one for one in state.slices}
     found = (
         _overtaken(operation, slices[group], writes)
         for operation in operations
-        if (group := (operation.partition, operation.file_id)) in slices
+        if (group := operation.group) in slices
     )
     return tuple(one for one in found if one is not None)
 
@@ -51,24 +51,24 @@ def writes_beside(
     if not groups or policy.writer.index in SEES_LOG_FILES:
         return ()
     in_flight = {w.requested for w in after.writes_in_flight if w.groups is None or not groups.isdisjoint(w.groups)}
-    done = {f.requested for s, f in after.log_files if (s.partition, s.file_id) in groups}
+    done = {f.requested for s, f in after.log_files if s.group in groups}
     return tuple(sorted(one for one in in_flight | done if one not in known and one <= completed))
 
 
 def groups_with_deletes(operations: Iterable[Operation], state: TableState) -> frozenset[GroupKey]:
     """The file groups of which the operations compact deletes, or may."""
-    slices = {(one.partition, one.file_id): one for one in state.slices}
+    slices = {one.group: one for one in state.slices}
     return frozenset(
         group
         for operation in operations
-        if (group := (operation.partition, operation.file_id)) in slices and _deletes(operation, slices[group])
+        if (group := operation.group) in slices and _deletes(operation, slices[group])
     )
 
 
 def _overtaken(operation: Operation, file_slice: FileSlice, writes: Iterable[WriteInFlight]) -> Overtaken | None:
     if not _deletes(operation, file_slice):
         return None
-    group, name = (operation.partition, operation.file_id), f"file group {operation.file_id} in `{operation.partition}`"
+    group, name = operation.group, f"file group {operation.file_id} in `{operation.partition}`"
     added = next(_added(operation, file_slice), None)
     if added is not None:
         why = f"the log file {added} was added to {name}, of which the plan compacts deletes"

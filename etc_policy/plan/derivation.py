@@ -162,7 +162,7 @@ def _differences(table: TablePlan, again: TablePlan) -> Iterator[str]:
 
 
 def _different_operations(planned: tuple[Operation, ...], derived: tuple[Operation, ...]) -> Iterator[str]:
-    given, due = ({(one.partition, one.file_id): one for one in operations} for operations in (planned, derived))
+    given, due = ({one.group: one for one in operations} for operations in (planned, derived))
     if len(given) != len(planned):
         yield "it compacts a file group twice"
     for partition, file_id in due.keys() - given.keys():

@@ -103,7 +103,7 @@ def still_exposed(
     """The file groups whose latest slice has a write that its compaction left behind beside deletes: to be compacted at once."""
     done = {one.requested: one for one in merged_by(instants)}
     left = {
-        (one.partition, one.file_id): one.base_instant
+        one.group: one.base_instant
         for one in slices
         if one.base_instant in done and any(f.requested < done[one.base_instant].completed for f in one.log_files)
     }

@@ -20,7 +20,7 @@ def threshold_in_time(
     waiting = (
         first
         for one in state.slices
-        if (one.partition, one.file_id) not in at_once and (first := _first_event(one)) is not None and first > due_ms
+        if one.group not in at_once and (first := _first_event(one)) is not None and first > due_ms
     )
     return min(min(waiting, default=latest_ms + 1) - 1, latest_ms)
 
@@ -34,7 +34,7 @@ def next_due_ms(pace: Pace, log_files: Iterable[LogFile], now_ms: int, data_late
 
 
 def _first_event(file_slice: FileSlice) -> int | None:
-    """The smallest event time; None where there is none, or where one is not known."""
+    """The smallest event time; None without log files, and where the event time of one is unknown."""
     times = [log_file.min_event_time_ms for log_file in file_slice.log_files]
     known = [time_ms for time_ms in times if time_ms is not None]
     return min(known) if known and len(known) == len(times) else None

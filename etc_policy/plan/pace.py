@@ -52,6 +52,11 @@ class Pace(Frozen):
         return self.target_ms < data_latency_ms + self.needed_ms
 
 
+def has_pace(policy: Policy, every_ms: int | None) -> bool:
+    """Whether an interval between runs is known, and what it is to keep."""
+    return (every_ms or policy.every_ms) is not None and policy.freshness.target_ms is not None
+
+
 def pace_of(policy: Policy, every_ms: int | None, run_ms: int | None, published_ms: int | None) -> Pace | None:
     """The pace of a policy with a target; `every_ms` wins over the policy's own. None where no interval is known."""
     interval_ms = every_ms or policy.every_ms

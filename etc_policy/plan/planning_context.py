@@ -15,7 +15,7 @@ from etc_policy.plan.pace import Pace
 from etc_policy.plan.partition_filter import is_in
 from etc_policy.plan.skipped_slices import LeftOut, WrittenTo
 from etc_policy.plan.stages import Move
-from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.plan.table_versions import WHOLE_SLICE_VERSIONS
 from etc_policy.plan.watermark import Watermark, watermark
 
@@ -34,7 +34,8 @@ class Context:
     """The policy, the table and the clocks; `left_out` are due slices that are not compacted, beside those `written_to`.
 
     `threshold_ms` is T, where nothing is left out: slices with an event at or below it are due. They are merged up to
-    `merged_up_to_ms`: above T where slices wait for a later run, below it where the budget reaches no further.
+    `merged_up_to_ms`: above T where slices wait for a later run, below it where the budget reaches no further. `exposed` are
+    the file groups of the state in which the policy's index does not find every key.
     """
 
     policy: Policy
@@ -43,6 +44,7 @@ class Context:
     clock_ms: int
     written_to: WrittenTo
     left_out: LeftOut
+    exposed: frozenset[GroupKey]
     threshold_ms: int
     merged_up_to_ms: int
     pace: Pace | None = None
@@ -66,8 +68,7 @@ class Context:
 
     def is_exposed(self, file_slice: FileSlice) -> bool:
         """Whether the index does not find what was written to the slice beside a compaction of its deletes."""
-        group = file_slice.partition, file_slice.file_id
-        return group in self.state.exposed and self.policy.writer.index not in SEES_LOG_FILES
+        return file_slice.group in self.exposed
 
     @property
     def carries(self) -> bool:
@@ -82,7 +83,7 @@ class Context:
 
     def leaves_out(self, file_slice: FileSlice) -> bool:
         """Whether the slice is not compacted though it is due."""
-        return file_slice in self.written_to or (file_slice.partition, file_slice.file_id) in self.left_out
+        return file_slice in self.written_to or file_slice.group in self.left_out
 
     def watermark(self, log_files: Iterable[LogFile]) -> Watermark:
         """How far RO is complete without these log files."""
@@ -101,13 +102,13 @@ def context_of(
     policy: Policy, state: TableState, now_ms: int, clock_ms: int, written_to: WrittenTo, pace: Pace | None
 ) -> Context:
     """The context that leaves out nothing yet."""
-    latency_ms, latest_ms = policy.data_latency_ms, now_ms - policy.data_latency_ms
-    if pace is None:
-        return Context(policy, state, now_ms, clock_ms, written_to, {}, latest_ms, latest_ms)
-    at_once = frozenset() if policy.writer.index in SEES_LOG_FILES else state.exposed
-    threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, at_once)
-    latest_ms = pace.latest_ms(now_ms, latency_ms)
-    return Context(policy, state, now_ms, clock_ms, written_to, {}, threshold_ms, latest_ms, pace)
+    exposed = frozenset() if policy.writer.index in SEES_LOG_FILES else state.exposed
+    latency_ms = policy.data_latency_ms
+    threshold_ms = latest_ms = now_ms - latency_ms
+    if pace is not None:
+        threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, exposed)
+        latest_ms = pace.latest_ms(now_ms, latency_ms)
+    return Context(policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace)
 
 
 def is_due(log_file: LogFile, threshold_ms: int) -> bool:

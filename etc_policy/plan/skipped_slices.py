@@ -35,7 +35,7 @@ class WrittenTo:
     all_deletes: bool = False
 
     def __contains__(self, file_slice: FileSlice) -> bool:
-        named = (file_slice.partition, file_slice.file_id) in self.groups
+        named = file_slice.group in self.groups
         return named or (self.all_deletes and any(log_file.has_deletes for log_file in file_slice.log_files))
 
 
@@ -56,8 +56,8 @@ def group_skipped_slices(
             found["newer_than_threshold"].append(file_slice)
         elif file_slice in written_to:
             found["due_but_written_to"].append(file_slice)
-        elif (file_slice.partition, file_slice.file_id) in left_out:
-            found[left_out[file_slice.partition, file_slice.file_id]].append(file_slice)
+        elif file_slice.group in left_out:
+            found[left_out[file_slice.group]].append(file_slice)
         elif refused:
             found["due_but_refused"].append(file_slice)
     return tuple(_left_out(reason, of_reason) for reason, of_reason in found.items() if of_reason)

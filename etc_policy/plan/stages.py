@@ -66,6 +66,11 @@ class Operation(Frozen):
     remaining_from_ms: int | None = None
     carried: tuple[CarriedFile, ...] = ()
 
+    @property
+    def group(self) -> tuple[str, str]:
+        """Its file group: partition and file id."""
+        return self.partition, self.file_id
+
 
 class Move(Frozen):
     """One step by which a guard raised C: by which rule, and the file or instant that it met."""

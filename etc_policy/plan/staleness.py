@@ -60,8 +60,8 @@ def _changes(policy: Policy, table: TablePlan, state: TableState) -> Iterator[st
 
 def _moved(policy: Policy, table: TablePlan, state: TableState, instant: str) -> Iterator[str]:
     """The guards that would move C now: what came in since planning may need it elsewhere."""
-    chosen = {(operation.partition, operation.file_id) for operation in table.operations}
-    slices = tuple(file_slice for file_slice in state.slices if (file_slice.partition, file_slice.file_id) in chosen)
+    chosen = {operation.group for operation in table.operations}
+    slices = tuple(file_slice for file_slice in state.slices if file_slice.group in chosen)
     cut = Cut(slices, state.instants, state.metadata_instants, archive_limits(policy.hudi_options))
     for guard in _GUARDS:
         raised = guard(cut, instant)
@@ -92,10 +92,10 @@ def changed_slices(operations: Iterable[Operation], state: TableState, instant: 
 
     A compaction that leaves out a log file from before its instant loses that file's rows (FACTS 2).
     """
-    slices = {(file_slice.partition, file_slice.file_id): file_slice for file_slice in state.slices}
+    slices = {file_slice.group: file_slice for file_slice in state.slices}
     by_completion = state.table_version in CUT_VERSIONS
     for operation in operations:
-        found = slices.get((operation.partition, operation.file_id))
+        found = slices.get(operation.group)
         if found is None:
             yield f"file group {operation.file_id} in `{operation.partition}` is gone"
         elif (found.base_file, found.base_instant) != (operation.base_file, operation.base_instant):

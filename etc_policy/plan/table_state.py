@@ -54,6 +54,11 @@ class FileSlice:
     log_files: tuple[LogFile, ...]
     base_file_recorded_bytes: int | None = None
 
+    @property
+    def group(self) -> GroupKey:
+        """Its file group: partition and file id."""
+        return self.partition, self.file_id
+
 
 @dataclass(frozen=True, slots=True)
 class Instant:

@@ -73,7 +73,7 @@ class Evidence:
         seen_until = self.claim.seen_until
         if is_cut(self.state) or log_file.completed > seen_until:
             return log_file.completed <= seen_until
-        base, group = file_slice.base_instant, (file_slice.partition, file_slice.file_id)
+        base, group = file_slice.base_instant, file_slice.group
         is_known = any(instant.requested == base for instant in self.state.instants)
         written = (completed for completed in self.completions.get(group, ()) if completed > base)
         return not is_known or min(written, default="") <= seen_until

@@ -118,7 +118,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
             i.requested for i in state.instants if i.completed is None or i.completed > claim.seen_until
         ),
         seen_until=claim.seen_until,
-        open_groups=frozenset((s.partition, s.file_id) for s in state.slices if s.log_files),
+        open_groups=frozenset(s.group for s in state.slices if s.log_files),
         base_files=frozenset(s.base_file for s in state.slices if s.base_file is not None),
         watermark_ms=evidence.watermark_ms,
         last_commit_ms=instant_to_ms(state.last_completed, evidence.zone) if state.last_completed else None,

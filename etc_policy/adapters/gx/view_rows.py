@@ -70,7 +70,6 @@ def without_files(spark: Any, frame: Any, names: Collection[str]) -> Any:  # noq
 
 def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:  # noqa: ANN401
     """The rows of a view that lie in the chosen file groups; all of them where none were chosen."""
-
     if check.file_ids is None:
         return frame
     return frame.where(is_one_of(spark, _file_id(), check.file_ids))

@@ -37,7 +37,7 @@ def require_own(timeline: Timeline, instant: str, operations: tuple[Operation, .
 
 
 def _foreign(timeline: Timeline, instant: str, operations: tuple[Operation, ...]) -> Iterator[str]:
-    groups = [(operation.partition, operation.file_id) for operation in operations]
+    groups = [operation.group for operation in operations]
     if len(set(groups)) < len(groups):
         yield "it compacts a file group twice"
     for operation in operations:

@@ -43,9 +43,9 @@ def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
     """
     carried = carried_in(pairs_of(plan))
     found = tuple(_decoded(entry, entry["metrics"] or {}) for entry in plan.get("operations") or ())
-    if not carried.keys() <= {(one.partition, one.file_id) for one in found}:
+    if not carried.keys() <= {one.group for one in found}:
         raise ValueError("the plan carries log files of a file group that it does not compact")
-    return tuple(_with_carried(one, carried.get((one.partition, one.file_id), ())) for one in found)
+    return tuple(_with_carried(one, carried.get(one.group, ())) for one in found)
 
 
 def _with_carried(operation: Operation, carried: tuple[CarriedFile, ...]) -> Operation:

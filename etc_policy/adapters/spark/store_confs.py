@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from etc_policy.adapters.spark.cluster import is_local
 from etc_policy.adapters.storage.object_stores import endpoint_of
 from etc_policy.adapters.storage.store_keys import aws_keys
 from etc_policy.declare.project_schema import StorageSettings
@@ -47,7 +48,7 @@ def s3a_confs(
 def s3_packages(confs: Mapping[str, str], packages: Sequence[str]) -> tuple[str, ...]:
     """Hadoop's S3 client of PySpark's own version, for Spark on this machine; a cluster has one, or the target names it."""
     loaded = (*packages, confs.get("spark.jars", ""), confs.get("spark.jars.packages", ""))
-    if not confs.get("spark.master", "local").startswith("local") or any(_CLIENT in one for one in loaded):
+    if not is_local(confs.get("spark.master", "local")) or any(_CLIENT in one for one in loaded):
         return ()
     import pyspark
 
