@@ -45,7 +45,9 @@ INDEXES = {
 OURS = ("published", "compacted", "checked", "committed")
 #: Where the writer is held while the apply goes to its end: before it has looked for the key, after that, in its commit.
 THEIRS = ("requested", "writing", "committing to the metadata table", "committed to the metadata table", "committed")
-MOMENTS = (*(f"ours {moment}" for moment in OURS), *(f"writer {moment}" for moment in THEIRS))
+#: A write makes the plan wrong, and a second one, which has listed the timeline with it, opens its file when it was withdrawn.
+WITHDRAWN = "plan withdrawn"
+MOMENTS = (*(f"ours {moment}" for moment in OURS), *(f"writer {moment}" for moment in THEIRS), WITHDRAWN)
 _LOCK = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     "hoodie.write.lock.wait_time_ms_between_retry": "200",
@@ -165,8 +167,9 @@ class Scene:
     def play(self) -> str:
         """What came of it; raises AssertionError where it is not right."""
         self.rows = {1: "again", 2: "other"}
-        at_ours = self.case.moment.startswith("ours ")
-        (self._beside_ours if at_ours else self._beside_theirs)(self.case.moment.split(" ", 1)[1])
+        scenes = {"ours": self._beside_ours, "writer": self._beside_theirs, "plan": self._beside_withdrawal}
+        whose, moment = self.case.moment.split(" ", 1)
+        scenes[whose](moment)
         self._upsert("once more")  # before anything else: another compaction would put the key back into its base file
         self._check("after one more upsert")
         self._apply_until_done(lambda step: None)
@@ -212,8 +215,35 @@ class Scene:
             os.killpg(self.writer.process.pid, signal.SIGCONT)
         self._heard()
 
-    def _begin(self, rows: list, operation: str = "upsert") -> None:
-        self.writer.begin(self.table.base, rows, self.case.options, operation)
+    def _beside_withdrawal(self, moment: str) -> None:
+        hold, seen = self.folder / "hold", []
+
+        def hook(step: str) -> None:
+            seen.append(step)
+            if seen == ["published"]:
+                self._write([(1, "a", "between", clock_ms() - LATENCY_MS)])
+            elif seen == ["published", "compacted"]:
+                self._begin([(1, "a", "again", clock_ms() - LATENCY_MS)], hold=hold)
+                while not hold.exists():
+                    assert not self.writer.is_done, self.writer.answer()
+                    time.sleep(0.02)
+
+        try:
+            assert self._apply(hook) != "compacted"
+        finally:
+            self._look_at_plans(moment)
+            hold.unlink(missing_ok=True)
+        assert seen[:2] == ["published", "compacted"], seen
+        assert (answer := self.writer.answer()) == "done", f"the writer that had listed the plan: {answer}"
+
+    def _look_at_plans(self, moment: str) -> None:
+        plans = self.table.timeline("*.compaction.requested")
+        pending = [path.name for path in plans if not self.table.timeline(f"{path.name.split('.')[0]}_*.commit")]
+        self.told.append(f"{moment}: {len(pending)} plans pending")
+        assert not pending, pending
+
+    def _begin(self, rows: list, operation: str = "upsert", hold: Path | None = None) -> None:
+        self.writer.begin(self.table.base, rows, self.case.options, operation, hold)
 
     def _heard(self) -> None:
         answer = self.writer.answer()

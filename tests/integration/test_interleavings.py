@@ -12,6 +12,8 @@ CASES = [
     Case("simple", True, "writer writing", "metadata"),
     Case("bloom", False, "ours compacted", "metadata"),
     Case("simple", False, "ours checked", "metadata"),
+    Case("simple", True, "plan withdrawn", "metadata"),
+    Case("bucket", False, "plan withdrawn", "metadata"),
 ]
 
 
