@@ -229,7 +229,7 @@ class Scene:
                     time.sleep(0.02)
 
         try:
-            assert self._apply(hook) != "compacted"
+            assert self._apply(hook) != "compacted", "; ".join(self.told)
         finally:
             self._look_at_plans(moment)
             hold.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ CASES = [
     Case("bloom", False, "ours compacted", "metadata"),
     Case("simple", False, "ours checked", "metadata"),
     Case("simple", True, "plan withdrawn", "metadata"),
-    Case("bucket", False, "plan withdrawn", "metadata"),
+    Case("global_simple", False, "plan withdrawn", "metadata"),
 ]
 
 

@@ -15,8 +15,16 @@ from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.carried_stats import add_stats, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
+from etc_policy.adapters.spark.empty_commit import commit_nothing
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
-from etc_policy.adapters.spark.plan_files import create_plan, is_inflight, remove_plan, require_unwritten
+from etc_policy.adapters.spark.plan_files import (
+    create_plan,
+    is_inflight,
+    must_be_removed,
+    remove_plan,
+    remove_written,
+    require_unwritten,
+)
 from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.spark.write_stats import written_stats
 from etc_policy.adapters.storage.door import is_on_object_store, local_path, open_storage
@@ -51,7 +59,7 @@ class HudiCompactor:
                 require_held()
             except EtcError:
                 if not is_inflight(job):  # else its base files would go under its writer
-                    self._remove_plan(job)
+                    self._take_back(job, client)
                 raise
 
     def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
@@ -124,7 +132,7 @@ class HudiCompactor:
             )
 
     def withdraw(self, job: Job) -> None:
-        """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go.
+        """Take the plan back: Hudi rolls back what was begun, base files of C go, and C completes without any.
 
         Raises:
             EngineError: the compaction has completed, so there is nothing to take back; or, before table version 8,
@@ -136,7 +144,11 @@ class HudiCompactor:
         require_unwritten(job)
         if is_inflight(job):
             self._with_metadata_table(job, lambda: self._roll_back(job))
-        self._remove_plan(job)
+        if must_be_removed(job):
+            self._remove_plan(job)
+            return
+        with self._client(job) as client, self._lock(job, client):
+            self._take_back(job, client)
 
     @contextmanager
     def locked(self, job: Job) -> Iterator[None]:
@@ -192,6 +204,15 @@ class HudiCompactor:
             raise EngineError(
                 Code.ALREADY_COMPLETED, f"the compaction at {job.instant} has completed: there is nothing to withdraw"
             )
+
+    def _take_back(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+        """End a plan that nobody runs, under the lock: it stays on the timeline, as others may have listed it and open it yet."""
+        if must_be_removed(job):
+            self._remove_plan(job)
+            return
+        self._require_incomplete(job)
+        remove_written(job)
+        commit_nothing(self._spark, client, job, self._instant(hudi_table(self._spark, client), job))
 
     def _remove_plan(self, job: Job) -> None:
         self._require_incomplete(job)
