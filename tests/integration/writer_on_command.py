@@ -28,7 +28,10 @@ def write(spark, table: str, rows: list, operation: str, options: dict[str, str]
 
 
 def held(frame, timeline: Path, hold: Path):
-    """The rows, which the source gives once the write has begun and the file is gone: files are looked for only with them."""
+    """The rows, which the source gives once the write has begun and the file is gone: files are looked for only with them.
+
+    Where a file of its name that ends in `.fail` exists the source fails instead.
+    """
     from pyspark.sql import functions as F
 
     begun = {path.name for path in timeline.glob("*.deltacommit.requested")}
@@ -38,6 +41,8 @@ def held(frame, timeline: Path, hold: Path):
             hold.touch()
             while hold.exists():
                 time.sleep(0.01)
+            if hold.with_suffix(".fail").exists():
+                raise OSError("the source is gone")
         return value
 
     return frame.withColumn("v", F.udf(wait, "string").asNondeterministic()("v"))
