@@ -49,7 +49,10 @@ class Commit:
 
     @property
     def is_compaction(self) -> bool:
-        """Whether it merged log files into base files; a `commit` may also be a bulk insert (FACTS 13), or end a withdrawn plan."""
+        """Whether it merged log files into base files.
+
+        A `commit` may also be a bulk insert (FACTS 13), or end a plan that etc has withdrawn.
+        """
         compacts = self.operation == "COMPACT" or THRESHOLD in self.extra
         return self.action == "commit" and compacts and WITHDRAWN not in self.extra
 

@@ -75,7 +75,8 @@ def remove_written(job: Job) -> None:
 def must_be_removed(job: Job) -> bool:
     """Whether the plan may not stay on the timeline as a commit that wrote nothing.
 
-    Before table version 8 a plan begins file slices, which must not stay behind; and what archiving has passed would hide commits.
+    Before table version 8 a plan begins file slices, which must not stay behind. One that archiving has passed would hide
+    the commits that were archived after it.
     """
     return job.table_version not in CUT_VERSIONS or archive_passed(timeline_of(job.base_path).instants(), job.instant)
 
