@@ -16,7 +16,7 @@ from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.carried_stats import add_stats, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.empty_commit import commit_nothing
-from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.adapters.spark.hudi_client import heartbeats, hudi_client, hudi_table, method_names, takes_write_metadata
 from etc_policy.adapters.spark.plan_files import (
     create_plan,
     is_inflight,
@@ -93,7 +93,7 @@ class HudiCompactor:
             metadata = result.getCommitMetadata().get()
             for key, value in job.extra_metadata.items():
                 metadata.addMetadata(key, value)
-            newer = _takes_write_metadata(client)
+            newer = takes_write_metadata(client)
             if newer:  # the work is lazy: it is done here
                 if job.carries:  # whole statuses, so that the work is not asked for twice
                     statuses = result.getWriteStatuses().collect()
@@ -114,7 +114,7 @@ class HudiCompactor:
 
     def _begin(self, job: Job, client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieWriteMetadata
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
-        if _takes_write_metadata(client):
+        if takes_write_metadata(client):
             with self._lock(job, client):
                 return client.compact(job.instant)
         if is_inflight(job):
@@ -275,18 +275,10 @@ class HudiCompactor:
 
 
 def _end_heartbeat(client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
-    """No run of the job's instant is at work any more; its table services beat, by a client of their own (from 1.1)."""
-    if "getTableServiceClient" in method_names(client):
-        client = client.getTableServiceClient()
-    client.getHeartbeatClient().stop(job.instant)
+    """No run of the job's instant is at work any more."""
+    heartbeats(client).stop(job.instant)
 
 
 def _failure(job: Job) -> EngineError:
     hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
     return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)
-
-
-def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
-    """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
-    methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
-    return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from etc_policy.adapters.spark.hudi_client import hudi_table, method_names
+from etc_policy.adapters.spark.hudi_client import heartbeats, hudi_table, takes_write_metadata
 from etc_policy.execute.ports import Job
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 
 
 def commit_nothing(spark: Any, client: Any, job: Job, requested: Any) -> None:  # noqa: ANN401 - a SparkSession; Java objects
     """Commit no file at the job's instant, whose plan is `requested` and stays; the caller holds the table's lock."""
+    beats = heartbeats(client)
+    beats.start(job.instant)  # so that no stock writer takes it over
+    try:
+        hudi_table(spark, client).getActiveTimeline().transitionCompactionRequestedToInflight(requested)
+        _commit(spark, client, job)
+    finally:
+        beats.stop(job.instant)
+
+
+def _commit(spark: Any, client: Any, job: Job) -> None:  # noqa: ANN401 - as above
     jvm = spark._jvm
-    service = client.getTableServiceClient() if "getTableServiceClient" in method_names(client) else client
-    service.getHeartbeatClient().start(job.instant)  # so that no stock writer takes it over
-    hudi_table(spark, client).getActiveTimeline().transitionCompactionRequestedToInflight(requested)
-    metadata = _metadata(jvm, client)
-    option = jvm.org.apache.hudi.common.util.Option
-    if service is client:
+    metadata, option = _metadata(jvm, client), jvm.org.apache.hudi.common.util.Option
+    if not takes_write_metadata(client):
         client.commitCompaction(job.instant, metadata, option.empty())
         return
     result = jvm.org.apache.hudi.table.action.HoodieWriteMetadata()

@@ -251,7 +251,7 @@ class TestCommitting:
         monkeypatch.setattr(found, "_client", lambda _: nullcontext(client))
         monkeypatch.setattr(found, "_lock", lock)
         monkeypatch.setattr(found, "_empty", lambda: None)
-        monkeypatch.setattr(hudi_compactor, "_takes_write_metadata", lambda _: False)
+        monkeypatch.setattr(hudi_compactor, "takes_write_metadata", lambda _: False)
         monkeypatch.setattr(
             hudi_compactor, "before_commit", lambda _jvm, _job, fence: fence
         )  # it asks Java for its clock
