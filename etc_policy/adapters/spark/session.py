@@ -84,36 +84,51 @@ def start_spark(
         RetryableError: the cluster does not answer, or gives no executor in time.
 
     """
-    if importlib.util.find_spec("pyspark") is None:
-        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
-    trust_store = use_java()
-    from pyspark.sql import SparkSession
-
-    confs = _confs(options or {}, trust_store, bundle, packages)
+    pyspark_folder()
+    confs = _confs(options or {}, use_java(), bundle, packages)
     if _STARTED_BY_SUBMIT in os.environ:
         confs = _within_submit(confs)
     master = confs["spark.master"]
     require_master(master)
-    builder = SparkSession.builder
-    for key, value in confs.items():
-        builder = builder.config(key, value)
-    try:
-        with _jvm_output_to(log):
-            _launch(confs)
-            with answered_within(master, cluster_seconds):
-                session = builder.getOrCreate()
-    except RetryableError:
-        raise
-    except Exception as error:
-        hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
-        cause = "\n".join(_last_lines(log)) or str(error)
-        raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
+    session = _start(confs, log, cluster_seconds)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
     if not is_local(master):
         require_executor(session, master, cluster_seconds)
         watch_executors(session, cluster_seconds)
     return session
+
+
+def pyspark_folder() -> Path:
+    """Where PySpark is installed.
+
+    Raises:
+        EngineError: it is not.
+
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
+    return Path(spec.origin).parent
+
+
+def _start(confs: Mapping[str, str], log: Path | None, cluster_seconds: float) -> Any:  # noqa: ANN401 - imported late
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in confs.items():
+        builder = builder.config(key, value)
+    try:
+        with _jvm_output_to(log):
+            _launch(confs)
+            with answered_within(confs["spark.master"], cluster_seconds):
+                return builder.getOrCreate()
+    except RetryableError:
+        raise
+    except Exception as error:
+        hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
+        cause = "\n".join(_last_lines(log)) or str(error)
+        raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
 
 
 def _launch(confs: Mapping[str, str]) -> None:
@@ -136,13 +151,13 @@ def is_secret_conf(key: str) -> bool:
 
 
 def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
-    """What spark-submit, which has started this process, was not told; what it was told wins, its jars are loaded."""
+    """The settings that spark-submit, which started this process, does not have; its own win, and its jars are loaded."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
-    told = dict(SparkConf().getAll())
-    kept = {key: value for key, value in confs.items() if key not in told and not key.startswith("spark.jars")}
-    return {**kept, "spark.master": told.get("spark.master", confs["spark.master"])}
+    submitted = dict(SparkConf().getAll())
+    kept = {key: value for key, value in confs.items() if key not in submitted and not key.startswith("spark.jars")}
+    return {**kept, "spark.master": submitted.get("spark.master", confs["spark.master"])}
 
 
 def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
