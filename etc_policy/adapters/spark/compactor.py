@@ -16,7 +16,13 @@ from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.carried_stats import add_stats, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.empty_commit import commit_nothing
-from etc_policy.adapters.spark.hudi_client import heartbeats, hudi_client, hudi_table, method_names, takes_write_metadata
+from etc_policy.adapters.spark.hudi_client import (
+    heartbeats,
+    hudi_client,
+    hudi_table,
+    method_names,
+    takes_write_metadata,
+)
 from etc_policy.adapters.spark.plan_files import (
     create_plan,
     is_inflight,
