@@ -8,12 +8,12 @@ from operator import attrgetter
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
-from etc_policy.plan.carry import carried_files, log_order
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.closed_slices import closed_before
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.io_budget import Slices, io_bytes, within_budget
+from etc_policy.plan.operations import operation_of, size_of
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.partition_filter import is_in
 from etc_policy.plan.plan_warnings import (
@@ -34,11 +34,10 @@ from etc_policy.plan.refusals import (
     written_to_all,
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
-from etc_policy.plan.stages import Action, Operation, SeenState, SkipReason, TablePlan
-from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
+from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
-_MERGE_ORDER = attrgetter("requested", "completed", "name")
 _GROUP = attrgetter("group")
 
 #: Hudi's default for `hoodie.time.generator.max_expected_clock_skew_ms`.
@@ -127,7 +126,7 @@ def _within_budget(context: Context, chosen: Slices) -> tuple[Context, Slices]:
 
     def bytes_of(slices: Slices, up_to_ms: int | None) -> int:
         instant = _instant(context.merging_up_to(up_to_ms), slices).instant
-        return sum(chain.from_iterable(io_bytes(one, _size_of(compacted(one, instant))) for one in slices))
+        return sum(chain.from_iterable(io_bytes(one, size_of(compacted(one, instant))) for one in slices))
 
     first = tuple(filter(context.is_exposed, chosen))
     kept, beyond_ms = within_budget(chosen, limit, bytes_of, first)
@@ -178,13 +177,14 @@ def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> T
         )
     ]
     after = context.watermark(log_file for _, log_file in left)
-    operations = tuple(_operation(context, file_slice, instant) for file_slice in chosen)
+    operations = tuple(operation_of(context, file_slice, instant) for file_slice in chosen)
     base = _idle(context, "compact", None, place)
     return base.model_copy(
         update={
             "instant": instant,
             "threshold_ms": _complete_without(context),
             "operations": operations,
+            "other_log_bytes": _other_log_bytes(context, chosen),
             "watermark_after_ms": after.value_ms,
             "watermark_assumed": after.assumed,
             "held_back_by": after.held_back_by,
@@ -200,52 +200,20 @@ def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> T
     )
 
 
+def _other_log_bytes(context: Context, chosen: Slices) -> int | None:
+    """The bytes of log files that the other granularity would merge of the same slices; None where the table has no other."""
+    other = context.in_other_granularity()
+    if other is None:
+        return None
+    instant = _instant(other, chosen).instant
+    return sum(size_of(other.split(one, instant)[0]) for one in chosen)
+
+
 def _complete_without(context: Context) -> int:
     """T, or what RO is complete up to without the due slices that are left out."""
     files = (log_file for s in context.state.slices if context.leaves_out(s) for log_file in s.log_files)
     mark = context.watermark(files).value_ms
     return context.threshold_ms if mark is None else min(mark, context.threshold_ms)
-
-
-def _operation(context: Context, file_slice: FileSlice, instant: str) -> Operation:
-    merged, left = context.split(file_slice, instant)
-    log_bytes = _size_of(merged)
-    known_ms = [log_file.min_event_time_ms for log_file in merged if log_file.min_event_time_ms is not None]
-    unknown, due_ms = len(merged) - len(known_ms), min(context.threshold_ms, context.merged_up_to_ms)
-    bytes_read, bytes_written = io_bytes(file_slice, log_bytes)
-    return Operation(
-        partition=file_slice.partition,
-        file_id=file_slice.file_id,
-        base_instant=file_slice.base_instant,
-        base_file=file_slice.base_file,
-        log_files_compacted=_merge_order(merged),
-        log_files_remaining=_merge_order(left),
-        bytes_read=bytes_read,
-        bytes_written_estimate=bytes_written,
-        log_bytes_compacted=log_bytes,
-        due_log_files=unknown + sum(time_ms <= due_ms for time_ms in known_ms),
-        unknown_log_files=unknown,
-        oldest_event_ms=min(known_ms, default=None),
-        remaining_from_ms=_earliest(left),
-        carried=carried_files(file_slice, left, instant) if context.carries else (),
-    )
-
-
-def _size_of(log_files: tuple[LogFile, ...]) -> int:
-    return sum(log_file.size_bytes for log_file in log_files)
-
-
-def _earliest(log_files: tuple[LogFile, ...]) -> int | None:
-    """The smallest known event time."""
-    return min((f.min_event_time_ms for f in log_files if f.min_event_time_ms is not None), default=None)
-
-
-def _merge_order(log_files: tuple[LogFile, ...]) -> tuple[str, ...]:
-    """By instant; before table version 8 all log files of a slice bear one, and are in the order of their versions."""
-    ordered = sorted(log_files, key=_MERGE_ORDER)
-    if len(ordered) > 1 and ordered[0].requested == ordered[-1].requested:
-        ordered.sort(key=lambda one: log_order(one.name))
-    return tuple(one.name for one in ordered)
 
 
 def _idle(context: Context, action: Action, refusal: Refusal | None, place: Place | None = None) -> TablePlan:

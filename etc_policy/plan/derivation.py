@@ -27,7 +27,7 @@ _ANY_INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _WITHOUT_DATA = frozenset({"clean", "savepoint", "indexing"})
 #: So many letters of a value are shown.
 _SHOWN = 200
-#: What decides what is compacted, or is committed with it.
+#: What decides what is compacted, or is committed or weighed with it.
 _DECIDING = (
     "action",
     "table_version",
@@ -39,6 +39,7 @@ _DECIDING = (
     "instant",
     "policy_values",
     "left_out_though_due",
+    "other_log_bytes",
 )
 
 

@@ -92,7 +92,16 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
     yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
-    yield ("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}")
+    yield ("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}{_otherwise(table, log_bytes)}")
+
+
+def _otherwise(table: TablePlan, log_bytes: int) -> str:
+    """What the other granularity would read of the same slices, where that is something else."""
+    if table.other_log_bytes is None or table.other_log_bytes == log_bytes:
+        return ""
+    other = "log_file" if table.granularity == "file_slice" else "file_slice"
+    more = table.other_log_bytes - log_bytes
+    return f"; `granularity: {other}` would read {format_bytes(abs(more))} {'more' if more > 0 else 'less'}"
 
 
 def _watermark(table: TablePlan) -> Iterator[Row]:

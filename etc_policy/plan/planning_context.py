@@ -75,6 +75,13 @@ class Context:
         """Whether what stays must be carried into the new slice, for want of a cut."""
         return self.policy.granularity == "log_file" and self.state.table_version in WHOLE_SLICE_VERSIONS
 
+    def in_other_granularity(self) -> Context | None:
+        """The context of the policy's other granularity; None for tables that have no cut, and whose policy does not carry."""
+        if self.state.table_version in WHOLE_SLICE_VERSIONS and self.policy.carry is None:
+            return None
+        other = "log_file" if self.policy.granularity == "file_slice" else "file_slice"
+        return replace(self, policy=self.policy.model_copy(update={"granularity": other}))
+
     def split(self, file_slice: FileSlice, instant: str) -> Split:
         """What of a chosen slice a compaction at the instant merges, and what stays."""
         if self.carries:

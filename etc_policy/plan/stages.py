@@ -125,6 +125,7 @@ class TablePlan(Frozen):
     `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`; where file
     slices are left out that are due, T is before all that these may hold. C began at
     `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file slice.
+    The other granularity would merge `other_log_bytes` of log files of the same slices, None where the table has no other.
     By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
     `data_latency_ms` all the same, and until `next_due_ms` no run is needed.
     """
@@ -147,6 +148,7 @@ class TablePlan(Frozen):
     unknown_log_files: int = 0
     held_back_by: str | None = None
     operations: tuple[Operation, ...] = ()
+    other_log_bytes: int | None = None
     seen: SeenState
     now_ms: int | None = None
     data_latency_ms: int | None = None

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan import builder, cut, instants, io_budget, planning_context, refusals, watermark
+from etc_policy.plan import builder, cut, instants, io_budget, operations, planning_context, refusals, watermark
 from tests.property.histories import broken_promise, histories
 
 Broken = Callable[[], Any]
@@ -55,7 +55,7 @@ def without_rule(name: str) -> Broken:
 @contextmanager
 def picked_not_prefix() -> Iterator[None]:
     """RFC-74's `filterLogFiles`: log files at or below T wherever they stand, instead of all up to the last of them."""
-    real_operation = builder._operation
+    real_operation = builder.operation_of
 
     def operation(context: Any, file_slice: Any, instant: str) -> Any:
         due = [log.name for log in file_slice.log_files if planning_context.is_due(log, context.due_up_to_ms)]
@@ -65,7 +65,7 @@ def picked_not_prefix() -> Iterator[None]:
         left = tuple(name for name in names if name not in due)
         return whole.model_copy(update={"log_files_compacted": picked, "log_files_remaining": left})
 
-    with patch.object(builder, "_operation", operation):
+    with patch.object(builder, "operation_of", operation):
         yield
 
 
@@ -125,7 +125,7 @@ MUTATIONS: dict[str, Broken] = {
     "the oldest events first within a budget": replaced(io_budget, "_age", lambda one: (0, one.file_id, one.partition)),
     "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),
     "no other partitions": replaced(builder, "is_in", lambda *_: True),
-    "merge order is that of requests": replaced(builder, "_merge_order", lambda files: tuple(f.name for f in files)),
+    "merge order is that of requests": replaced(operations, "_merge_order", lambda files: tuple(f.name for f in files)),
 }
 
 
