@@ -71,6 +71,22 @@ class S3Server:
                 )
         return f"s3a://{bucket}/{prefix}"
 
+    def keys(self, bucket: str, prefix: str = "") -> list[str]:
+        """The keys of a bucket that begin so."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        return [one["Key"] for page in pages for one in page.get("Contents", ())]
+
+    def content(self, bucket: str, key: str) -> bytes:
+        return self.client.get_object(Bucket=bucket, Key=key)["Body"].read()
+
+    def download(self, bucket: str, prefix: str, folder: Path) -> Path:
+        """The files of a table in a bucket, copied into a local folder."""
+        for key in self.keys(bucket, f"{prefix}/"):
+            if not key.endswith((".crc", "/")):
+                (folder / key).parent.mkdir(parents=True, exist_ok=True)
+                self.client.download_file(bucket, key, str(folder / key))
+        return folder / prefix
+
 
 @pytest.fixture
 def s3_variables(monkeypatch, tmp_path):

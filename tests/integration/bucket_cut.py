@@ -72,10 +72,7 @@ class BucketViews(Views):
     def timeline(self) -> list[str]:
         """The names of the instants' files."""
         bucket, _, table = self.base.removeprefix("s3a://").partition("/")
-        pages = self.server.client.get_paginator("list_objects_v2").paginate(
-            Bucket=bucket, Prefix=f"{table}/.hoodie/timeline/"
-        )
-        return [one["Key"].rpartition("/")[2] for page in pages for one in page.get("Contents", ())]
+        return [key.rpartition("/")[2] for key in self.server.keys(bucket, f"{table}/.hoodie/timeline/")]
 
 
 @dataclass
@@ -104,8 +101,7 @@ class BucketBench(Bench):
 
     def properties_text(self) -> str:
         bucket, _, table = self.base.removeprefix("s3a://").partition("/")
-        found = self.server.client.get_object(Bucket=bucket, Key=f"{table}/.hoodie/hoodie.properties")
-        return found["Body"].read().decode()
+        return self.server.content(bucket, f"{table}/.hoodie/hoodie.properties").decode()
 
 
 def play(spark, server: S3Server, kind: Kind) -> None:

@@ -9,6 +9,7 @@ from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import write_history
 from tests.integration.kills import QUICK_JAVA
 from tests.integration.session import stop_spark
+from tests.integration.version6 import make_table
 
 
 def pytest_configure(config):
@@ -31,6 +32,13 @@ class _Session:
     spark = None
 
     @classmethod
+    def start(cls, log):
+        if cls.spark is None:
+            options = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", SECRET_KEY: SECRET}
+            cls.spark = start_spark(options, log, is_brief=True)
+        return cls.spark
+
+    @classmethod
     def stop(cls):
         if cls.spark is not None:
             stop_spark(cls.spark)
@@ -40,10 +48,7 @@ class _Session:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory) -> Iterator:
     """The Spark session of all tests in this process."""
-    log = tmp_path_factory.mktemp("spark") / "spark.log"
-    options = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", SECRET_KEY: SECRET}
-    _Session.spark = start_spark(options, log)
-    yield _Session.spark
+    yield _Session.start(tmp_path_factory.mktemp("spark") / "spark.log")
     _Session.stop()
 
 
@@ -53,6 +58,14 @@ def written_table(spark, tmp_path_factory) -> Path:
     base = tmp_path_factory.mktemp("written") / "t"
     write_history(spark, base)
     return base
+
+
+@pytest.fixture(scope="session")
+def written_version_6(tmp_path_factory) -> Path:
+    """The same of table version 6, by any session that lives."""
+    folder = tmp_path_factory.mktemp("written-version-6")
+    make_table(_Session.start(folder / "spark.log"), folder / "t")
+    return folder / "t"
 
 
 @pytest.fixture

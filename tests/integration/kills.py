@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import fastavro
 
@@ -32,7 +33,7 @@ POLICY = """  - name: {name}
     table: {table}
     event_time_column: {{column: ts, unit: ms}}
     data_latency: {latency}s
-    strategy: {{type: event_time, granularity: {granularity}}}
+    strategy: {{type: event_time, {strategy}}}
     verify: {{level: {level}}}
 """
 #: The lock of the table's writers where the policy declares one: Hudi's default place, and no expiry unless told.
@@ -47,7 +48,14 @@ EXPIRY = """        hoodie.write.lock.filesystem.expire: "1"
 QUICK_JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"}
 TIMEOUT_SECONDS = 240
 ATTEMPTS = 4
-DATA_SUFFIXES = (".commit", ".deltacommit", ".replacecommit")
+DATA_ACTIONS = ("commit", "deltacommit", "replacecommit")
+
+
+#: The values of `Table.step` in the order of an apply.
+ORDER = (
+    *("nothing", "locked", "published", "begun", "executing"),
+    *("committing to the metadata table", "committed to the metadata table", "committed"),
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,11 @@ class Table:
     """A table's folder as files; `step` is how far a compaction by etc has got."""
 
     base: Path
+    #: The values of `step`, in the order of an apply.
+    order: ClassVar[tuple[str, ...]] = ORDER
+    timeline_folder: ClassVar[str] = ".hoodie/timeline"
+    #: The names of completed instants, without what they did.
+    completed: ClassVar[str] = "{}_*"
 
     @property
     def meta(self) -> Path:
@@ -65,8 +78,16 @@ class Table:
         """Whether somebody holds the lock, declared or not."""
         return (self.meta / "lock").exists() or (self.meta / ".etc" / "lock").exists()
 
+    def glob(self, pattern: str) -> list[Path]:
+        """The table's files of a pattern below its folder."""
+        return sorted(self.base.glob(pattern))
+
     def timeline(self, pattern: str) -> list[Path]:
-        return sorted((self.meta / "timeline").glob(pattern))
+        return self.glob(f"{self.timeline_folder}/{pattern}")
+
+    def done(self, action: str, instant: str = "*") -> list[Path]:
+        """The files of completed instants of an action."""
+        return self.timeline(f"{self.completed.format(instant)}.{action}")
 
     @property
     def step(self) -> str:
@@ -74,35 +95,45 @@ class Table:
         if not plans:
             return "locked" if self.is_locked else "nothing"
         instant = plans[-1].name.split(".")[0]
-        if self.timeline(f"{instant}_*.commit"):
+        if self.done("commit", instant):
             return "committed"
         if in_metadata_table := self.metadata_step(instant):
             return in_metadata_table
-        if list(self.base.glob(f"*/*_{instant}.parquet")):
+        if self.glob(f"*/*_{instant}.parquet"):
             return "executing"
         return "begun" if self.timeline(f"{instant}.compaction.inflight") else "published"
 
     def metadata_step(self, instant: str) -> str | None:
         """How far the commit of an instant to the metadata table has got; None where it has not begun."""
-        metadata_table = self.meta / "metadata" / ".hoodie" / "timeline"
-        if list(metadata_table.glob(f"{instant}_*.deltacommit")):
+        metadata_table = f".hoodie/metadata/{self.timeline_folder}"
+        if self.glob(f"{metadata_table}/{self.completed.format(instant)}.deltacommit"):
             return "committed to the metadata table"
-        if (metadata_table / f"{instant}.deltacommit.inflight").exists():
+        if self.glob(f"{metadata_table}/{instant}.deltacommit.inflight"):
             return "committing to the metadata table"
         return None
 
+    @property
+    def rolls_back_metadata(self) -> bool:
+        """Whether a rollback in the metadata table has begun and not ended."""
+        metadata_table = f".hoodie/metadata/{self.timeline_folder}"
+        begun, ended = (self.glob(f"{metadata_table}/{name}") for name in ("*.rollback.inflight", "*_*.rollback"))
+        return len(begun) > len(ended)
+
     def commits(self) -> list[str]:
         """Completion times of the delta commits, oldest first."""
-        return sorted(path.name.split(".")[0].split("_")[1] for path in self.timeline("*_*.deltacommit"))
+        return sorted(path.name.split(".")[0].split("_")[1] for path in self.done("deltacommit"))
+
+    def write_stats(self, commit: Path) -> Mapping[str, list[dict]]:
+        """The write stats of a commit's file, by partition."""
+        with commit.open("rb") as handle:
+            return next(iter(fastavro.reader(handle)))["partitionToWriteStats"] or {}
 
     def orphans(self) -> set[str]:
         """Data files on disk that no completed commit names: what a half-done run may leave, and a view might show."""
         named = set()
-        for path in self.timeline("*_*.*"):
-            if path.suffix in DATA_SUFFIXES:
-                with path.open("rb") as handle:
-                    stats = next(iter(fastavro.reader(handle)))["partitionToWriteStats"] or {}
-                named |= {stat["path"] for of_partition in stats.values() for stat in of_partition}
+        for action in DATA_ACTIONS:
+            for path in self.done(action):
+                named |= {stat["path"] for of_partition in self.write_stats(path).values() for stat in of_partition}
         found = {
             f"{path.parent.name}/{path.name}"
             for path in self.base.glob("[!.]*/*")
@@ -111,11 +142,6 @@ class Table:
         return found - named
 
 
-#: The values of `Table.step` in the order of an apply.
-ORDER = (
-    *("nothing", "locked", "published", "begun", "executing"),
-    *("committing to the metadata table", "committed to the metadata table", "committed"),
-)
 #: Where runs are killed in the tests: before and after publishing, while executing, in the commit to the metadata table,
 #: between the two commits, before verifying.
 STEPS = (*("locked", "published", "executing"), *ORDER[-3:])
@@ -128,16 +154,24 @@ class Project:
     """A project's folder with one policy for each of its tables."""
 
     folder: Path
+    timeout_seconds: float = TIMEOUT_SECONDS
 
     def add(self, name: str, source: Path, granularity: str = "log_file", level: str = "data", lock: str = "") -> Table:
         """A copy of a table and a policy for it, which `lock` ends."""
-        table = self.folder / "tables" / name
-        shutil.copytree(source, table)
+        table = self.copy(name, source)
+        self.declare(name, str(table), f"granularity: {granularity}", level, lock)
+        return Table(table)
+
+    def copy(self, name: str, source: Path) -> Path:
+        """A copy of a table."""
+        return Path(shutil.copytree(source, self.folder / "tables" / name))
+
+    def declare(self, name: str, location: str, strategy: str, level: str = "data", more: str = "") -> None:
+        """A policy for a table, which `more` ends."""
         policies = self.folder / "policies"
         policies.mkdir(exist_ok=True)
-        text = POLICY.format(name=name, table=table, latency=LATENCY_SECONDS, granularity=granularity, level=level)
-        (policies / f"{name}.yml").write_text(f"version: 1\npolicies:\n{text}{lock}")
-        return Table(table)
+        text = POLICY.format(name=name, table=location, latency=LATENCY_SECONDS, strategy=strategy, level=level)
+        (policies / f"{name}.yml").write_text(f"version: 1\npolicies:\n{text}{more}")
 
     def start(self, *arguments: str) -> subprocess.Popen:
         """`etc` with these arguments, in a process group of its own; its output goes to files."""
@@ -149,7 +183,7 @@ class Project:
     def apply(self, *arguments: str) -> dict[str, dict]:
         """Run `etc apply` to its end; each policy's result, by name."""
         process = self.start("apply", "--yes", "--output", "json", *arguments)
-        code = process.wait(timeout=TIMEOUT_SECONDS)
+        code = process.wait(timeout=self.timeout_seconds)
         assert code == 0, f"exit {code}: {self.stderr}"
         tables = json.loads((self.folder / "stdout").read_text())["tables"]
         assert len({table["policy"] for table in tables}) == len(tables), "one result per policy"
@@ -234,6 +268,17 @@ def kill_at(project: Project, name: str, source: Path, step: str, victim: str = 
     raise AssertionError(f"no run could be stopped at `{step}`, the last had reached `{passed}`\n{message}")
 
 
+def kill_while_it_rolls_back(project: Project, name: str, source: Path) -> Table:
+    """A table whose run died within its commit to the metadata table, and the next one while it rolled that back there."""
+    for _ in range(ATTEMPTS):
+        table = kill_at(project, name, source, "committing to the metadata table", level="metadata")
+        project.kill_when(lambda table=table: table.rolls_back_metadata, name)
+        if table.rolls_back_metadata:
+            return table
+        shutil.rmtree(table.base)
+    raise AssertionError(f"no run could be stopped while it rolled back\n{project.stderr}")
+
+
 def read_views(spark, table: Table, numbers: range) -> dict[str, dict[int, str]]:
     """Views of a table in one pass of Spark: RT with and without the metadata table, RO, and of each numbered commit the
     time travel to it and its increment.
@@ -287,9 +332,9 @@ def check_files(table: Table) -> None:
 
     Markers of a completed instant may stay behind when it was killed right after its commit: archiving removes them.
     """
-    plans, done = table.timeline("*.compaction.requested"), table.timeline("*_*.commit")
+    plans, done = table.timeline("*.compaction.requested"), table.done("commit")
     assert len(plans) == len(done) == 1, [path.name for path in (*plans, *done)]
-    assert done[0].name.startswith(f"{plans[0].name.split('.')[0]}_")
+    assert table.done("commit", plans[0].name.split(".")[0]) == done
     assert table.orphans() == set()
     left = {path.name for path in (table.meta / ".temp").glob("*")}
     assert left <= {plans[0].name.split(".")[0]}, left

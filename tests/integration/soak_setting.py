@@ -79,7 +79,7 @@ class Setting:
         journal = self.folder / f"writer-{number}.journal"
         command = [sys.executable, "-m", "tests.integration.soak_writer", str(self.base), str(journal)]
         command += ["--index", self.index, "--seed", str(self.seed), "--expire", str(self.expire_minutes)]
-        command += ["--writers", str(self.writers)]
+        command += ["--writers", str(self.writers), *(() if number else ("--cleans",))]
         batches = Batches(number, self.writers, self.dice(f"batches {number}"))
         may_be_killed = at_any_time if self.expire_minutes else never_holds(self.base / ".hoodie" / "lock")
         victims = ("both", "both", "both", "python") if self.expire_minutes else ("both",)

@@ -1,4 +1,7 @@
-"""Six kills of `etc apply`, one at each step, and then one run that mends all; `random_kills.py` plays any number."""
+"""Kills of `etc apply`, one at each step and one while it rolls a killed run back, and then one run that mends all.
+
+`random_kills.py` plays any number.
+"""
 
 import json
 
@@ -6,7 +9,7 @@ import pytest
 
 from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import HISTORY, Oracle
-from tests.integration.kills import STEPS, Project, check_files, check_views, kill_at
+from tests.integration.kills import STEPS, Project, check_files, check_views, kill_at, kill_while_it_rolls_back
 from tests.integration.session import stop_spark
 
 pytestmark = pytest.mark.spark
@@ -24,14 +27,18 @@ def killed(no_spark, written_table, tmp_path):
     """
     project = Project(tmp_path)
     victims = {"executing": "python"}
-    return project, {
+    tables = {
         step: kill_at(project, name_of(step), written_table, step, victims.get(step, "both"), level_of(step))
         for step in reversed(STEPS)
+    }
+    return project, {
+        **tables,
+        "rolling back": kill_while_it_rolls_back(project, name_of("rolling back"), written_table),
     }
 
 
 def name_of(step):
-    return f"{'a' if step.startswith('committing') else 'b'}_{step.replace(' ', '_')}"
+    return f"{'a' if step.startswith(('committing', 'rolling')) else 'b'}_{step.replace(' ', '_')}"
 
 
 def level_of(step):

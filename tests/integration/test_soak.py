@@ -9,10 +9,10 @@ import pytest
 from tests.integration.kills import REPOSITORY
 
 pytestmark = pytest.mark.spark
-MINUTES, SEED = 3, 1
+MINUTES, SEED = 1, 1
 
 
-def test_three_minutes_beside_two_writers(no_spark, tmp_path):
+def test_a_minute_beside_two_writers(no_spark, tmp_path):
     """Its last lines say what happened; it ends with 1 where a row was lost, doubled or promised too early."""
     command = [sys.executable, "-m", "tests.integration.soak", "--minutes", str(MINUTES), "--index", "simple"]
     command += ["--seed", str(SEED), "--expire", "0", "--folder", str(tmp_path / "soak")]
@@ -23,7 +23,7 @@ def test_three_minutes_beside_two_writers(no_spark, tmp_path):
     )
     assert counts, done.stdout
     batches, applies, compactions, checkpoints = map(int, counts.groups())
-    assert batches >= 5
+    assert batches >= 3
     assert applies >= 2
     assert compactions >= 1
     assert checkpoints == 1

@@ -224,9 +224,8 @@ def make_table(spark: object, base: Path, kind: Kind = Kind(), writes: tuple[Wri
     return table
 
 
-def play(spark: object, base: Path, kind: Kind) -> None:
+def play(table: Table6) -> None:
     """A plan is published, carried, written beside and executed, two more follow, then stock compaction and cleaning."""
-    table = make_table(spark, base, kind)
     table.check("before")
     before, recent = table.properties(), len(WRITES) - 2
     plan = table.plan()
@@ -238,7 +237,7 @@ def play(spark: object, base: Path, kind: Kind) -> None:
     table.check("pending and carried", recent)
     table.write(PENDING)
     table.check("pending and written to", recent)
-    finished = table.runner.finish_pending(table.policy, str(base))
+    finished = table.runner.finish_pending(table.policy, str(table.base))
     assert finished is not None
     assert finished.status == "resumed"
     assert table.properties() == before
@@ -287,7 +286,7 @@ def main(folder: Path) -> None:
     for number, kind in enumerate(KINDS):
         began = time.monotonic()
         try:
-            play(spark, folder / str(number), kind)
+            play(make_table(spark, folder / str(number), kind))
             result = "right"
         except AssertionError as error:
             refused = not kind.mdt or not kind.by_event_time  # as yet

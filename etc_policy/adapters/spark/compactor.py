@@ -25,6 +25,7 @@ from etc_policy.adapters.spark.hudi_client import (
 )
 from etc_policy.adapters.spark.plan_files import (
     create_plan,
+    end_rollback_heartbeats,
     is_inflight,
     must_be_removed,
     remove_plan,
@@ -122,6 +123,7 @@ class HudiCompactor:
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
         if takes_write_metadata(client):
             with self._lock(job, client):
+                end_rollback_heartbeats(job)
                 return client.compact(job.instant)
         if is_inflight(job):
             self._roll_back_by(client, job)
@@ -198,6 +200,7 @@ class HudiCompactor:
         )
         try:
             with self._lock(job, client):
+                end_rollback_heartbeats(job)
                 if "beginStateChange" in method_names(manager):
                     table.rollbackInflightCompaction(inflight, manager)
                 else:

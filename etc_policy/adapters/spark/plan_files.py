@@ -131,6 +131,16 @@ def _rollbacks_begun(job: Job) -> Iterator[str]:
         yield from (f"{timeline.folder}/{f.name}" for f in sorted(timeline.files[requested], key=lambda f: f.state))
 
 
+def end_rollback_heartbeats(job: Job) -> None:
+    """Remove what a run that died while it rolled the instant back has left in the metadata table.
+
+    Hudi rolls nothing back while the heartbeat of an earlier try looks fresh; who holds the lease knows that nobody tries.
+    """
+    storage = open_storage(job.base_path)
+    for requested, _ in pending_rollbacks(timeline_of(job.base_path), job.instant):
+        _remove(storage, f".hoodie/metadata/.hoodie/.heartbeat/{requested}")
+
+
 def require_unwritten(job: Job) -> None:
     """Before table version 8 a log file belongs to the slice that it names: without the plan that slice would lose its base.
 

@@ -1,5 +1,6 @@
 """The command for spark-submit and the files of a job, for each kind of cluster; nothing is submitted here."""
 
+import functools
 import json
 import os
 import signal
@@ -196,7 +197,8 @@ def test_ended_by_a_scheduler_it_leaves_neither_the_job_nor_its_settings(spark_h
     scratch.mkdir()
     program.write_text(f"#!/bin/sh\necho $$ > {started}.new && mv {started}.new {started}\nexec sleep 60\n")
     environment = {**os.environ, "TMPDIR": str(scratch)}
-    with subprocess.Popen([sys.executable, "-c", SUBMITTER], env=environment) as process:
+    heed = functools.partial(signal.signal, number, signal.SIG_DFL)  # under `nohup` these tests ignore it
+    with subprocess.Popen([sys.executable, "-c", SUBMITTER], env=environment, preexec_fn=heed) as process:
         until = time.monotonic() + 20
         while not started.exists() and time.monotonic() < until:
             time.sleep(0.05)
