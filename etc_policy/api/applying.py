@@ -11,13 +11,14 @@ from itertools import count
 
 from etc_policy.api.derived_plans import plan_check
 from etc_policy.api.one_table import one_table
+from etc_policy.api.outcomes import raise_all
 from etc_policy.api.overtaken import written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
 from etc_policy.api.side_by_side import side_by_side
 from etc_policy.api.table_run import TableRun
 from etc_policy.api.verifying import require_suites, verdict_codes, verdict_error
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EtcError, ExitCode
+from etc_policy.errors import EtcError
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.stages import Plan
 from etc_policy.publish.results import RunResults, TableResult
@@ -164,14 +165,16 @@ class Applier:
         plan_id = self.plan.plan_id if self.plan else None
         return RunResults(plan_id=plan_id, git=git_state_of(self.git_sha), tables=tuple(tables))
 
-    def exit_codes(self) -> list[ExitCode]:
-        """What the verifications say, as exit codes."""
-        return list(verdict_codes(result.verification for result in self.results))
+    def raise_errors(self, results: RunResults) -> None:
+        """Return if no table failed and each verification passed.
 
-    def verdict_errors(self) -> list[EtcError]:
-        """The verifications that did not pass, as errors."""
-        found = (verdict_error(one.policy, one.verification) for one in self.results if one.verification)
-        return [error for error in found if error is not None]
+        Raises:
+            SeveralErrors: all that went wrong, with these results.
+
+        """
+        verdicts = (verdict_error(one.policy, one.verification) for one in self.results if one.verification)
+        codes = verdict_codes(result.verification for result in self.results)
+        raise_all([*self.errors, *(error for error in verdicts if error is not None)], codes, results)
 
 
 def _in_words(result: TableResult) -> str:

@@ -144,7 +144,7 @@ class Project(Workspace):
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
         applier, results = run_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
         if check:
-            raise_all([*applier.errors, *applier.verdict_errors()], applier.exit_codes(), results)
+            applier.raise_errors(results)
         return results
 
     def verify(

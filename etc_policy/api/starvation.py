@@ -22,7 +22,10 @@ _SERVICE = (
 _STARVING = ("pending_service", "writer_in_flight")
 _FINISHED = tuple(BLOCKING_ACTIONS[action] for action in FINISHED_SERVICES)
 #: What names the one instant that is pending, in a plan's reason.
-_PENDING = re.compile(r"a (?P<service>[a-z ]+) at (?P<instant>\d{14,17}) is pending \((?P<state>requested|inflight)\)")
+_PENDING = re.compile(
+    r"a (?P<service>[a-z ]+) at (?P<instant>\d{14,17}) is pending \((?P<state>requested|inflight)\)"
+    r"|(?:a|the) writer that began at (?P<writer>\d{14,17}) "
+)
 
 
 def is_blocked_by_pending_work(table: TablePlan) -> bool:
@@ -44,15 +47,20 @@ def with_remedy(table: TablePlan, memory: ApplyStateStore) -> TablePlan:
 
 def remedy(refusals: Refusals, code: str, reason: str | None = None) -> str:
     """What to do about a table that is refused again and again; `reason` is the last refusal's."""
-    advice = _WRITER if code == "writer_in_flight" else _stuck(refusals, reason) or _SERVICE
+    advice = _stuck(refusals, reason) or (_WRITER if code == "writer_in_flight" else _SERVICE)
     return f"refused {refusals.count} times in a row, since {refusals.since}: {advice}"
 
 
 def _stuck(refusals: Refusals, reason: str | None) -> str | None:
     """What to do about one thing that has been pending all the time; None where it is another each time."""
     found = _PENDING.search(reason or "")
-    if found is None or found["instant"] != refusals.pending:
+    if found is None or _instant_of(found) != refusals.pending:
         return None
+    if found["writer"]:
+        return (
+            f"the write that began at {found['writer']} has been in flight all the time. If it has failed, end or restart "
+            "its writer's process: until then Hudi keeps the heartbeat of a failed write fresh"
+        )
     what = f"the {found['service']} at {found['instant']} has been pending all the time"
     once = "`etc finish` runs it once" if found["service"] in _FINISHED else "run it once by hand, or cancel it"
     if found["state"] == "requested":
@@ -60,10 +68,14 @@ def _stuck(refusals: Refusals, reason: str | None) -> str | None:
     return f"{what}: whoever began it may be dead; if so, {once}"
 
 
+def _instant_of(found: re.Match[str]) -> str:
+    return found["instant"] or found["writer"]
+
+
 def count_refusal(policy: Policy, memory: ApplyStateStore, now_ms: int, reason: str | None = None) -> Refusals:
     """Counts one more refusal of a policy's table; returns how many in a row that makes."""
     before, found = memory.refusals(policy.table), _PENDING.search(reason or "")
-    pending = found["instant"] if found else ""
+    pending = _instant_of(found) if found else ""
     if before is None:
         after = Refusals(1, format_time(now_ms), pending)
     else:

@@ -17,7 +17,6 @@ from pydantic import Field, ValidationError
 from etc_policy import __version__
 from etc_policy.api.arguments import Terms
 from etc_policy.api.given_files import read_given
-from etc_policy.api.outcomes import raise_all
 from etc_policy.api.planning import choose_policies
 from etc_policy.api.project import Project
 from etc_policy.api.recording import run_and_record
@@ -149,8 +148,7 @@ def run_job(path: Path, progress: Callable[[str], None]) -> tuple[RunResults, Ca
             )
         finally:
             environment.close()
-    errors = [*applier.errors, *applier.verdict_errors()]
-    return results, lambda: raise_all(errors, applier.exit_codes(), results)
+    return results, lambda: applier.raise_errors(results)
 
 
 def _environment(job: SubmittedJob, folder: Path, progress: Callable[[str], None]) -> Environment:

@@ -22,6 +22,15 @@ VerifyLevel = Literal["metadata", "logs", "sample", "data"]
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})
+#: Keys that came later, each by its part: a policy that does not use them keeps the fingerprint that it had before.
+_LATER_KEYS = (
+    ("", "partitions"),
+    ("", "max_io_bytes"),
+    ("", "every_ms"),
+    ("", "carry"),
+    ("freshness", "proof"),
+    ("verify", "full"),
+)
 
 
 class Frozen(BaseModel):
@@ -134,17 +143,14 @@ class Policy(Frozen):
 
     def deciding_values(self) -> dict[str, Any]:
         """What the fingerprint covers, by the manifest's keys."""
-        excluded: dict[str, Any] = {**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
-        if self.freshness.proof is None:  # so that policies of before these keys have the fingerprint that they had
-            excluded["freshness"] = {"proof"}
-        excluded |= dict.fromkeys(
-            [key for key in ("partitions", "max_io_bytes", "every_ms") if getattr(self, key) in ((), None)], True
+        values = self.model_dump(
+            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
         )
-        if self.carry is None:
-            excluded["carry"] = True
-        if not self.verify.full:
-            excluded["verify"] = {"full"}
-        return self.model_dump(mode="json", exclude=excluded)
+        for part, key in _LATER_KEYS:
+            of_part = values[part] if part else values
+            if not of_part[key]:
+                del of_part[key]
+        return values
 
     @model_validator(mode="before")
     @classmethod

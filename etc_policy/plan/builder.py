@@ -100,7 +100,7 @@ def _before_writers(context: Context, chosen: Slices) -> tuple[Context, Slices] 
     closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
     without = _leaving_out(context, chosen, closed, "due_but_behind_a_writer")
     if not closed or _leaves_unknown(without):  # nobody would know how far RO is complete without it
-        return _idle(context, "refused", overlapping_writer(writer, place.instant), place)
+        return _idle(context, "refused", overlapping_writer(state, writer, place.instant), place)
     return without, closed
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from etc_policy.compile.manifest import EventTime
-from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.commit_metadata import THRESHOLD, WITHDRAWN
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 
@@ -49,8 +49,12 @@ class Commit:
 
     @property
     def is_compaction(self) -> bool:
-        """Whether it merged log files into base files; a `commit` may also be a bulk insert (FACTS 13)."""
-        return self.action == "commit" and (self.operation == "COMPACT" or THRESHOLD in self.extra)
+        """Whether it merged log files into base files.
+
+        A `commit` may also be a bulk insert (FACTS 13), or end a plan that etc has withdrawn.
+        """
+        compacts = self.operation == "COMPACT" or THRESHOLD in self.extra
+        return self.action == "commit" and compacts and WITHDRAWN not in self.extra
 
     @property
     def bytes_written(self) -> int:

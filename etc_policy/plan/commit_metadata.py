@@ -25,6 +25,7 @@ POLICY_VALUES = "etc.policy_values"
 VERSION = "etc.version"
 LEFT_OUT = "etc.left_out"
 WATERMARK_BEFORE = "etc.watermark_before"
+WITHDRAWN = "etc.withdrawn"
 
 #: What `git describe --dirty` adds to a commit whose files were changed since.
 DIRTY_SUFFIX = "-dirty"
@@ -57,6 +58,11 @@ def extra_metadata(table: TablePlan, plan_id: str, git_sha: str | None) -> dict[
         return pairs
     dirty = {GIT_DIRTY: "true"} if git_sha.endswith(DIRTY_SUFFIX) else {}
     return {**pairs, GIT_SHA: git_sha.removesuffix(DIRTY_SUFFIX), **dirty}
+
+
+def withdrawn_metadata() -> dict[str, str]:
+    """The pairs of the empty commit that ends a withdrawn plan: they take back what the plan would have promised."""
+    return {WITHDRAWN: "true", THRESHOLD: "", PLAN_ID: "", VERSION: __version__}
 
 
 def git_state_of(sha: str | None) -> GitState | None:

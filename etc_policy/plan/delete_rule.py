@@ -34,9 +34,7 @@ def find_overtaken(policy: Policy, operations: Iterable[Operation], state: Table
     writes = () if logs_are_seen else tuple(write for write in state.writes_in_flight if write.may_live)
     slices = {one.group: one for one in state.slices}
     found = (
-        _overtaken(operation, slices[group], writes)
-        for operation in operations
-        if (group := operation.group) in slices
+        _overtaken(operation, slices[group], writes) for operation in operations if (group := operation.group) in slices
     )
     return tuple(one for one in found if one is not None)
 
@@ -59,9 +57,7 @@ def groups_with_deletes(operations: Iterable[Operation], state: TableState) -> f
     """The file groups of which the operations compact deletes, or may."""
     slices = {one.group: one for one in state.slices}
     return frozenset(
-        group
-        for operation in operations
-        if (group := operation.group) in slices and _deletes(operation, slices[group])
+        group for operation in operations if (group := operation.group) in slices and _deletes(operation, slices[group])
     )
 
 

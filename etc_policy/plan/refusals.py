@@ -90,12 +90,23 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
 
 
-def overlapping_writer(writer: str, instant: str) -> Refusal:
-    """A living writer that began before C would be missed by time travel and by incremental readers while C is pending."""
+def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:
+    """A living writer that began before C would be missed by time travel and by incremental readers while C is pending.
+
+    Later writes that have completed prove nothing of it, as there may be several writers: but it may have failed (FACTS 13).
+    """
     reason = (
         f"a writer that began at {writer} is in flight, and the compaction would have to come after it, at {instant}"
     )
-    return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
+    later = sum(i.action == "deltacommit" and i.requested > writer and i.completed is not None for i in state.instants)
+    if not later:
+        return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
+    hint = (
+        "plan again when the writer has committed. If its write has failed, end or restart its process: until then Hudi keeps "
+        "the heartbeat of a failed write fresh, and nobody can know"
+    )
+    completed = "1 write that began after it has" if later == 1 else f"{later} writes that began after it have"
+    return Refusal("writer_in_flight", f"{reason}; {completed} completed", hint)
 
 
 def written_to_all(state: TableState) -> Refusal:

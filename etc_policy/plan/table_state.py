@@ -191,6 +191,11 @@ class TableState:
         return tuple(instant for instant in self.instants if instant.state != "completed")
 
     @property
+    def data_bytes(self) -> int:
+        """How large the files are that the views read now."""
+        return sum(one.base_file_bytes + sum(log_file.size_bytes for log_file in one.log_files) for one in self.slices)
+
+    @property
     def log_files(self) -> Iterator[tuple[FileSlice, LogFile]]:
         """Every log file that is not compacted, with its slice."""
         return ((file_slice, log_file) for file_slice in self.slices for log_file in file_slice.log_files)

@@ -67,7 +67,7 @@ class Readings(SparkSessions):
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        state = FileTableReader(_tables_cache()).read(self.locate(policy), policy.event_time)
+        state = FileTableReader(_tables_cache(), self.note_size).read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else self._with_true_times(state)
         return self.with_statistics(policy, state) if read_stats else state
 
@@ -80,7 +80,7 @@ class Readings(SparkSessions):
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        reader = FileTableReader()
+        reader = FileTableReader(seen=self.note_size)
         state, history = reader.read_with_history(self.locate(policy), policy.event_time, archived=archived)
         state = self._with_log_times(policy, state, all_logs=all_logs)
         return (self.with_statistics(policy, state) if read_stats else state), history
@@ -164,7 +164,7 @@ class Environment(Readings):
         master = {"spark.master": "local", **self.target.spark_confs, **self.spark_options}["spark.master"]
         local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
         return Runner(
-            reader=FileTableReader(),
+            reader=FileTableReader(seen=self.note_size),
             files=HudiFiles(),
             compactor=lambda: HudiCompactor(self.spark, self.progress),
             lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress),

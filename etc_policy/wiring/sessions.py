@@ -16,8 +16,11 @@ from etc_policy.errors import RetryableError
 
 if TYPE_CHECKING:
     from etc_policy.adapters.spark.submission import Submission
+    from etc_policy.plan.table_state import TableState
 
 _CATALOG = "spark.sql.catalogImplementation"
+#: Up to so much data Java's quick compiler alone is faster in all, measured (benchmarks/README.md).
+_BRIEF_BYTES = 64 * 2**20
 
 
 @dataclass
@@ -42,6 +45,7 @@ class SparkSessions:
     compaction_jobs: int = 1
     reaches_s3: bool = False
     _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)
+    _data_bytes: dict[str, int] = field(init=False, default_factory=dict, repr=False, compare=False)
     _starting: threading.RLock = field(init=False, default_factory=threading.RLock, repr=False, compare=False)
 
     @property
@@ -91,13 +95,25 @@ class SparkSessions:
             raise RetryableError(known.code, known.message, hint=known.hint, cause=known.cause)
         self._announce(step)
         try:
-            session = start_spark(confs, self.spark_log, self.target.bundle, self._packages(confs), seconds)
+            packages = self._packages(confs)
+            session = start_spark(
+                confs, self.spark_log, self.target.bundle, packages, seconds, is_brief=self._has_little_to_do
+            )
         except RetryableError as error:
             self._unanswered = (time.monotonic() + seconds, error)
             raise
         if self.ends_java_on_interrupt and threading.current_thread() is threading.main_thread():
             end_java_on_interrupt()  # PySpark has just set its own; from another thread it does not
         return session
+
+    def note_size(self, state: TableState) -> None:
+        """Remember how large a table is that this command works on."""
+        self._data_bytes[state.base_path] = state.data_bytes
+
+    @property
+    def _has_little_to_do(self) -> bool:
+        sizes = list(self._data_bytes.values())
+        return bool(sizes) and sum(sizes) <= _BRIEF_BYTES
 
     def submission(self, job: str) -> Submission:
         """A job for spark-submit with this target's settings, but those of the catalog: the job chooses it itself."""

@@ -27,6 +27,7 @@ from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.api.applying import Applier
 from etc_policy.compile.manifest import EventTime, Policy, Verify, VerifyLevel
 from etc_policy.compile.manifest import Writer as WriterFacts
+from etc_policy.errors import EtcError
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.wiring import Environment, clock_ms
 from tests.integration.held import writer_step
@@ -45,7 +46,9 @@ INDEXES = {
 OURS = ("published", "compacted", "checked", "committed")
 #: Where the writer is held while the apply goes to its end: before it has looked for the key, after that, in its commit.
 THEIRS = ("requested", "writing", "committing to the metadata table", "committed to the metadata table", "committed")
-MOMENTS = (*(f"ours {moment}" for moment in OURS), *(f"writer {moment}" for moment in THEIRS))
+#: A write makes the plan wrong, and a second one, which has listed the timeline with it, opens its file when it was withdrawn.
+WITHDRAWN = "plan withdrawn"
+MOMENTS = (*(f"ours {moment}" for moment in OURS), *(f"writer {moment}" for moment in THEIRS), WITHDRAWN)
 _LOCK = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     "hoodie.write.lock.wait_time_ms_between_retry": "200",
@@ -156,7 +159,7 @@ class Scene:
     case: Case
     told: list[str] = field(default_factory=list)
     rows: dict[int, str] = field(default_factory=dict)
-    applies: int = 0
+    errors: list[EtcError] = field(default_factory=list)
 
     @property
     def table(self) -> Table:
@@ -165,8 +168,9 @@ class Scene:
     def play(self) -> str:
         """What came of it; raises AssertionError where it is not right."""
         self.rows = {1: "again", 2: "other"}
-        at_ours = self.case.moment.startswith("ours ")
-        (self._beside_ours if at_ours else self._beside_theirs)(self.case.moment.split(" ", 1)[1])
+        scenes = {"ours": self._beside_ours, "writer": self._beside_theirs, "plan": self._beside_withdrawal}
+        whose, moment = self.case.moment.split(" ", 1)
+        scenes[whose](moment)
         self._upsert("once more")  # before anything else: another compaction would put the key back into its base file
         self._check("after one more upsert")
         self._apply_until_done(lambda step: None)
@@ -212,8 +216,51 @@ class Scene:
             os.killpg(self.writer.process.pid, signal.SIGCONT)
         self._heard()
 
-    def _begin(self, rows: list, operation: str = "upsert") -> None:
-        self.writer.begin(self.table.base, rows, self.case.options, operation)
+    def _beside_withdrawal(self, moment: str) -> None:
+        hold, seen = self.folder / "hold", []
+
+        def hook(step: str) -> None:
+            seen.append(step)
+            if seen == ["published"]:
+                self._write([(1, "a", "between", clock_ms() - LATENCY_MS)])
+            elif seen == ["published", "compacted"]:
+                self._begin([(1, "a", "again", clock_ms() - LATENCY_MS)], hold=hold)
+                while not hold.exists():
+                    assert not self.writer.is_done, self.writer.answer()
+                    time.sleep(0.02)
+
+        try:
+            assert self._apply(hook) != "compacted", "; ".join(self.told)
+        finally:
+            self._look_at_plans(moment)
+            hold.unlink(missing_ok=True)
+        assert seen[:2] == ["published", "compacted"], seen
+        assert (answer := self.writer.answer()) == "done", f"the writer that had listed the plan: {answer}"
+
+    def beside_a_failed_write(self, operation: str) -> list[EtcError]:
+        """What an apply says beside a write that has failed in a process that lives on, and has written once more since."""
+        hold = self.folder / "hold"
+        hold.with_suffix(".fail").touch()
+        options = {**self.case.options, "hoodie.client.heartbeat.interval_in_ms": "2000"}
+        self.writer.begin(self.table.base, [(2, "a", "", clock_ms() - LATENCY_MS)], options, operation, hold)
+        while not hold.exists():
+            assert not self.writer.is_done, self.writer.answer()
+            time.sleep(0.02)
+        hold.unlink()
+        assert (answer := self.writer.answer()).startswith("failed"), answer
+        self._upsert("later")
+        time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+        self._apply(lambda step: None)
+        return self.errors
+
+    def _look_at_plans(self, moment: str) -> None:
+        plans = self.table.timeline("*.compaction.requested")
+        pending = [path.name for path in plans if not self.table.timeline(f"{path.name.split('.')[0]}_*.commit")]
+        self.told.append(f"{moment}: {len(pending)} plans pending")
+        assert not pending, pending
+
+    def _begin(self, rows: list, operation: str = "upsert", hold: Path | None = None) -> None:
+        self.writer.begin(self.table.base, rows, self.case.options, operation, hold)
 
     def _heard(self) -> None:
         answer = self.writer.answer()
@@ -240,6 +287,7 @@ class Scene:
         environment.hook = hook
         applier = Applier(environment, clock_ms())
         applier.run([self.case.policy(self.table.base)])
+        self.errors = applier.errors
         plans = sum("publishing" in line for line in lines)
         status = ", ".join(result.status for result in applier.results) or "nothing"
         codes = " ".join(error.code for error in applier.errors)
@@ -301,13 +349,19 @@ class Stage:
             time.sleep(MAX_CLOCK_SKEW_MS / 1000)
         return self.sources[key]
 
-    def play(self, case: Case) -> str:
-        """What came of a case, `FAILED` and why where it was not right."""
+    def scene(self, case: Case) -> Scene:
+        """The case with a table of its own, before anything happens."""
         folder = self.folder / str(case).replace(" ", "_")
         folder.mkdir()
         shutil.copytree(self.source(case), folder / "t")
+        return Scene(self.spark, self.writer, folder, case)
+
+    def play(self, case: Case) -> str:
+        """What came of a case, `FAILED` and why where it was not right."""
+        scene = self.scene(case)
+        folder = scene.folder
         try:
-            told = Scene(self.spark, self.writer, folder, case).play()
+            told = scene.play()
         except AssertionError as error:
             self.writer.settle()
             return f"FAILED: {error} (table in {folder})"

@@ -228,7 +228,8 @@ class Soak:
         lines = [
             f"index {setting.index}, seed {setting.seed}, {setting.writers} writers, lock expiry {setting.expire_minutes} min, "
             f"{time.monotonic() - self.began:.0f} s: {written['acknowledged']} batches acknowledged, {written['failed']} "
-            f"failed; {counts['applies']} applies, {len(self.timeline.compactions)} compactions; killed: "
+            f"failed; {counts['applies']} applies, {len(self.timeline.compactions)} compactions, "
+            f"{len(self.timeline.withdrawn)} plans withdrawn; killed: "
             f"{counts['apply kills']} applies, {written['kills']} writers (of their last batches {written['there']} there, "
             f"{written['absent']} absent); {counts['checkpoints']} checkpoints",
         ]

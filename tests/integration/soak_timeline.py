@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import fastavro
 
-THRESHOLD, SEEN_UNTIL = "etc.event_time.threshold", "etc.seen_until"
+THRESHOLD, SEEN_UNTIL, WITHDRAWN = "etc.event_time.threshold", "etc.seen_until", "etc.withdrawn"
 
 
 class Compaction(NamedTuple):
@@ -29,6 +29,7 @@ class Timeline:
     compactions: list[Compaction] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
+    withdrawn: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -55,6 +56,9 @@ class Timeline:
         self._seen.add(path.name)
         instant, completed = path.stem.split("_")
         if path.suffix == ".commit":
+            if extra.get(WITHDRAWN):  # a plan of etc that it ended without compacting anything
+                self.withdrawn.add(instant)
+                return
             self._add(Compaction(instant, completed, _number(extra.get(THRESHOLD)), extra.get(SEEN_UNTIL, "")))
         elif name := extra.get("_batch"):
             if name in self.batches:

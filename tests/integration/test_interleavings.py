@@ -1,5 +1,7 @@
 """A few of the interleavings of `interleavings.py`; all of them: `python -m tests.integration.interleavings`."""
 
+import time
+
 import pytest
 
 from tests.integration.interleavings import Case, Stage
@@ -12,6 +14,8 @@ CASES = [
     Case("simple", True, "writer writing", "metadata"),
     Case("bloom", False, "ours compacted", "metadata"),
     Case("simple", False, "ours checked", "metadata"),
+    Case("simple", True, "plan withdrawn", "metadata"),
+    Case("global_simple", False, "plan withdrawn", "metadata"),
 ]
 
 
@@ -35,3 +39,20 @@ def test_no_key_stands_twice(stage, case, monkeypatch):
     )  # the writer is held for as long as we wait
     told = stage.play(case)
     assert not told.startswith("FAILED"), told
+
+
+def test_a_write_that_failed_and_beats_on_is_named_with_what_to_do(stage):
+    """Hudi beats for a delete that failed as long as its process lives: nobody can know that it will never commit."""
+    scene = stage.scene(Case("simple", True, "writer failed"))
+    (error,) = scene.beside_a_failed_write("delete")
+    begun = (path.name.split(".")[0] for path in scene.table.timeline("*.deltacommit.requested"))
+    (failed,) = (instant for instant in begun if not scene.table.timeline(f"{instant}_*.deltacommit"))
+    beat = scene.table.meta / ".heartbeat" / failed
+    before, deadline = beat.stat().st_mtime, time.monotonic() + 20
+    while beat.stat().st_mtime == before:
+        assert time.monotonic() < deadline, "it beats no more"
+        time.sleep(0.2)
+    assert error.code == "ETC405"
+    assert f"a writer that began at {failed} is in flight" in error.message
+    assert "1 write that began after it has completed" in error.message
+    assert "end or restart its process" in error.hint

@@ -1,13 +1,14 @@
 """A stock writer in a process of its own that writes when it is told to: one Spark for any number of tables.
 
-Reads a JSON object per line from standard input: `table`, `options`, `rows` of (id, partition, v, ts), `operation`. Answers
-with a line `done`, or `failed` and what Hudi said.
+Reads a JSON object per line from standard input: `table`, `options`, `rows` of (id, partition, v, ts), `operation`, and `hold`,
+where the write is held. Answers with a line `done`, or `failed` and what Hudi said.
 """
 
 import json
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 from etc_policy.adapters.spark.session import start_spark
@@ -17,11 +18,34 @@ from tests.integration.stock_writer import reason
 SCHEMA = "id int, p string, v string, ts long"
 
 
-def write(spark, table: str, rows: list, operation: str, options: dict[str, str]) -> None:
-    """One commit."""
+def write(spark, table: str, rows: list, operation: str, options: dict[str, str], hold: str | None = None) -> None:
+    """One commit; `hold` is a file that appears when the write has listed the timeline, and that it then waits to see gone."""
     frame = spark.createDataFrame([tuple(row) for row in rows], SCHEMA).coalesce(1)
+    if hold:
+        frame = held(frame, Path(table, ".hoodie", "timeline"), Path(hold))
     settings = {**options, "hoodie.datasource.write.operation": operation}
     frame.write.format("hudi").options(**settings).mode("append").save(table)
+
+
+def held(frame, timeline: Path, hold: Path):
+    """The rows, which the source gives once the write has begun and the file is gone: files are looked for only with them.
+
+    Where a file of its name that ends in `.fail` exists the source fails instead.
+    """
+    from pyspark.sql import functions as F
+
+    begun = {path.name for path in timeline.glob("*.deltacommit.requested")}
+
+    def wait(value: str) -> str:
+        if {path.name for path in timeline.glob("*.deltacommit.requested")} - begun:
+            hold.touch()
+            while hold.exists():
+                time.sleep(0.01)
+            if hold.with_suffix(".fail").exists():
+                raise OSError("the source is gone")
+        return value
+
+    return frame.withColumn("v", F.udf(wait, "string").asNondeterministic()("v"))
 
 
 def main() -> None:
@@ -30,7 +54,7 @@ def main() -> None:
     for line in sys.stdin:
         told = json.loads(line)
         try:
-            write(spark, told["table"], told["rows"], told["operation"], told["options"])
+            write(spark, told["table"], told["rows"], told["operation"], told["options"], told["hold"])
             print("done", flush=True)
         except Exception as error:
             print("failed", reason(error), flush=True)
@@ -57,10 +81,13 @@ class Writer:
                     self._answers.append(line.strip())
                     self._heard.notify_all()
 
-    def begin(self, table: Path, rows: list, options: dict[str, str], operation: str = "upsert") -> None:
-        """Tell it to write; `answer` says what came of it."""
+    def begin(
+        self, table: Path, rows: list, options: dict[str, str], operation: str = "upsert", hold: Path | None = None
+    ) -> None:
+        """Tell it to write; `answer` says what came of it. With `hold` it waits where `held` says."""
         self.wait_until_ready()
         told = {"table": str(table), "rows": rows, "options": options, "operation": operation}
+        told["hold"] = str(hold) if hold else None
         self.process.stdin.write(json.dumps(told) + "\n")
         self.process.stdin.flush()
         self._untold += 1

@@ -1,6 +1,6 @@
 """Just in time over days of random writes: the target is never missed, nothing is compacted that could wait, no claim is false.
 
-The oracle knows the true event times and counts; how the planner chooses is none of its business.
+The oracle knows the true event times and counts; it knows nothing of how the planner chooses.
 """
 
 from __future__ import annotations

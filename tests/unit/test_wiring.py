@@ -95,7 +95,7 @@ def test_ending_is_no_error(environment):
 
 
 def test_a_session_with_the_catalog_is_tried(environment, monkeypatch):
-    def start_spark(confs, log, bundle, packages, seconds):
+    def start_spark(*told, is_brief):
         raise EngineError("ETC303", "Spark did not start")
 
     monkeypatch.setattr(spark_session, "start_spark", start_spark)
@@ -109,3 +109,17 @@ def test_a_verification_is_an_error_of_the_engine(dead, monkeypatch):
     with pytest.raises(EngineError, match="the rows of `/t` could not be compared") as error:
         GxVerifier(dead).check(request)
     assert (error.value.code, error.value.cause) == ("ETC332", str(dead.error))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_brief"), [((), False), ((2**25,), True), ((2**25, 2**25), True), ((2**26, 1), False)]
+)
+def test_java_is_told_when_all_tables_together_are_small(sizes, is_brief, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(spark_session, "start_spark", lambda *_, is_brief: told.append(is_brief))
+    environment = Environment(tmp_path, lambda _: None)
+    for number, size in enumerate(sizes):
+        environment.note_size(SimpleNamespace(base_path=f"/t{number}", data_bytes=1))
+        environment.note_size(SimpleNamespace(base_path=f"/t{number}", data_bytes=size))
+    environment.spark  # noqa: B018
+    assert told == [is_brief]

@@ -37,7 +37,7 @@ class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
 
 
 class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
-    """Base of those that read the comparison: `comparison` is the prefix of its two temporary views."""
+    """Base of those that read the comparison: `comparison` is the name by which `comparison_of` finds it."""
 
     comparison: str
     threshold_ms: int

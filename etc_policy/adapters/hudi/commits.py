@@ -29,7 +29,7 @@ _LARGE_BYTES = 1 << 20
 #: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
 MAX_DECODED_BYTES = 64 << 20
 #: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
-LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
+_LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
 _STATS = "partitionToWriteStats"
 #: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
 _WANTED = {
@@ -151,12 +151,14 @@ def _plain_instant(stats: WriteStats) -> str:
     first = parse_data_file(stats.file_names[0]) if stats.file_names else None
     if first is None or not first.is_log:
         return ""
-    end = f"_{first.instant}.log."
-    for (_, file_id), name in zip(stats.groups, stats.file_names, strict=True):
-        start = f".{file_id}{end}"
-        if not (file_id and name.startswith(start) and LOG_END.fullmatch(name, len(start))):
-            return ""
-    return first.instant
+    named = zip(stats.groups, stats.file_names, strict=True)
+    return first.instant if all(is_log_name(name, file_id, first.instant) for (_, file_id), name in named) else ""
+
+
+def is_log_name(name: str, file_id: str, instant: str) -> bool:
+    """Whether a file is a log file of that file group and that instant, by its name."""
+    start = f".{file_id}_{instant}.log."
+    return bool(file_id) and name.startswith(start) and _LOG_END.fullmatch(name, len(start)) is not None
 
 
 def pairs_of(record: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes
-from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
 
@@ -33,7 +33,7 @@ class Commit:
     def is_disputed(self) -> bool:
         """Whether plan and commit both make a promise, and not the same."""
         planned = compaction_record(self.requested, self.completed, self.plan_extra or {})
-        return planned is not None and planned != self.record
+        return planned is not None and planned != self.record and WITHDRAWN not in self.metadata.extra
 
 
 def build_history(commits: Sequence[Commit], timezone: str, trust: Trust, known: LogFacts) -> TableHistory:

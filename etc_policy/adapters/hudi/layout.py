@@ -23,8 +23,6 @@ METADATA_TABLE = ".hoodie/metadata"
 #: What etc itself keeps in a table: its lease, its own lock where the writers declare none, the state of `etc apply`.
 ETC_FOLDER = ".hoodie/.etc"
 
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
-
 
 class DataFileName(NamedTuple):
     """A base or log file's name, taken apart."""
@@ -45,26 +43,6 @@ class InstantFile:
     completed: str | None
     action: str
     state: str
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    """The pairs of a Java properties file, with its escapes undone."""
-    pairs: dict[str, str] = {}
-    for raw in text.splitlines():
-        line = raw.strip()
-        if not line or line[0] in "#!":
-            continue
-        key, _, value = line.partition("=")
-        pairs[_unescape(key.strip())] = _unescape(value.strip())
-    return pairs
-
-
-def _unescape(text: str) -> str:
-    """Java writes a character beyond 16 bits as two halves; a half alone is no character."""
-    halves = _ESCAPE.sub(
-        lambda m: chr(int(m[1][1:], 16)) if len(m[1]) > 1 else {"n": "\n", "t": "\t"}.get(m[1], m[1]), text
-    )
-    return halves if halves.isascii() else halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse_data_file(name: str) -> DataFileName | None:

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import NoReturn
 
-from etc_policy.adapters.hudi.layout import parse_instant_file, parse_properties, timeline_folder
+from etc_policy.adapters.hudi.layout import parse_instant_file, timeline_folder
 from etc_policy.adapters.hudi.stable_reading import table_errors
+from etc_policy.adapters.java_properties import parse_properties
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError

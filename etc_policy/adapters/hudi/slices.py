@@ -10,7 +10,7 @@ from itertools import pairwise, repeat
 from operator import attrgetter
 from typing import NamedTuple
 
-from etc_policy.adapters.hudi.commits import LOG_END, CommitMetadata, GroupKey
+from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey, is_log_name
 from etc_policy.adapters.hudi.layout import DataFileName, parse_data_file
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts
 from etc_policy.adapters.hudi.timeline import Timeline
@@ -114,8 +114,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         stats, bears_instant = commit.stats, not self._by_name
         for group, name, recorded in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
             partition, file_id = group
-            start = f".{file_id}_{requested}.log."
-            is_known = bears_instant and file_id and name.startswith(start) and LOG_END.fullmatch(name, len(start))
+            is_known = bears_instant and is_log_name(name, file_id, requested)
             size = listed[partition].pop(name, None) if is_known and partition in listed else None
             if size is None:
                 yield RecordedFile(completed, partition, name, recorded)

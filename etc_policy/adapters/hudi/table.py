@@ -43,10 +43,13 @@ _MERGE_STRATEGY, _BY_EVENT_TIME = "hoodie.record.merge.strategy.id", "eeb8d96f-b
 
 
 class FileTableReader:
-    """Reads the state of tables; with a cache, what their commits say is kept there, so that it is decoded once."""
+    """Reads the state of tables; with a cache, what their commits say is kept there, so that it is decoded once.
 
-    def __init__(self, cache: ObjectCache | None = None) -> None:
-        self._cache = cache
+    Each state that is read is given to `seen`.
+    """
+
+    def __init__(self, cache: ObjectCache | None = None, seen: Callable[[TableState], None] = lambda _: None) -> None:
+        self._cache, self._seen = cache, seen
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
         """The table's state now.
@@ -56,7 +59,9 @@ class FileTableReader:
             RetryableError: the timeline kept changing while it was read.
 
         """
-        return _read(base_path, event_time, _state, self._cache)
+        state = _read(base_path, event_time, _state, self._cache)
+        self._seen(state)
+        return state
 
     def read_with_history(
         self, base_path: str, event_time: EventTime, *, archived: bool = False
@@ -72,7 +77,9 @@ class FileTableReader:
         def both(commits: _Commits) -> tuple[TableState, TableHistory]:
             return _state(commits), _history(commits, archived=archived)
 
-        return _read(base_path, event_time, both, self._cache)
+        state, history = _read(base_path, event_time, both, self._cache)
+        self._seen(state)
+        return state, history
 
 
 @dataclass(frozen=True, slots=True)

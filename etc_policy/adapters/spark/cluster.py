@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError, first_line
@@ -141,10 +141,16 @@ def _stop(session: Any) -> None:  # noqa: ANN401 - as above
 class ExecutorWatch:
     """Cancels Spark's jobs when the cluster has taken every executor away and given none back for so long."""
 
+    latest: ClassVar[ExecutorWatch | None] = None
+
     def __init__(self, session: Any, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:  # noqa: ANN401
         self._context, self._seconds, self._clock = session.sparkContext, seconds, clock
         self._alone_since: float | None = None
         self.has_cancelled = False
+
+    def watches(self, session: Any) -> bool:  # noqa: ANN401 - as above
+        """Whether it is this session that is watched."""
+        return getattr(session, "sparkContext", None) is self._context
 
     def start(self) -> ExecutorWatch:
         """Watch from now on, until the session ends."""
@@ -171,13 +177,9 @@ class ExecutorWatch:
             self._alone_since = None
 
 
-_watches: dict[int, ExecutorWatch] = {}
-
-
 def watch_executors(session: Any, seconds: float) -> None:  # noqa: ANN401 - a SparkSession
     """From now on the session's jobs fail when no executor is left for so long."""
-    _watches.clear()
-    _watches[id(session.sparkContext)] = ExecutorWatch(session, seconds).start()
+    ExecutorWatch.latest = ExecutorWatch(session, seconds).start()
 
 
 def raise_if_alone(session: Any, cause: str) -> None:  # noqa: ANN401 - a SparkSession
@@ -187,8 +189,8 @@ def raise_if_alone(session: Any, cause: str) -> None:  # noqa: ANN401 - a SparkS
         RetryableError: that is so.
 
     """
-    watch = _watches.get(id(getattr(session, "sparkContext", None)))
-    if watch is not None and watch.has_cancelled:
+    watch = ExecutorWatch.latest
+    if watch is not None and watch.watches(session) and watch.has_cancelled:
         message = "the cluster has taken every executor away and gave none back in time"
         hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
         raise RetryableError(Code.NO_EXECUTOR, message, hint=hint, cause=cause)

@@ -15,8 +15,22 @@ from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.carried_stats import add_stats, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
-from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
-from etc_policy.adapters.spark.plan_files import create_plan, is_inflight, remove_plan, require_unwritten
+from etc_policy.adapters.spark.empty_commit import commit_nothing
+from etc_policy.adapters.spark.hudi_client import (
+    heartbeats,
+    hudi_client,
+    hudi_table,
+    method_names,
+    takes_write_metadata,
+)
+from etc_policy.adapters.spark.plan_files import (
+    create_plan,
+    is_inflight,
+    must_be_removed,
+    remove_plan,
+    remove_written,
+    require_unwritten,
+)
 from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.spark.write_stats import written_stats
 from etc_policy.adapters.storage.door import is_on_object_store, local_path, open_storage
@@ -51,7 +65,7 @@ class HudiCompactor:
                 require_held()
             except EtcError:
                 if not is_inflight(job):  # else its base files would go under its writer
-                    self._remove_plan(job)
+                    self._take_back(job, client)
                 raise
 
     def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
@@ -85,7 +99,7 @@ class HudiCompactor:
             metadata = result.getCommitMetadata().get()
             for key, value in job.extra_metadata.items():
                 metadata.addMetadata(key, value)
-            newer = _takes_write_metadata(client)
+            newer = takes_write_metadata(client)
             if newer:  # the work is lazy: it is done here
                 if job.carries:  # whole statuses, so that the work is not asked for twice
                     statuses = result.getWriteStatuses().collect()
@@ -106,7 +120,7 @@ class HudiCompactor:
 
     def _begin(self, job: Job, client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieWriteMetadata
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
-        if _takes_write_metadata(client):
+        if takes_write_metadata(client):
             with self._lock(job, client):
                 return client.compact(job.instant)
         if is_inflight(job):
@@ -124,7 +138,7 @@ class HudiCompactor:
             )
 
     def withdraw(self, job: Job) -> None:
-        """Take the plan back: Hudi rolls back what was begun, then base files of C, the plan and markers go.
+        """Take the plan back: Hudi rolls back what was begun, base files of C go, and C completes without any.
 
         Raises:
             EngineError: the compaction has completed, so there is nothing to take back; or, before table version 8,
@@ -136,7 +150,11 @@ class HudiCompactor:
         require_unwritten(job)
         if is_inflight(job):
             self._with_metadata_table(job, lambda: self._roll_back(job))
-        self._remove_plan(job)
+        if must_be_removed(job):
+            self._remove_plan(job)
+            return
+        with self._client(job) as client, self._lock(job, client):
+            self._take_back(job, client)
 
     @contextmanager
     def locked(self, job: Job) -> Iterator[None]:
@@ -192,6 +210,15 @@ class HudiCompactor:
             raise EngineError(
                 Code.ALREADY_COMPLETED, f"the compaction at {job.instant} has completed: there is nothing to withdraw"
             )
+
+    def _take_back(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+        """End a plan that nobody runs, under the lock: it stays on the timeline, as others may have listed it and open it yet."""
+        if must_be_removed(job):
+            self._remove_plan(job)
+            return
+        self._require_incomplete(job)
+        remove_written(job)
+        commit_nothing(self._spark, client, job, self._instant(hudi_table(self._spark, client), job))
 
     def _remove_plan(self, job: Job) -> None:
         self._require_incomplete(job)
@@ -254,18 +281,10 @@ class HudiCompactor:
 
 
 def _end_heartbeat(client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
-    """No run of the job's instant is at work any more; its table services beat, by a client of their own (from 1.1)."""
-    if "getTableServiceClient" in method_names(client):
-        client = client.getTableServiceClient()
-    client.getHeartbeatClient().stop(job.instant)
+    """No run of the job's instant is at work any more."""
+    heartbeats(client).stop(job.instant)
 
 
 def _failure(job: Job) -> EngineError:
     hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
     return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)
-
-
-def _takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
-    """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
-    methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
-    return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)

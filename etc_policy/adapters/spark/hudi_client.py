@@ -63,6 +63,19 @@ def method_names(java_object: Any) -> set[str]:  # noqa: ANN401 - a Java object
     return {method.getName() for method in java_object.getClass().getMethods()}
 
 
+def takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
+    """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
+    methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
+    return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
+
+
+def heartbeats(client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieHeartbeatClient
+    """What beats for a compaction: its table services do, by a client of their own (from 1.1)."""
+    if "getTableServiceClient" in method_names(client):
+        client = client.getTableServiceClient()
+    return client.getHeartbeatClient()
+
+
 def java_causes(error: Exception) -> str:
     """The messages of a Java exception and its causes, outermost first, one a line."""
     exception = getattr(error, "java_exception", None)

@@ -18,7 +18,9 @@ from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
+from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.table_state import path_below
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 
 def create_plan(job: Job) -> None:
@@ -37,10 +39,25 @@ def create_plan(job: Job) -> None:
 
 
 def remove_plan(job: Job) -> None:
+    """Remove all that was written for the plan, then the plan, then its markers."""
+    remove_written(job)
+    storage = open_storage(job.base_path)
+    for state in ("inflight", "requested"):
+        _remove(storage, _timeline_file(job, state))
+    with suppress(OSError):
+        storage.remove_tree(f".hoodie/.temp/{job.instant}")
+
+
+def remove_written(job: Job) -> None:
     """Remove base files of C first: one that outlives its plan would hide later log files (FACTS 1, guard 3).
 
     Then rollbacks of C that were begun and did not end: without the plan nobody would ever take them up, and a pending
     rollback forbids to plan. Then carried log files, which without the plan would be attached to another slice (FACTS 8).
+
+    Raises:
+        RetryableError: another writer has begun the compaction.
+        EngineError: a file lies behind a link; or, before table version 8, the plan cannot be taken back.
+
     """
     require_unwritten(job)
     storage, begun = open_storage(job.base_path), _inflight(job)
@@ -53,10 +70,15 @@ def remove_plan(job: Job) -> None:
     _require_no_links(storage, gone)
     for path in gone:
         _remove(storage, path)
-    for state in ("inflight", "requested"):
-        _remove(storage, _timeline_file(job, state))
-    with suppress(OSError):
-        storage.remove_tree(f".hoodie/.temp/{job.instant}")
+
+
+def must_be_removed(job: Job) -> bool:
+    """Whether the plan may not stay on the timeline as a commit that wrote nothing.
+
+    Before table version 8 a plan begins file slices, which must not stay behind. One that archiving has passed would hide
+    the commits that were archived after it.
+    """
+    return job.table_version not in CUT_VERSIONS or archive_passed(timeline_of(job.base_path).instants(), job.instant)
 
 
 def _require_no_links(storage: TableStorage, paths: list[str]) -> None:

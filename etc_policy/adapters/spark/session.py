@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from etc_policy.adapters.spark.cluster import (
     watch_executors,
 )
 from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.adapters.spark.known_jars import on_class_path, remember_jars
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
 from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
@@ -32,7 +33,10 @@ DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 _LOG_LINES_SHOWN = 12
 _STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
 #: Settings of where the driver runs, which mean nothing on another machine.
-_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", "spark.driver.extraJavaOptions")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", _JAVA_OPTIONS)
+#: Java's quick compiler alone: its other one keeps a core busy for longer than a small table takes.
+_QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 #: Lines of the JVM's log that name no cause: stack frames, and what it also says when all goes well.
 _NOISE = re.compile(
     r"\tat |[\d/]+ [\d:]+ (WARN|INFO) |\\?:: |\t(\||---|confs: |found |\d+ artifacts)|Setting default log level|To adjust log"
@@ -71,6 +75,8 @@ def start_spark(
     bundle: str | None = None,
     packages: Sequence[str] = (),
     cluster_seconds: float = DEFAULT_CLUSTER_TIMEOUT_MS / 1000,
+    *,
+    is_brief: bool = False,
 ) -> Any:  # noqa: ANN401 - imported late
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
@@ -78,42 +84,77 @@ def start_spark(
     from Maven Central; `packages` are Maven coordinates of what is loaded beside it. All that the JVM prints goes to the
     file `log`, or to standard error without one; never to standard output. Options whose names mark them as secrets are
     not arguments of the JVM's process. A cluster has `cluster_seconds` to answer, and again as long to give an executor.
+    Where `is_brief` says that little is to be done, Java on this machine does not spend its time on making code fast.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.
         RetryableError: the cluster does not answer, or gives no executor in time.
 
     """
-    if importlib.util.find_spec("pyspark") is None:
-        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
-    trust_store = use_java()
-    from pyspark.sql import SparkSession
-
-    confs = _confs(options or {}, trust_store, bundle, packages)
+    pyspark_folder()
+    confs = _confs(options or {}, use_java(), bundle, packages)
+    if is_brief:
+        confs = _brief(confs, options or {})
     if _STARTED_BY_SUBMIT in os.environ:
         confs = _within_submit(confs)
     master = confs["spark.master"]
     require_master(master)
-    builder = SparkSession.builder
-    for key, value in confs.items():
-        builder = builder.config(key, value)
-    try:
-        with _jvm_output_to(log):
-            _launch(confs)
-            with answered_within(master, cluster_seconds):
-                session = builder.getOrCreate()
-    except RetryableError:
-        raise
-    except Exception as error:
-        hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
-        cause = "\n".join(_last_lines(log)) or str(error)
-        raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
+    session = _start(confs, log, cluster_seconds)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
     if not is_local(master):
         require_executor(session, master, cluster_seconds)
         watch_executors(session, cluster_seconds)
     return session
+
+
+def pyspark_folder() -> Path:
+    """Where PySpark is installed.
+
+    Raises:
+        EngineError: it is not.
+
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
+    return Path(spec.origin).parent
+
+
+def _start(confs: Mapping[str, str], log: Path | None, cluster_seconds: float) -> Any:  # noqa: ANN401 - imported late
+    from pyspark import SparkContext
+
+    is_first = SparkContext._gateway is None
+    try:
+        with _jvm_output_to(log), on_class_path(confs) if is_first else nullcontext(confs) as launched:
+            _launch(launched)
+            with answered_within(confs["spark.master"], cluster_seconds):
+                session = _session(launched)
+            if is_first and launched == confs:
+                remember_jars(confs, session)
+            return session
+    except RetryableError:
+        raise
+    except Exception as error:
+        hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
+        cause = "\n".join(_last_lines(log)) or str(error)
+        raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
+
+
+def _session(confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in confs.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _brief(confs: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The settings for little work; Java's options that are given stay as they are."""
+    if not is_local(confs["spark.master"]) or _JAVA_OPTIONS in given:
+        return dict(confs)
+    return {**confs, _JAVA_OPTIONS: f"{confs[_JAVA_OPTIONS]} {_QUICK_COMPILER}"}
 
 
 def _launch(confs: Mapping[str, str]) -> None:
@@ -136,13 +177,13 @@ def is_secret_conf(key: str) -> bool:
 
 
 def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
-    """What spark-submit, which has started this process, was not told; what it was told wins, its jars are loaded."""
+    """The settings that spark-submit, which started this process, does not have; its own win, and its jars are loaded."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
-    told = dict(SparkConf().getAll())
-    kept = {key: value for key, value in confs.items() if key not in told and not key.startswith("spark.jars")}
-    return {**kept, "spark.master": told.get("spark.master", confs["spark.master"])}
+    submitted = dict(SparkConf().getAll())
+    kept = {key: value for key, value in confs.items() if key not in submitted and not key.startswith("spark.jars")}
+    return {**kept, "spark.master": submitted.get("spark.master", confs["spark.master"])}
 
 
 def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
@@ -243,4 +284,4 @@ def _driver_options(trust_store: str | None) -> dict[str, str]:
         java.append(f"-Duser.timezone={local_zone()}")  # else Java may take another than the planner (FACTS 13)
     if trust_store:
         java += [f"-Djavax.net.ssl.trustStore={trust_store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
-    return {"spark.driver.extraJavaOptions": " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}
+    return {_JAVA_OPTIONS: " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}

@@ -6,7 +6,6 @@ what the cluster's own `spark-defaults.conf` says, which Spark does not read whe
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -21,10 +20,10 @@ from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
 
+from etc_policy.adapters.java_properties import parse_properties, write_properties
 from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.cluster import is_local
-from etc_policy.adapters.spark.java_properties import parse_properties, write_properties
-from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf
+from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf, pyspark_folder
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, ExitCode, UsageError
 
@@ -72,7 +71,7 @@ class Submission:
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        """All that the job's Spark is told, the cluster's own defaults among it."""
+        """All settings of the job's Spark, the cluster's own defaults among them."""
         return {**SOFT_DEFAULTS, **_cluster_defaults(), **self.confs}
 
     @property
@@ -92,7 +91,7 @@ class Submission:
         job = folder / JOB
         is_client = self.deploy_mode == "client"
         files = [] if is_client else ["--files", str(job)]
-        told = [str(job)] if is_client else [JOB]
+        name = str(job) if is_client else JOB
         own = [
             "--master",
             self.master,
@@ -102,7 +101,7 @@ class Submission:
             self.confs.get("spark.app.name", "etc"),
         ]
         properties = ["--properties-file", str(folder / PROPERTIES)]
-        return [str(_program()), *own, *properties, *files, str(folder / ENTRY), *told, *arguments]
+        return [str(_program()), *own, *properties, *files, str(folder / ENTRY), name, *arguments]
 
     def run(self, *arguments: str) -> Outcome:
         """Run the job and wait for it; all that it prints goes to standard error, as it comes.
@@ -209,12 +208,8 @@ def _program() -> Path:
 
 def _spark_home() -> Path:
     """The user's Spark, else PySpark's own."""
-    given, spec = os.environ.get("SPARK_HOME"), importlib.util.find_spec("pyspark")
-    if given:
-        return Path(given)
-    if spec is None or spec.origin is None:
-        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
-    return Path(spec.origin).parent
+    given = os.environ.get("SPARK_HOME")
+    return Path(given) if given else pyspark_folder()
 
 
 def _cluster_defaults() -> dict[str, str]:

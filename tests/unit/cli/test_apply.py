@@ -728,6 +728,22 @@ class TestStarvation:
         assert "`etc finish` runs it" in first
         assert "`etc finish --select orders_ro`" in second
 
+    def test_one_write_that_is_in_flight_all_the_time_may_have_failed(self, etc, outside):
+        """Hudi keeps the heartbeat of a failed delete fresh while its process lives."""
+        began, later = Instant(instant("10:04:00"), "deltacommit", "requested"), instant("11:58:00")
+        done = Instant(later, "deltacommit", "completed", instant("11:58:01"))
+        outside.tables["orders_ro"].state = replace(
+            STATE, instants=(*STATE.instants, began, done), living_writers=frozenset({began.requested})
+        )
+        for _ in range(3):
+            code, found = results_of(etc, "--select", "orders_ro")
+        first, second = found["orders_ro"]["hints"]
+        assert (code, found["orders_ro"]["status"]) == (4, "refused")
+        assert (
+            f"the write that began at {began.requested} has been in flight all the time. If it has failed, end" in first
+        )
+        assert "end or restart its process" in second
+
     def test_a_run_that_is_not_refused_ends_the_row(self, etc, clustered):
         for _ in range(3):
             results_of(etc, "--select", "orders_ro")

@@ -1,5 +1,6 @@
 """The history of a table from its active and its archived timeline, and what it says of the watermark at each moment."""
 
+from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -8,6 +9,7 @@ from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
+from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.watermark import watermark
@@ -61,6 +63,16 @@ def test_every_write_in_order_of_completion(stream):
     compaction = history.commits[3]
     assert (compaction.extra, compaction.bytes_written, compaction.groups[0].merged_log_files) == (OURS, 100, 1)
     assert history.complete
+
+
+def test_a_withdrawn_plan_is_no_compaction_and_changes_nothing(stream):
+    before = points(stream)
+    stream.compaction(at("10:00:40"), at("10:00:41"), extra=withdrawn_metadata(), plan_extra=OURS)
+    *_, last = read(stream).commits
+    assert (last.requested, last.action, last.is_compaction) == (at("10:00:40"), "commit", False)
+    *same, point = points(stream)
+    assert tuple(same) == before
+    assert point == replace(before[-1], at_ms=ms("10:00:41"), instant=at("10:00:40"), late_groups=0, late_by_ms=0)
 
 
 def test_the_watermark_at_each_moment(stream):

@@ -4,17 +4,11 @@ from etc_policy.adapters.hudi.layout import (
     InstantFile,
     parse_data_file,
     parse_instant_file,
-    parse_properties,
     timeline_folder,
 )
 from etc_policy.errors import TableError
 
 FILE_ID = "d8f18d50-ea72-4740-9c26-0dd0abe80892-0"
-
-
-def test_properties_lose_comments_and_escapes():
-    text = "#Updated at 2026\n! old\n\nhoodie.a=1\n hoodie.b = x\\:y\\=z \nhoodie.c=\\u00e4\\\\n\nhoodie.d=\n"
-    assert parse_properties(text) == {"hoodie.a": "1", "hoodie.b": "x:y=z", "hoodie.c": "ä\\n", "hoodie.d": ""}
 
 
 @pytest.mark.parametrize(

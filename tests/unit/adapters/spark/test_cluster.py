@@ -83,7 +83,7 @@ def watched(monkeypatch):
     """A session, its watch, and a function that looks at a time."""
     session, now = Session(), [0.0]
     watch = ExecutorWatch(session, 10, lambda: now[0])
-    monkeypatch.setattr(cluster, "_watches", {id(session.sparkContext): watch})
+    monkeypatch.setattr(cluster.ExecutorWatch, "latest", watch)
 
     def look(second):
         now[0] = second

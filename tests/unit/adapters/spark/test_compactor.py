@@ -1,26 +1,49 @@
-"""Taking a plan back, as far as it needs no Spark: a plan that nobody has begun is removed file by file."""
+"""Taking a plan back, as far as it needs no Spark: what was written for it is removed file by file, and it completes empty."""
 
 import os
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.spark import compactor as hudi_compactor
 from etc_policy.adapters.spark import plan_files
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
+from etc_policy.plan.commit_metadata import withdrawn_metadata
 from tests.unit.adapters.reading import OURS, read
-from tests.unit.adapters.table_folder import TableFolder, at, avro, base, log
+from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, at, avro, base, commit_metadata, log
 
 C = at("10:00:06")
 
 
 @pytest.fixture
-def compactor():
-    return HudiCompactor(SimpleNamespace(_jvm=None))
+def compactor(monkeypatch):
+    """One whose Hudi commits nothing by writing the timeline's files itself; that it really does so is played with Spark."""
+    found = HudiCompactor(SimpleNamespace(_jvm=None))
+    for name in ("_client", "_lock"):
+        monkeypatch.setattr(found, name, lambda *_: nullcontext(lambda: None))
+    monkeypatch.setattr(found, "_instant", lambda *_: None)
+    monkeypatch.setattr(hudi_compactor, "hudi_table", lambda *_: None)
+    monkeypatch.setattr(hudi_compactor, "commit_nothing", lambda _spark, _client, job, _: end_empty(job))
+    return found
+
+
+def end_empty(job):
+    """The commit that ends a plan which is withdrawn."""
+    folder = Path(job.base_path) / ".hoodie" / "timeline"
+    (folder / f"{job.instant}.compaction.inflight").touch()
+    content = avro(COMMIT_SCHEMA, commit_metadata(job.instant, (), withdrawn_metadata(), "COMPACT"))
+    (folder / f"{job.instant}_{at('10:00:59')}.commit").write_bytes(content)
+
+
+ENDED = {f".hoodie/timeline/{C}.compaction.{state}" for state in ("requested", "inflight")} | {
+    f".hoodie/timeline/{C}_{at('10:00:59')}.commit"
+}
 
 
 def job_of(table, version=9):
@@ -32,14 +55,26 @@ def files(table):
     return {str(path.relative_to(table.base)) for path in table.base.rglob("*") if path.is_file()}
 
 
-def test_a_plan_that_nobody_has_begun_leaves_no_trace(table, compactor):
+def test_a_plan_that_nobody_has_begun_stays_on_the_timeline_and_promises_nothing(table, compactor):
+    """Who has listed it may open it yet."""
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1", 5))
-    before = files(table)
+    before, slices = files(table), read(table).slices
     table.plan(C, OURS)
     table.data(C, base("f1"))
     compactor.withdraw(job_of(table))
+    assert files(table) == before | ENDED
+    state = read(table)
+    assert (state.own_pending, state.last_compaction, state.slices) == (None, None, slices)
+    assert HudiFiles().commit_summary(str(table.base), C).plan_id == ""
+
+
+def test_one_that_archiving_has_passed_is_removed(table, compactor):
+    """It would be the first commit of the timeline, and those that were archived after it would count as never completed."""
+    table.commit(at("10:00:07"), at("10:00:08"), base("f1"), log("f1", 5))
+    before = files(table)
+    table.plan(C, OURS)
+    compactor.withdraw(job_of(table))
     assert files(table) == before
-    assert read(table).own_pending is None
 
 
 def test_one_that_a_stock_writer_begins_while_its_files_are_looked_for_is_left_to_it(table, compactor, monkeypatch):
@@ -91,7 +126,7 @@ def test_a_rollback_of_it_that_was_begun_and_did_not_end_goes_too(tmp_path, comp
         table.file(instant, ".rollback.inflight")
     table.plan(C, OURS)
     compactor.withdraw(job_of(table, version))
-    assert files(table) == before
+    assert files(table) == (before if version == 6 else before | ENDED)
 
 
 @pytest.mark.parametrize("version", [9, 6])
@@ -109,11 +144,10 @@ def test_one_that_has_completed_is_not_taken_back(tmp_path, compactor, version, 
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_somebody_runs_it(table, monkeypatch, begun):
+def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_somebody_runs_it(
+    table, compactor, monkeypatch, begun
+):
     """A stock writer would commit base files that are gone; if it dies the next run withdraws the plan."""
-    compactor = HudiCompactor(SimpleNamespace(_jvm=None))
-    for name in ("_client", "_lock"):
-        monkeypatch.setattr(compactor, name, lambda *_: nullcontext(lambda: None))
     monkeypatch.setattr(compactor, "_save_plan", lambda *_: table.plan(C, OURS))
 
     def check(published):
@@ -128,6 +162,7 @@ def test_a_plan_that_grew_stale_while_it_was_published_is_taken_back_unless_some
         compactor.publish(job_of(table), check)
     assert read(table).own_pending == (C if begun else None)
     assert (table.base / "p" / base("f1").name(C)).exists() == begun
+    assert (files(table) >= ENDED) == (not begun)
 
 
 @pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
@@ -216,7 +251,7 @@ class TestCommitting:
         monkeypatch.setattr(found, "_client", lambda _: nullcontext(client))
         monkeypatch.setattr(found, "_lock", lock)
         monkeypatch.setattr(found, "_empty", lambda: None)
-        monkeypatch.setattr(hudi_compactor, "_takes_write_metadata", lambda _: False)
+        monkeypatch.setattr(hudi_compactor, "takes_write_metadata", lambda _: False)
         monkeypatch.setattr(
             hudi_compactor, "before_commit", lambda _jvm, _job, fence: fence
         )  # it asks Java for its clock

@@ -22,7 +22,7 @@ NOTE = ".hoodie/.etc/metadata_partitions"
 def compactor(table, monkeypatch):
     """A compactor whose steps raise what stands in `errors`, and tell with which partitions they were tried."""
     found = HudiCompactor(SimpleNamespace(_jvm=None))
-    found.errors, found.tried, found.dropped = [], [], []
+    found.errors, found.tried, found.dropped, found.ended = [], [], [], []
 
     @contextmanager
     def client(job):
@@ -42,7 +42,11 @@ def compactor(table, monkeypatch):
     monkeypatch.setattr(found, "_lock", lambda *_: nullcontext(lambda: None))
     monkeypatch.setattr(found, "_run", step)
     monkeypatch.setattr(found, "_roll_back", step)
+    monkeypatch.setattr(found, "_instant", lambda *_: None)
     monkeypatch.setattr(hudi_compactor, "hudi_table", lambda *_: None)
+    monkeypatch.setattr(
+        hudi_compactor, "commit_nothing", lambda _spark, _client, job, _: found.ended.append(job.instant)
+    )
     monkeypatch.setattr(metadata_renewal, "drop", drop)
     return found
 
@@ -90,5 +94,4 @@ def test_a_plan_is_withdrawn_the_same_way(table, compactor):
     table.file(at("10:00:06"), ".compaction.inflight")
     compactor.errors = [REFUSED]
     compactor.withdraw(job(table, "files"))
-    assert (len(compactor.tried), len(compactor.dropped)) == (2, 1)
-    assert not list(table.timeline.glob("*.compaction.*"))
+    assert (len(compactor.tried), len(compactor.dropped), compactor.ended) == (2, 1, [at("10:00:06")])

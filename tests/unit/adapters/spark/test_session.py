@@ -2,7 +2,14 @@
 
 import pytest
 
-from etc_policy.adapters.spark.session import DEFAULT_BUNDLE, _confs, _jvm_output_to, _last_lines, _without_secrets
+from etc_policy.adapters.spark.session import (
+    DEFAULT_BUNDLE,
+    _brief,
+    _confs,
+    _jvm_output_to,
+    _last_lines,
+    _without_secrets,
+)
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
 
@@ -108,3 +115,19 @@ def test_the_log_is_never_another_file_behind_a_link(tmp_path):
         pass
     assert precious.read_text() == "precious"
     assert _last_lines(log) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "is_quick"),
+    [
+        ({}, True),
+        ({"spark.master": "local[*]"}, True),
+        ({"spark.master": "yarn"}, False),
+        ({"spark.driver.extraJavaOptions": "-Dmine=1"}, False),
+    ],
+)
+def test_java_compiles_quickly_where_little_is_to_be_done(given, is_quick):
+    confs = _confs(given, None)
+    found = _brief(confs, given)
+    assert found.pop("spark.driver.extraJavaOptions").endswith(" -XX:TieredStopAtLevel=1") == is_quick
+    assert found == {key: value for key, value in confs.items() if key != "spark.driver.extraJavaOptions"}

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from etc_policy.adapters.spark.java_properties import escaped, parse_properties
+from etc_policy.adapters.java_properties import parse_properties
 from etc_policy.adapters.spark.session import submit_confs
 from etc_policy.adapters.spark.submission import Submission
 from etc_policy.errors import EngineError, UsageError
@@ -139,38 +139,6 @@ def test_a_driver_elsewhere_is_told_nothing_of_this_machine(spark_home):
     assert "spark.pyspark.driver.python" not in confs
     given = submission("yarn", "cluster", **{"spark.driver.extraJavaOptions": "-Dmine"}).confs
     assert given["spark.driver.extraJavaOptions"] == "-Dmine"
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [
-        ("a=b: c", "a\\=b\\:\\ c"),
-        ("C:\\jars", "C\\:\\\\jars"),
-        ("one\ntwo", "one\\ntwo"),
-        ("#no comment!", "\\#no\\ comment\\!"),
-    ],
-)
-def test_values_are_written_as_java_reads_them(text, written):
-    assert escaped(text) == written
-    assert parse_properties(f"{escaped(text)}={escaped(text)}\n") == {text: text}
-
-
-#: Pairs as java.util.Properties of Java 17 reads them.
-JAVA_READS = [
-    ("spark.a  one two ", {"spark.a": "one two "}),
-    ("spark.a=b=c:d", {"spark.a": "b=c:d"}),
-    ("  spark.a : b\n#no\n ! no\n\nspark.b", {"spark.a": "b", "spark.b": ""}),
-    ("spark.a b\\\n    c\nspark.b d\\\\\nspark.c e", {"spark.a": "bc", "spark.b": "d\\", "spark.c": "e"}),
-    ("spark.a first\r\nspark.a last\rspark.b x", {"spark.a": "last", "spark.b": "x"}),
-    ("spark\\u002ea \\u00e9\\t\\q", {"spark.a": "é\tq"}),
-    ("spark.a\\ b c", {"spark.a b": "c"}),
-    ("spark.a last\\", {"spark.a": "last"}),
-]
-
-
-@pytest.mark.parametrize(("text", "pairs"), JAVA_READS)
-def test_the_clusters_defaults_are_read_as_java_does(text, pairs):
-    assert parse_properties(text) == pairs
 
 
 class TestDefaultsOfTheCluster:

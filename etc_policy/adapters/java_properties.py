@@ -1,4 +1,4 @@
-"""Files of Java properties, as spark-submit reads its settings."""
+"""Files of Java properties: `hoodie.properties`, and the settings of spark-submit."""
 
 from __future__ import annotations
 
@@ -53,4 +53,6 @@ def _whole_lines(text: str) -> list[str]:
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _LETTERS.get(found[2], found[2]), text)
+    """Java writes a character beyond 16 bits as two halves; a half alone is no character."""
+    halves = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else _LETTERS.get(found[2], found[2]), text)
+    return halves if halves.isascii() else halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

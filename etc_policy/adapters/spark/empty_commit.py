@@ -1,0 +1,45 @@
+"""Ends a plan without removing it: a compaction is committed at its instant that has written nothing (FACTS 5).
+
+Readers and writers list the timeline first, and open the plans that were pending in it later: one whose plan is gone by then
+fails. A plan that completes stays on the timeline until it is archived, and without new base files no file slice changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from etc_policy.adapters.spark.hudi_client import heartbeats, hudi_table, takes_write_metadata
+from etc_policy.execute.ports import Job
+from etc_policy.plan.commit_metadata import withdrawn_metadata
+
+
+def commit_nothing(spark: Any, client: Any, job: Job, requested: Any) -> None:  # noqa: ANN401 - a SparkSession; Java objects
+    """Commit no file at the job's instant, whose plan is `requested` and stays; the caller holds the table's lock."""
+    beats = heartbeats(client)
+    beats.start(job.instant)  # so that no stock writer takes it over
+    try:
+        hudi_table(spark, client).getActiveTimeline().transitionCompactionRequestedToInflight(requested)
+        _commit(spark, client, job)
+    finally:
+        beats.stop(job.instant)
+
+
+def _commit(spark: Any, client: Any, job: Job) -> None:  # noqa: ANN401 - as above
+    jvm = spark._jvm
+    metadata, option = _metadata(jvm, client), jvm.org.apache.hudi.common.util.Option
+    if not takes_write_metadata(client):
+        client.commitCompaction(job.instant, metadata, option.empty())
+        return
+    result = jvm.org.apache.hudi.table.action.HoodieWriteMetadata()
+    result.setWriteStatuses(spark._jsc.parallelize(jvm.java.util.ArrayList()))
+    result.setCommitMetadata(option.of(metadata))
+    client.commitCompaction(job.instant, result, option.empty())
+
+
+def _metadata(jvm: Any, client: Any) -> Any:  # noqa: ANN401 - Java objects
+    model = jvm.org.apache.hudi.common.model
+    metadata = model.HoodieCommitMetadata(True)
+    metadata.setOperationType(model.WriteOperationType.COMPACT)
+    for key, value in {"schema": client.getConfig().getSchema(), **withdrawn_metadata()}.items():
+        metadata.addMetadata(key, value)
+    return metadata

@@ -1,0 +1,93 @@
+"""Jars that Spark fetched before: on this machine they go on Java's own class path.
+
+Given as packages they are looked up by Ivy and copied to a scratch folder each time that Spark starts: seconds for jars of
+hundreds of megabytes. So what a first run resolved is kept, and trusted as long as each file is as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from etc_policy.adapters.outputs.files import write_below
+
+_JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
+#: What `spark-submit` puts at the end of Java's class path.
+_LAST = "SPARK_DIST_CLASSPATH"
+#: What decides which jars the packages are, beside the packages themselves.
+_DECIDE = (_PACKAGES, "spark.jars.excludes", "spark.jars.ivy", "spark.jars.ivySettings", "spark.jars.repositories")
+
+
+@contextmanager
+def on_class_path(confs: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """Settings for a Java that starts meanwhile: known jars are on its class path, after Spark's own, as Spark would look.
+
+    They are known where Spark runs in the driver alone and each file is as it was; a version that may change (`SNAPSHOT`)
+    never is. Whoever has defaults for all of Spark's sessions gets what Spark makes of them.
+    """
+    jars = _jars_of(confs) if _may_be_known(confs) else None
+    if jars is None:
+        yield confs
+        return
+    before = os.environ.get(_LAST)
+    os.environ[_LAST] = os.pathsep.join([*([before] if before else []), *jars])
+    try:
+        yield {key: value for key, value in confs.items() if not key.startswith(_JARS)}
+    finally:
+        if before is None:
+            del os.environ[_LAST]
+        else:
+            os.environ[_LAST] = before
+
+
+def remember_jars(confs: Mapping[str, str], session: Any) -> None:  # noqa: ANN401 - a SparkSession
+    """Keep which jars the packages of these settings are, by what Spark has made of them."""
+    if not _may_be_known(confs) or not confs.get(_PACKAGES):
+        return
+    found = [unquote(urlsplit(one).path) for one in session.conf.get(_JARS, "").split(",") if one]
+    with suppress(OSError):  # then the next session resolves them again
+        sizes = {jar: Path(jar).stat().st_size for jar in found}
+        folder, name = _place(confs)
+        write_below(folder, name, json.dumps(sizes).encode("utf-8"))
+
+
+def _may_be_known(confs: Mapping[str, str]) -> bool:
+    master = confs["spark.master"]
+    in_driver_alone = master == "local" or master.startswith("local[")
+    return in_driver_alone and "SNAPSHOT" not in confs.get(_PACKAGES, "") and not _has_defaults()
+
+
+def _has_defaults() -> bool:
+    import pyspark
+
+    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    return (Path(os.environ.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf").exists()
+
+
+def _jars_of(confs: Mapping[str, str]) -> list[str] | None:
+    own = [jar for jar in confs.get(_JARS, "").split(",") if jar]
+    if any("://" in jar or not Path(jar).is_file() for jar in own):
+        return None
+    if not confs.get(_PACKAGES):
+        return own or None
+    folder, name = _place(confs)
+    try:
+        sizes: dict[str, int] = json.loads((folder / name).read_bytes())
+        is_same = bool(sizes) and all(Path(jar).stat().st_size == size for jar, size in sizes.items())
+    except (OSError, ValueError, AttributeError):
+        return None
+    return [*own, *sizes] if is_same and all(map(zipfile.is_zipfile, sizes)) else None
+
+
+def _place(confs: Mapping[str, str]) -> tuple[Path, str]:
+    """Where the jars of these settings are kept: a folder of this user, and a file's name in it."""
+    decisive = json.dumps([confs.get(key) for key in _DECIDE])
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "etc-policy", f"jars-{hashlib.sha256(decisive.encode()).hexdigest()[:16]}.json"

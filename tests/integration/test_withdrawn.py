@@ -1,0 +1,93 @@
+"""A plan that is taken back on real tables: all readers as before, those too that had listed it, and stock services after it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from etc_policy.adapters.lease.file_lease import FileLease
+from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.errors import EngineError
+from tests.integration.bench import ORACLE, SECOND, Bench, check_views
+from tests.integration.cut_checks import LATER, stock_compaction, stock_compaction_and_clean
+from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def bench(spark, written_table, tmp_path):
+    base = tmp_path / "t"
+    shutil.copytree(written_table, base)
+    return Bench(spark, base)
+
+
+def publish_and_die(bench, *, begun):
+    """A run published its plan and died, right away or when its base files were written."""
+    plan = bench.plan()
+    bench.publish(plan)
+    if not begun:
+        return plan
+    with FileLease(bench.location):
+        job = bench.runner.files.pending_job(bench.policy, bench.state())
+
+        def dies(locked):
+            raise EngineError("ETC304", "killed")
+
+        with pytest.raises(EngineError, match="killed"):
+            HudiCompactor(bench.spark).run(job, lambda: None, dies)
+    assert list(bench.base.glob(f"*/*_{plan.tables[0].instant}.parquet"))
+    return plan
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_no_view_changes_and_a_plan_can_be_made_again(bench, begun):
+    views, before = bench.views(), bench.properties()
+    commits, ro = views.delta_commits(), views.ro()
+    instant = publish_and_die(bench, begun=begun).tables[0].instant
+    assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
+    assert bench.properties() == before
+    assert not list(bench.base.glob(f"*/*_{instant}.parquet"))
+    assert [name.split("_")[0] for name in views.timeline() if name.endswith(".commit")] == [instant]
+    check_views(views, commits)
+    assert views.ro() == views.rust(read_optimized=True) == ro
+    assert views.incremental(commits[-1]) == {}
+    state = bench.state()
+    assert (state.own_pending, state.last_compaction) == (None, None)
+    assert bench.apply(bench.plan()).status == "compacted"
+    check_views(views, commits)
+    assert bench.state().last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
+
+
+def test_what_was_written_while_it_was_pending_stays(bench):
+    """The writer saw a new file slice begin at the plan; without a base file there the old one goes on."""
+    views = bench.views()
+    publish_and_die(bench, begun=False)
+    write_history(bench.spark, bench.base, (LATER,), first=len(HISTORY))
+    later = Oracle.of((*HISTORY, LATER)).rt()
+    assert views.rt() == later
+    assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
+    assert views.rt() == views.rt_without_mdt() == views.rust() == later
+    stock_compaction(bench)
+    assert views.rt() == views.ro() == views.rust() == later
+    write_history(bench.spark, bench.base, (LATER,), first=len(HISTORY) + 1)
+    stock_compaction_and_clean(bench)
+    assert views.rt() == views.ro() == views.rust() == later
+
+
+def test_a_stock_reader_that_had_listed_it_goes_on(bench):
+    """Its file system view opens the plans of the timeline that was listed with it."""
+    jvm = bench.spark._jvm
+    publish_and_die(bench, begun=False)
+    listed = (
+        jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+        .setConf(jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(bench.spark._jsc.hadoopConfiguration()))
+        .setBasePath(bench.location)
+        .setLoadActiveTimelineOnLoad(True)
+        .build()
+    )
+    assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
+    plans = jvm.org.apache.hudi.common.util.CompactionUtils.getAllPendingCompactionPlans(listed)
+    assert plans.size() == 1
+    assert bench.views().rt() == ORACLE.rt()
