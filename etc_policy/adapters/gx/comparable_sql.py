@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-_NESTED = ("array", "struct", "map")
 _JSON = {"ignoreNullFields": "false", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
@@ -25,39 +24,16 @@ def row_hash(schema: Any) -> Any:  # noqa: ANN401 - a StructType
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    fields = _user_fields(schema)
-    if any(field.dataType.typeName() in _NESTED for field in fields):
-        text = F.to_json(_row(schema, maps_only=False), _JSON).cast("binary")
-    else:
-        text = F.concat(F.lit(b""), *[_with_its_size(_mapped(_of(f), f.dataType, maps_only=False)) for f in fields])
-    return F.struct(F.unhex(F.md5(text)).alias("hash"), F.octet_length(text).alias("size"))
-
-
-def _with_its_size(value: Any) -> Any:  # noqa: ANN401
-    """A plain value as its size and its bytes, which Spark makes several times as fast as JSON."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    text = value.cast("string").cast("binary")
-    size = F.concat(F.octet_length(text).cast("string"), F.lit(":")).cast("binary")
-    return F.coalesce(F.concat(size, text), F.lit(b"n"))
+    text = F.to_json(_row(schema, maps_only=False), _JSON)
+    return F.struct(F.unhex(F.md5(text.cast("binary"))).alias("hash"), F.octet_length(text).alias("size"))
 
 
 def _row(schema: Any, *, maps_only: bool) -> Any:  # noqa: ANN401
     """The user's columns of a row, in the order of their names."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    columns = [_mapped(_of(f), f.dataType, maps_only=maps_only).alias(f.name) for f in _user_fields(schema)]
-    return F.struct(*columns)
-
-
-def _user_fields(schema: Any) -> list[Any]:  # noqa: ANN401
-    return sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
-
-
-def _of(field: Any) -> Any:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(f"`{field.name}`")
+    fields = sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
+    return F.struct(*[_mapped(F.col(f"`{f.name}`"), f.dataType, maps_only=maps_only).alias(f.name) for f in fields])
 
 
 def _mapped(column: Any, data_type: Any, *, maps_only: bool) -> Any:  # noqa: ANN401
@@ -65,7 +41,7 @@ def _mapped(column: Any, data_type: Any, *, maps_only: bool) -> Any:  # noqa: AN
     from pyspark.sql import functions as F  # noqa: N812
 
     kind = data_type.typeName()
-    if kind not in _NESTED:
+    if kind not in ("array", "struct", "map"):
         return column if maps_only else _exact(column, kind)
     if maps_only and not _has_map(data_type):
         return column
