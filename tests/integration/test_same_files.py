@@ -139,6 +139,13 @@ def test_a_key_in_a_file_that_is_spared_and_in_another_s_log_file(table):
     assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
 
 
+def test_a_key_in_the_log_files_of_two_file_groups(table):
+    """Each copy in RT finds the one row of RO, so that this is counted twice."""
+    table.write([row(4, at_ms=9_000)], **{"hoodie.index.type": "INMEMORY"})
+    found = both(table)[TWICE]
+    assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
+
+
 def test_a_key_that_moved_to_another_partition(table):
     table.write([row(5, at_ms=9_000)], "insert")
     assert both(table)[TWICE].status == "pass"

@@ -26,7 +26,7 @@ def count_where_views_can_differ(comparison: Comparison, threshold_ms: int) -> d
     if counted.rows_of_other_files or counted.rows_without_key or counted.same_unreadable_event_times:
         return None
     for views in _narrowest_first(comparison, counted):
-        counts = _counts(views, threshold_ms)
+        counts = _counts(views, threshold_ms, once_in_ro=not counted.buckets_with_doubles)
         seen = counts.pop("partitions")
         is_narrow = views.rt is not comparison.rt
         if counts["ro_rows"] + counted.same_rows == counted.ro_rows and (not is_narrow or _has_all(views, seen)):
@@ -77,7 +77,7 @@ def _values(path: str, fields: Collection[str]) -> str | None:
     return "/".join(values) if all(_PLAIN.fullmatch(value) for value in values) else None
 
 
-def _counts(views: Comparison, threshold_ms: int) -> dict[str, Any]:
+def _counts(views: Comparison, threshold_ms: int, *, once_in_ro: bool) -> dict[str, Any]:
     """The counts of the rows that can differ, and the partitions of those in RT."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -86,7 +86,8 @@ def _counts(views: Comparison, threshold_ms: int) -> dict[str, Any]:
         without_files(spark, views.rt, check.same_files),
         with_files(spark, views.ro, check.base_files - check.same_files),
     )
-    rows = joined(rt_rows(spark, rt, check, hashed=True), ro_rows(spark, ro, check, hashed=True), threshold_ms)
+    sides = rt_rows(spark, rt, check, hashed=True), ro_rows(spark, ro, check, hashed=True)
+    rows = joined(*sides, threshold_ms, once_in_ro=once_in_ro)
     known = facts()
     in_rt = F.col("rt_copy").isNotNull()
     partitions = F.collect_set(F.when(in_rt, F.col("partition"))).alias("partitions")

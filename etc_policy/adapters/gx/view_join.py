@@ -42,19 +42,21 @@ def aggregated(rows: Any, known: Mapping[str, Any], *also: Any) -> dict[str, Any
     return {**row.asDict(), "samples": {}}
 
 
-def joined(rt: Any, ro: Any, threshold_ms: int) -> Any:  # noqa: ANN401
+def joined(rt: Any, ro: Any, threshold_ms: int, *, once_in_ro: bool = False) -> Any:  # noqa: ANN401
     """Both sides by key, copies of one key numbered from 1; the windows' shuffle and sort serve the join too.
 
-    RT rows that nothing is promised for go without their values, to keep the shuffle small.
+    RT rows that nothing is promised for go without their values, to keep the shuffle small. Where it is known that no key is
+    in RO twice, copies are not numbered: one that is in RT twice makes more rows of RO than there are, or is in RT alone.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
     promised = F.coalesce(F.col("event_ms") <= threshold_ms, F.lit(False)) & F.col("rt_inside")
     compared = F.col("promised") | F.col("event_ms").isNull()
     rt = rt.withColumn("promised", promised).withColumn("rt_values", F.when(compared, F.col("rt_values")))
-    rt = rt.withColumn("rt_copy", copy_of("partition", "key"))
+    rt = rt.withColumn("rt_copy", F.lit(1) if once_in_ro else copy_of("partition", "key"))
     rt = rt if "rt_place" in rt.columns else rt.withColumn("rt_place", F.col("rt_copy"))
-    return rt.join(ro.withColumn("ro_copy", copy_in_ro()), ["partition", "key"], "full_outer")
+    ro = ro.withColumn("ro_copy", F.lit(1) if once_in_ro else copy_in_ro())
+    return rt.join(ro, ["partition", "key"], "full_outer")
 
 
 def facts() -> dict[str, Any]:
