@@ -19,13 +19,13 @@ import time
 from pathlib import Path
 from statistics import median
 
-PROJECT = """version: 1
-name: start_up
-profile:
-  default: now
-  targets:
-    now: {}
-    before: {spark: {confs: {spark.driver.extraJavaOptions: "-Djdk.attach.allowAttachSelf=true"}}}
+PROJECT = """name: start_up
+profiles:
+  start_up:
+    target: now
+    targets:
+      now: {}
+      before: {spark: {confs: {spark.driver.extraJavaOptions: "-Djdk.attach.allowAttachSelf=true"}}}
 """
 AT = "2013-01-03T12:00:00Z"
 _ETC = "import sys; from etc_policy.cli.main import main; sys.exit(main())"

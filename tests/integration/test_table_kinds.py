@@ -396,7 +396,9 @@ def test_rollback_of_a_commit_in_our_pending_plan(kind, committed_to_mdt):
     table.roll_back_last()
     table.rows = kept
     assert table.runner.finish_pending(table.policy, str(table.base)) is None
-    assert not table.timeline("*.compaction.*")
+    instant = plan.tables[0].instant
+    assert len(table.timeline(f"{instant}_*.commit")) == 1  # it is withdrawn: a commit that wrote nothing
+    assert not list(table.base.rglob(f"*_{instant}.parquet"))
     table.check_rt()
     table.holds()
     table.writes_on()

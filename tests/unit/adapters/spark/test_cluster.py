@@ -128,7 +128,7 @@ def test_an_executor_that_comes_back_or_no_job_ends_the_count(watched):
 def test_the_other_tables_of_a_run_do_not_wait_as_long_again(monkeypatch, tmp_path):
     asked = []
 
-    def refuse(*arguments):
+    def refuse(*arguments, **_):
         asked.append(arguments)
         raise RetryableError("ETC461", "no executor", hint="wait", cause="none")
 
