@@ -71,8 +71,10 @@ class DataCheck:
     made, and whatever was requested after `seen_until` is late too (such commits may be archived by now). `open_groups`
     are file groups (partition, file id) that still have log files: a bucket may have the same id in every partition.
     `base_files` are the names of the base files that RO should show. `last_commit_ms` is when the last commit completed.
-    `same_files` are names of base files that both views read alike, so that their rows are not compared. With `file_ids`
-    only rows of these file groups are looked at, and with `since_ms` only those with a later event time.
+    `same_files` are names of base files that both views read alike, so that their rows are not compared;
+    `other_partitions` are the paths of partitions that have other file groups, None where that is not known. `base_bytes`
+    is the size of all base files. With `file_ids` only rows of these file groups are looked at, and with `since_ms` only
+    those with a later event time.
     """
 
     policy: Policy
@@ -93,6 +95,8 @@ class DataCheck:
     file_ids: frozenset[str] | None = None
     since_ms: int | None = None
     same_files: frozenset[str] = frozenset()
+    other_partitions: frozenset[str] | None = None
+    base_bytes: int = 0
 
 
 class DataVerifier(Protocol):

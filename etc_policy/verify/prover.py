@@ -23,7 +23,7 @@ from etc_policy.verify.ports import (
     Verification,
     VerificationStatus,
 )
-from etc_policy.verify.same_files import spared_files
+from etc_policy.verify.same_files import other_partitions, spared_files
 from etc_policy.verify.sampling import choose_file_groups, seed_of
 from etc_policy.verify.suites import bind_suite, suite_parameters
 
@@ -104,7 +104,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
     policy, state, claim = evidence.policy, evidence.state, evidence.claim
     chosen = choose_file_groups(state, policy.verify, evidence.now_ms) if level == "sample" else None
     window_ms, pin = policy.verify.window_ms, pin_of(state)
-    is_whole = level == "sample" or policy.verify.full
+    same = frozenset[str]() if level == "sample" or policy.verify.full else spared_files(state, pin)
     return DataCheck(
         policy=policy,
         base_path=state.base_path,
@@ -125,7 +125,9 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         event_time_type=state.event_time_type,
         file_ids=chosen,
         since_ms=None if window_ms is None else claim.threshold_ms - window_ms,
-        same_files=frozenset() if is_whole else spared_files(state, pin),
+        same_files=same,
+        other_partitions=other_partitions(state, same),
+        base_bytes=sum(one.base_file_bytes for one in state.slices),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from etc_policy.plan.table_state import FileSlice, TableState
 
@@ -29,6 +29,11 @@ def same_files(state: TableState, pin: str | None) -> frozenset[str]:
         if one.base_file is not None:
             (alike if _is_alike(one, state.last_completed, pin, completions) else others).add(one.base_file)
     return frozenset(alike - others)
+
+
+def other_partitions(state: TableState, same: Collection[str]) -> frozenset[str]:
+    """Paths of the partitions that have file groups beside those of which the given files are all there is."""
+    return frozenset(one.partition for one in state.slices if one.base_file is None or one.base_file not in same)
 
 
 def _is_alike(

@@ -8,7 +8,7 @@ from etc_policy.compile.manifest import EventTime, Policy, Verify, Writer
 from etc_policy.declare.suites import read_suite
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck
-from etc_policy.verify.same_files import same_files
+from etc_policy.verify.same_files import other_partitions, same_files
 from etc_policy.verify.suites import parse_suite
 from tests.integration.hudi_tables import EPOCH_MS
 
@@ -66,8 +66,10 @@ def check(table, **changes):
 def alike(table):
     """What the table's own listing says of it: files that both views read alike, latest base files, open file groups."""
     state = FileTableReader().read(table.base, EventTime(column="ts"))
+    same = same_files(state, state.last_completed)
     return {
-        "same_files": same_files(state, state.last_completed),
+        "same_files": same,
+        "other_partitions": other_partitions(state, same),
         "base_files": frozenset(one.base_file for one in state.slices if one.base_file),
         "open_groups": frozenset((one.partition, one.file_id) for one in state.slices if one.log_files),
     }

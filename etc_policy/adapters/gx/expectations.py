@@ -5,45 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-from great_expectations.core.metric_domain_types import MetricDomainTypes  # noqa: TID253 - imported late as a whole
-from great_expectations.core.metric_function_types import MetricPartialFunctionTypes  # noqa: TID253
-from great_expectations.execution_engine import SparkDFExecutionEngine  # noqa: TID253
+from great_expectations.execution_engine import SparkDFExecutionEngine  # noqa: TID253 - imported late as a whole
 from great_expectations.expectations.expectation import BatchExpectation  # noqa: TID253
-from great_expectations.expectations.metrics.metric_provider import metric_partial, metric_value  # noqa: TID253
+from great_expectations.expectations.metrics.metric_provider import metric_value  # noqa: TID253
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider  # noqa: TID253
-from great_expectations.validator.metric_configuration import MetricConfiguration  # noqa: TID253
 
-from etc_policy.adapters.gx.ro_counts import RoCounts, ro_counts
+from etc_policy.adapters.gx.few_passes import DIFFERENCES
 from etc_policy.adapters.gx.view_comparison import comparison_of, count_differences
 from etc_policy.plan.formats import format_time
 
-DIFFERENCES = "table.etc.ro_against_rt"
-RO_COUNTS = "table.etc.ro_counts"
 _KEYS = ("comparison", "threshold_ms", "sample_size")
-
-
-class CountsOfRo(TableMetricProvider):  # type: ignore[misc]
-    """What is counted over RO alone: an aggregate that Great Expectations asks in one pass with the number of rows."""
-
-    metric_name = RO_COUNTS
-    value_keys = _KEYS
-
-    @metric_partial(  # type: ignore[untyped-decorator]
-        engine=SparkDFExecutionEngine,
-        partial_fn_type=MetricPartialFunctionTypes.AGGREGATE_FN,
-        domain_type=MetricDomainTypes.TABLE,
-    )
-    def _spark(
-        cls,  # noqa: N805 - the decorator makes it a class method
-        execution_engine: Any,  # noqa: ANN401 - Great Expectations' own types
-        metric_domain_kwargs: Any,  # noqa: ANN401
-        metric_value_kwargs: dict[str, Any],
-        metrics: Any,  # noqa: ANN401
-        runtime_configuration: Any,  # noqa: ANN401
-    ) -> tuple[Any, Any, dict[str, Any]]:
-        one = comparison_of(metric_value_kwargs["comparison"])
-        column = ro_counts(one.spark, one.ro, one.check, metric_value_kwargs["threshold_ms"])
-        return column, metric_domain_kwargs, {}
 
 
 class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
@@ -61,25 +32,8 @@ class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
         metrics: Any,  # noqa: ANN401
         runtime_configuration: Any,  # noqa: ANN401
     ) -> dict[str, Any]:
-        given, counted = metric_value_kwargs, metrics.get(RO_COUNTS)
-        base_rows = RoCounts.from_json(counted) if counted is not None else None
-        return count_differences(
-            comparison_of(given["comparison"]), base_rows, given["threshold_ms"], given["sample_size"]
-        )
-
-    @classmethod
-    def _get_evaluation_dependencies(
-        cls,
-        metric: Any,  # noqa: ANN401
-        configuration: Any = None,  # noqa: ANN401
-        execution_engine: Any = None,  # noqa: ANN401
-        runtime_configuration: Any = None,  # noqa: ANN401
-    ) -> dict[str, Any]:
-        """The counts over RO, where there are files that both views read alike."""
-        if not comparison_of(metric.metric_value_kwargs["comparison"]).check.same_files:
-            return {}
-        counts = MetricConfiguration(RO_COUNTS, metric.metric_domain_kwargs, metric.metric_value_kwargs)
-        return {RO_COUNTS: counts}
+        given = metric_value_kwargs
+        return count_differences(comparison_of(given["comparison"]), given["threshold_ms"], given["sample_size"])
 
 
 class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]

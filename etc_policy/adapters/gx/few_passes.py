@@ -10,13 +10,16 @@ from typing import Any
 #: What shows some of the rows that an expectation objects to; each is a pass of its own, by the end of its name.
 _SAMPLES = ("unexpected_values", "unexpected_value_counts", "unexpected_rows", "filtered_row_count")
 _COUNT = "unexpected_count"
+_ROWS = "table.row_count"
+#: The metric of etc's own comparison.
+DIFFERENCES = "table.etc.ro_against_rt"
 
 
 def ask_in_few_passes(engine: Any) -> None:  # noqa: ANN401 - an execution engine of Great Expectations
     """Have the engine wait with aggregates until all that are wanted are known, and with samples until it has the counts.
 
     Of itself it computes whatever is ready, in several rounds, each of which reads the rows again; and it looks for
-    samples also where nothing was counted. What it asks of columns waits for the number of rows, so there are two passes.
+    samples also where nothing was counted. What it asks of columns waits for the number of rows, which etc's comparison knows.
     """
     engine.resolve_metrics = MethodType(_resolve_metrics, engine)
 
@@ -34,6 +37,9 @@ def _resolve_metrics(
     direct, bundled = engine._build_direct_and_bundled_metric_computation_configurations(
         metrics_to_resolve=others, metrics=known, runtime_configuration=runtime_configuration
     )
+    counted = {} if direct else _counted(bundled, known)
+    if counted:
+        return counted
     if direct or bundled:
         together = [replace(one, compute_domain_kwargs=_bare(one.compute_domain_kwargs)) for one in bundled]
         resolved = engine._process_direct_and_bundled_metric_computation_configurations(
@@ -41,6 +47,14 @@ def _resolve_metrics(
         )
         return dict(resolved)
     return _samples(engine, samples, known, runtime_configuration)
+
+
+def _counted(bundled: Iterable[Any], known: dict[Any, Any]) -> dict[Any, Any]:
+    """The number of rows where etc's own comparison, which is of the same rows, has counted them."""
+    rows = next((found["ro_rows"] for (name, *_), found in known.items() if name == DIFFERENCES), None)
+    wanted = (one.metric_configuration for one in bundled)
+    whole = (one for one in wanted if one.metric_name == _ROWS and not one.metric_domain_kwargs.get("row_condition"))
+    return {} if rows is None else {one.id: rows for one in whole}
 
 
 def _bare(domain: dict[str, Any] | None) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""What is counted over the rows of RO alone: one aggregation, which needs no shuffle, and one look for double keys."""
+"""What is counted over the rows of RO alone, in one pass over a few of its columns, and a closer look for double keys."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,27 +9,36 @@ from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_rows import FILE_NAME, KEY, inside, is_global, is_one_of
 from etc_policy.verify.ports import DataCheck
 
+#: The hashes of keys are held against each other within a bucket: so many bytes of base files for each, and no fewer.
+BUCKET_BYTES, LEAST_BUCKETS = 8 * 2**20, 64
+#: A task takes as many buckets as one of Spark's splits has bytes, so that what it holds in memory does not grow.
+BUCKETS_OF_A_TASK = 16
+
 
 @dataclass(frozen=True, slots=True)
 class RoCounts:
-    """Counts of RO's rows; those that begin with `same` are of files that both views read alike, and so are RT's too."""
+    """Counts of RO's rows; those that begin with `same` are of files that both views read alike, and so are RT's too.
+
+    `same_files` are those of which a row was seen, in some of the buckets where there are many. `buckets_with_doubles` are
+    those in which two keys have one hash: a key that is there twice, or, once in a long time, two keys.
+    """
 
     ro_rows: int
     rows_of_other_files: int
     rows_without_key: int
+    buckets_with_doubles: int
     same_files: int
     same_rows: int
     same_promised: int
     same_null_event_times: int
     same_unreadable_event_times: int
-    unreadable_sample: str | None = None
     earliest_event_ms: int | None = None
     latest_event_ms: int | None = None
 
     @classmethod
-    def from_json(cls, text: str) -> RoCounts:
-        """The counts of an aggregation by `ro_counts`."""
-        return cls(**json.loads(text))
+    def from_row(cls, row: Any) -> RoCounts:  # noqa: ANN401
+        """The counts of the row that an aggregation gives."""
+        return cls(**row.asDict())
 
     def added_to(self, counts: dict[str, Any]) -> dict[str, Any]:
         """The counts of the rows that were compared, with all others added."""
@@ -42,39 +50,61 @@ class RoCounts:
             "rt_rows": counts["rt_rows"] + self.same_rows,
             "promised_rows": counts["promised_rows"] + self.same_promised,
             "null_event_times": counts["null_event_times"] + self.same_null_event_times,
-            "unreadable_event_times": counts["unreadable_event_times"] + self.same_unreadable_event_times,
-            "unreadable_sample": counts["unreadable_sample"] or self.unreadable_sample,
-            "rows_without_key": counts["rows_without_key"] + self.rows_without_key,
             "earliest_event_ms": min(earliest, default=None),
             "latest_event_ms": max(latest, default=None),
         }
 
 
-def ro_counts(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> Any:  # noqa: ANN401 - a Column
-    """The counts of `RoCounts` as one aggregate over RO, in JSON, so that the number of rows can be asked in the same pass."""
+def buckets_for(check: DataCheck) -> int:
+    """How many buckets the keys of the table go into."""
+    return max(LEAST_BUCKETS, -(-check.base_bytes // BUCKET_BYTES))
+
+
+def count_ro(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> RoCounts:  # noqa: ANN401 - a DataFrame
+    """The counts over RO. Of each row the 64 bits that its key is hashed to travel, in one list for each bucket."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    facts = _facts(spark, ro, check, threshold_ms)
+    key = KEY[1:] if is_global(check) else KEY
+    bucket = F.pmod("hash", F.lit(buckets_for(check))).alias("bucket")
+    columns = {**facts, "hash": F.xxhash64(*key), "name": F.xxhash64(FILE_NAME)}
+    rows = ro.select(*[column.alias(name) for name, column in columns.items()]).select("*", bucket)
+    seen = F.col("same_rows") & (F.col("bucket") < LEAST_BUCKETS)
+    of_buckets = rows.groupBy("bucket").agg(
+        F.count(F.lit(1)).alias("ro_rows"),
+        *[F.count(F.when(F.col(name), 1)).alias(name) for name in facts if name != "event_ms"],
+        F.min("event_ms").alias("earliest_event_ms"),
+        F.max("event_ms").alias("latest_event_ms"),
+        F.collect_set(F.when(seen, F.col("name"))).alias("names"),
+        F.collect_list("hash").alias("hashes"),
+    )
+    doubled = F.size(F.array_distinct("hashes")) < F.size("hashes")
+    row = of_buckets.agg(
+        *[F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("ro_rows", *facts) if name != "event_ms"],
+        F.min("earliest_event_ms").alias("earliest_event_ms"),
+        F.max("latest_event_ms").alias("latest_event_ms"),
+        F.size(F.array_distinct(F.flatten(F.collect_list("names")))).alias("same_files"),
+        F.count(F.when(doubled, 1)).alias("buckets_with_doubles"),
+    ).first()
+    return RoCounts.from_row(row)
+
+
+def _facts(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> dict[str, Any]:  # noqa: ANN401
+    """What may hold of a row of RO, by the name of its count, and its event time."""
     from pyspark.sql import functions as F  # noqa: N812
 
     source, event_ms = event_time_ms(ro.schema, check.policy.event_time)
-    same = is_one_of(spark, F.col(FILE_NAME), check.same_files)
-    unreadable = source.isNotNull() & event_ms.isNull()
-    facts = {
-        "rows_of_other_files": ~is_one_of(spark, F.col(FILE_NAME), check.base_files),
+    name = F.col(FILE_NAME)
+    same = is_one_of(spark, name, check.same_files)
+    return {
+        "event_ms": event_ms,
+        "rows_of_other_files": ~same & ~is_one_of(spark, name, check.base_files),
         "rows_without_key": F.col(KEY[0]).isNull() | F.col(KEY[1]).isNull(),
         "same_rows": same,
         "same_promised": same & (event_ms <= threshold_ms) & inside(event_ms, check),
         "same_null_event_times": same & source.isNull(),
-        "same_unreadable_event_times": same & unreadable,
+        "same_unreadable_event_times": same & source.isNotNull() & event_ms.isNull(),
     }
-    return F.to_json(
-        F.struct(
-            F.count(F.lit(1)).alias("ro_rows"),
-            *[F.count(F.when(fact, 1)).alias(name) for name, fact in facts.items()],
-            F.count_distinct(F.when(same, F.col(FILE_NAME))).alias("same_files"),
-            F.max(F.when(same & unreadable, source.cast("string"))).alias("unreadable_sample"),
-            F.min(event_ms).alias("earliest_event_ms"),
-            F.max(event_ms).alias("latest_event_ms"),
-        )
-    )
 
 
 def files_of(ro: Any) -> frozenset[str]:  # noqa: ANN401 - a DataFrame

@@ -13,7 +13,9 @@ from typing import Any
 
 from etc_policy.adapters.gx.few_passes import ask_in_few_passes
 from etc_policy.adapters.gx.results import read_result
-from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, Comparison, named, require_readable
+from etc_policy.adapters.gx.ro_counts import BUCKETS_OF_A_TASK, buckets_for
+from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named, require_readable
+from etc_policy.adapters.gx.view_join import Comparison
 from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
@@ -59,7 +61,7 @@ class GxVerifier:
         with _ONE_AT_A_TIME, ExitStack() as stack:
             configured = _configurations(suite)
             stack.enter_context(_engine_errors(request.base_path))
-            for setting, value in _SETTINGS.items():
+            for setting, value in _settings(self.spark, request).items():
                 stack.enter_context(_setting(self.spark, setting, value))
             sides: set[View] = {"ro", "rt"} if compares else {"ro", *(e.view for e in suite)}
             views = {side: read_view(self.spark, request, side) for side in sorted(sides)}
@@ -74,6 +76,17 @@ class GxVerifier:
             raise EngineError(Code.NOTHING_CHECKED, "no expectation could be checked", cause=results[0].message)
         late = max((int(r.observed.get("late_rows", 0)) for r in results if r.expectation == _CONTAINMENT), default=0)
         return late, results
+
+
+def _settings(spark: Any, request: DataCheck) -> dict[str, str]:  # noqa: ANN401
+    """Spark's settings for a check, of which two grow with the table."""
+    buckets, partitions = buckets_for(request), "spark.sql.shuffle.partitions"
+    return {
+        **_SETTINGS,
+        partitions: str(max(int(spark.conf.get(partitions)), buckets // BUCKETS_OF_A_TASK)),
+        # With more groups Spark sorts the rows instead.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": str(buckets + 1),
+    }
 
 
 def _completed(suite: tuple[SuiteExpectation, ...], comparison: str, threshold_ms: int) -> tuple[SuiteExpectation, ...]:

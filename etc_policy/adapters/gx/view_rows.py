@@ -68,6 +68,13 @@ def without_files(spark: Any, frame: Any, names: Collection[str]) -> Any:  # noq
     return frame
 
 
+def with_files(spark: Any, frame: Any, names: Collection[str]) -> Any:  # noqa: ANN401
+    """The rows that say that they are of one of these base files; by its statistics Spark is spared most others."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return frame.where(_in(spark, F.col(FILE_NAME), names) if names else F.lit(False))
+
+
 def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:  # noqa: ANN401
     """The rows of a view that lie in the chosen file groups; all of them where none were chosen."""
     if check.file_ids is None:
