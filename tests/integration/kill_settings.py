@@ -168,6 +168,7 @@ class InBucket(OnDisk):
     locks: Mapping[str, str] = {"its lease": ""}
     may_stay_locked: bool = True  # a lease ends by itself
     victims: Mapping[str, int] = {**OnDisk.victims, "network": 6}
+    every_seconds = 0.2  # to look is work for the server
     faults = ("cut before", "cut after", "cut in body", "busy", "error after")
 
     def __init__(self, server: S3Server, proxy: FaultyProxy, folder: Path) -> None:
@@ -183,11 +184,11 @@ class InBucket(OnDisk):
 
     def kill_when(self, reached: Callable[[], bool], project: Project, name: str, victim: str) -> None:
         if victim != "network":
-            project.kill_when(reached, name, victim)
+            project.kill_when(reached, name, victim, self.every_seconds)
             return
         process = project.start("apply", "--yes", "--select", name)
         while process.poll() is None and not reached():
-            time.sleep(0.02)
+            time.sleep(self.every_seconds)
         fault, share, seconds = (
             self.dice.choice(self.faults),
             self.dice.choice([0.3, 1.0]),

@@ -193,13 +193,15 @@ class Project:
     def stderr(self) -> str:
         return (self.folder / "stderr").read_text()
 
-    def kill_when(self, reached: Callable[[], bool], name: str, victim: str = "both") -> None:
+    def kill_when(
+        self, reached: Callable[[], bool], name: str, victim: str = "both", every_seconds: float = 0.001
+    ) -> None:
         """Run `etc apply` on one table and kill it as soon as `reached`, or let it end; returns when all is gone."""
         process = self.start("apply", "--yes", "--select", name)
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while process.poll() is None and not reached():
             assert time.monotonic() < deadline, self.stderr
-            time.sleep(0.001)
+            time.sleep(every_seconds)
         pids = {"both": -process.pid, "python": process.pid, "java": java_of(process.pid)}
         kill(pids[victim] or -process.pid)
         process.wait(timeout=TIMEOUT_SECONDS)
