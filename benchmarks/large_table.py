@@ -133,15 +133,11 @@ def measure(environment: Environment, base: Path, runs: int, *, with_full: bool)
     }
     turns = [{name: timed(act) for name, act in acts.items()} for _ in range(runs)]
     for name in acts:
-        took, ratio = (median(one[name] / by for one, by in zip(turns, unit, strict=True)) for unit in _units(turns))
+        took = median(one[name] for one in turns)
+        ratio = median(one[name] / one["one scan of RT"] for one in turns)
         print(f"{name:42} {took:7.2f} s  {ratio:6.2f} x the scan of RT", flush=True)
     if with_full:
         print(f"{'level data, full: true':42} {timed(lambda: verify('data', full=True)):7.2f} s, once", flush=True)
-
-
-def _units(turns: list[dict[str, float]]) -> tuple[list[float], list[float]]:
-    """What each turn is measured in: seconds, and its scan of RT."""
-    return [1.0] * len(turns), [one["one scan of RT"] for one in turns]
 
 
 if __name__ == "__main__":

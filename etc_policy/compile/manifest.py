@@ -15,6 +15,7 @@ MANIFEST_SCHEMA_VERSION = 1
 
 EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
+OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "file_slice": "log_file"}
 #: How a log file that stays gets its name in the slice that a compaction begins (table version 6).
 Carry = Literal["auto", "hard_link", "copy"]
 #: The weakest first.

@@ -205,6 +205,8 @@ def _other_log_bytes(context: Context, chosen: Slices) -> int | None:
     other = context.in_other_granularity()
     if other is None:
         return None
+    if other.policy.granularity == "file_slice":
+        return sum(size_of(one.log_files) for one in chosen)
     instant = _instant(other, chosen).instant
     return sum(size_of(other.split(one, instant)[0]) for one in chosen)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from etc_policy.compile.manifest import OTHER_GRANULARITY
 from etc_policy.plain_text import one_line
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
 from etc_policy.plan.formats import (
@@ -99,8 +100,7 @@ def _otherwise(table: TablePlan, log_bytes: int) -> str:
     """What the other granularity would read of the same slices, where that is something else."""
     if table.other_log_bytes is None or table.other_log_bytes == log_bytes:
         return ""
-    other = "log_file" if table.granularity == "file_slice" else "file_slice"
-    more = table.other_log_bytes - log_bytes
+    other, more = OTHER_GRANULARITY[table.granularity], table.other_log_bytes - log_bytes
     return f"; `granularity: {other}` would read {format_bytes(abs(more))} {'more' if more > 0 else 'less'}"
 
 

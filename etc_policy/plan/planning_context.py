@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
-from etc_policy.compile.manifest import Policy
+from etc_policy.compile.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.plan.carry import Split, split_slice
 from etc_policy.plan.cut import compacted, remaining
 from etc_policy.plan.double_keys import SEES_LOG_FILES
@@ -79,7 +79,7 @@ class Context:
         """The context of the policy's other granularity; None for tables that have no cut, and whose policy does not carry."""
         if self.state.table_version in WHOLE_SLICE_VERSIONS and self.policy.carry is None:
             return None
-        other = "log_file" if self.policy.granularity == "file_slice" else "file_slice"
+        other = OTHER_GRANULARITY[self.policy.granularity]
         return replace(self, policy=self.policy.model_copy(update={"granularity": other}))
 
     def split(self, file_slice: FileSlice, instant: str) -> Split:

@@ -35,19 +35,24 @@ def table_freshness(
     Commits that lie in the future of the wall clock were written in another zone, and a data file that is gone may have
     held anything: then nothing is known.
     """
-    zone = ZoneInfo(state.timezone)
-    writes = [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
-    if not writes and not state.slices:
+    if not _writes(state) and not state.slices:
         return _unknown(policy, state.base_path, "no commit yet", remaining=0)
     refusal = times_refusal(policy, state, clock_ms) or find_damage(policy, state)
     if refusal is not None:
         return unreadable(
             policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason
         )
+    return _judge(policy, state, now_ms, history, proofs)
+
+
+def _judge(
+    policy: Policy, state: TableState, now_ms: int, history: TableHistory | None, proofs: Sequence[Proof]
+) -> TableFreshness:
+    """The freshness of a table whose files and times can be trusted."""
     mark = watermark_of(state, policy.data_latency_ms)
     until = _until(policy, complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), proofs)
     lag_ms = completeness_lag_ms(now_ms, until)
-    late = late_data(with_times_of(history, state)) if history else ()
+    last = state.last_compaction
     found = TableFreshness(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
@@ -61,14 +66,33 @@ def table_freshness(
         lag_seconds=None if lag_ms is None else lag_ms / 1000,
         watermark_ms=mark.value_ms,
         watermark_assumed=mark.assumed,
-        threshold_ms=state.last_compaction.threshold_ms if state.last_compaction else None,
+        threshold_ms=last.threshold_ms if last else None,
         held_back_by=mark.held_back_by,
-        last_commit_age_seconds=(now_ms - instant_to_ms(max(writes), zone)) / 1000 if writes else None,
-        left_out_file_slices=(state.last_compaction.left_out or None) if state.last_compaction else None,
-        late_data=late[-1] if late else None,
-        data_latency=judge_latency(history, policy.data_latency_ms, now_ms) if history else None,
+        last_commit_age_seconds=_last_commit_age(state, now_ms),
+        left_out_file_slices=(last.left_out or None) if last else None,
     )
-    return found.model_copy(update=_not_compacted(state))
+    return found.model_copy(update={**_not_compacted(state), **_of_history(policy, state, history, now_ms)})
+
+
+def _writes(state: TableState) -> list[str]:
+    """When the delta commits of the active timeline completed."""
+    return [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
+
+
+def _last_commit_age(state: TableState, now_ms: int) -> float | None:
+    writes = _writes(state)
+    return (now_ms - instant_to_ms(max(writes), ZoneInfo(state.timezone))) / 1000 if writes else None
+
+
+def _of_history(policy: Policy, state: TableState, history: TableHistory | None, now_ms: int) -> dict[str, object]:
+    """What only the history of the table's commits says; nothing where it was not read."""
+    if history is None:
+        return {}
+    late = late_data(with_times_of(history, state))
+    return {
+        "late_data": late[-1] if late else None,
+        "data_latency": judge_latency(history, policy.data_latency_ms, now_ms),
+    }
 
 
 def _not_compacted(state: TableState) -> dict[str, int]:

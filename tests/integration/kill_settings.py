@@ -140,10 +140,13 @@ class BucketTable(Table):
 
     @property
     def step(self) -> str:
-        return _Listed(self.base, tuple(self.server.keys(self.bucket, f"{self.base}/")), self).step
+        return self._listed().step
 
     def glob(self, pattern: str) -> list[Path]:
-        return _Listed(self.base, tuple(self.server.keys(self.bucket, f"{self.base}/")), self).glob(pattern)
+        return self._listed().glob(pattern)
+
+    def _listed(self) -> Table:
+        return _Listed(self.base, tuple(self.server.keys(self.bucket, f"{self.base}/")), self)
 
 
 @dataclass(frozen=True)
@@ -171,8 +174,8 @@ class InBucket(OnDisk):
     every_seconds = 0.2  # to look is work for the server
     faults = ("cut before", "cut after", "cut in body", "busy", "error after")
 
-    def __init__(self, server: S3Server, proxy: FaultyProxy, folder: Path) -> None:
-        self.server, self.proxy, self.folder = server, proxy, folder
+    def __init__(self, server: S3Server, folder: Path, proxy: FaultyProxy | None = None) -> None:
+        self.server, self.folder, self.proxy = server, folder, proxy
 
     def add(self, project: Project, name: str, source: Path, granularity: str, lock: str, dice: random.Random) -> Table:
         bucket = self.server.make_bucket()
@@ -189,11 +192,9 @@ class InBucket(OnDisk):
         process = project.start("apply", "--yes", "--select", name)
         while process.poll() is None and not reached():
             time.sleep(self.every_seconds)
-        fault, share, seconds = (
-            self.dice.choice(self.faults),
-            self.dice.choice([0.3, 1.0]),
-            self.dice.choice([1, 5, 20]),
-        )
+        fault, share = self.dice.choice(self.faults), self.dice.choice([0.3, 1.0])
+        seconds = self.dice.choice([1, 5, 20])
+        assert self.proxy is not None
         self.proxy.spoil = lambda method, path: fault if random.random() < share else ""
         time.sleep(seconds)
         self.proxy.always("")

@@ -103,20 +103,24 @@ class Table:
             return "executing"
         return "begun" if self.timeline(f"{instant}.compaction.inflight") else "published"
 
+    @property
+    def metadata_timeline(self) -> str:
+        return f".hoodie/metadata/{self.timeline_folder}"
+
     def metadata_step(self, instant: str) -> str | None:
         """How far the commit of an instant to the metadata table has got; None where it has not begun."""
-        metadata_table = f".hoodie/metadata/{self.timeline_folder}"
-        if self.glob(f"{metadata_table}/{self.completed.format(instant)}.deltacommit"):
+        if self.glob(f"{self.metadata_timeline}/{self.completed.format(instant)}.deltacommit"):
             return "committed to the metadata table"
-        if self.glob(f"{metadata_table}/{instant}.deltacommit.inflight"):
+        if self.glob(f"{self.metadata_timeline}/{instant}.deltacommit.inflight"):
             return "committing to the metadata table"
         return None
 
     @property
     def rolls_back_metadata(self) -> bool:
         """Whether a rollback in the metadata table has begun and not ended."""
-        metadata_table = f".hoodie/metadata/{self.timeline_folder}"
-        begun, ended = (self.glob(f"{metadata_table}/{name}") for name in ("*.rollback.inflight", "*_*.rollback"))
+        begun, ended = (
+            self.glob(f"{self.metadata_timeline}/{name}") for name in ("*.rollback.inflight", "*_*.rollback")
+        )
         return len(begun) > len(ended)
 
     def commits(self) -> list[str]:

@@ -147,7 +147,7 @@ def setting_of(place: str, folder: Path) -> Iterator[OnDisk]:
     (folder / "server").mkdir()
     with running(place, folder / "server") as server, faulty_proxy(server.endpoint) as proxy:
         os.environ.update(variables(S3Server(proxy.endpoint)))
-        yield InBucket(server, proxy, folder)
+        yield InBucket(server, folder, proxy)
 
 
 def main() -> int:

@@ -6,12 +6,10 @@ import random
 import pytest
 
 from etc_policy.adapters.spark.session import start_spark
-from tests.faulty_proxy import faulty_proxy
 from tests.integration import bucket_cut
 from tests.integration.kill_settings import InBucket
 from tests.integration.kills import Project
 from tests.integration.session import stop_spark
-from tests.s3_servers import S3Server
 
 pytestmark = pytest.mark.spark
 STRADDLING = range(4, 6)
@@ -31,13 +29,12 @@ def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, t
 
 @pytest.fixture
 def setting(no_spark, s3_variables, moto_server, tmp_path, monkeypatch):
-    """Buckets behind a proxy; the standard variables say where it is, to Python and to Spark."""
-    with faulty_proxy(moto_server.endpoint) as proxy:
-        for name, value in bucket_cut.variables(S3Server(proxy.endpoint)).items():
-            monkeypatch.setenv(name, value)
-        setting = InBucket(moto_server, proxy, tmp_path)
-        setting.level, setting.numbers = "metadata", STRADDLING
-        yield setting
+    """Buckets; the standard variables say where it is, to Python and to Spark."""
+    for name, value in bucket_cut.variables(moto_server).items():
+        monkeypatch.setenv(name, value)
+    setting = InBucket(moto_server, tmp_path)
+    setting.numbers = STRADDLING
+    yield setting
 
 
 def test_a_run_is_killed_and_the_next_one_finishes_it(setting, written_table, tmp_path):
@@ -46,7 +43,9 @@ def test_a_run_is_killed_and_the_next_one_finishes_it(setting, written_table, tm
     setting.kill_when(lambda: table.order.index(table.step) >= table.order.index(STEP), project, "t", "both")
     assert table.order.index(STEP) <= table.order.index(table.step) < table.order.index("committed"), project.stderr
     found = project.apply()["t"]
-    assert (found["status"], found["verification"]["status"]) == ("resumed", "pass")
+    verification = found["verification"]
+    assert (found["status"], verification["status"], verification["level"]) == ("resumed", "pass", "data")
+    assert not table.is_locked
     spark = start_spark({"spark.sql.shuffle.partitions": "2"}, tmp_path / "spark.log")
     try:
         setting.check(spark, table, "metadata table")

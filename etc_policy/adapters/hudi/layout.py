@@ -20,6 +20,8 @@ _INSTANT_V2 = re.compile(
 _INSTANT_V1 = re.compile(r"(?P<requested>\d+)(?:\.(?P<action>[a-z]+?))??(?:\.(?P<state>requested|inflight))?")
 #: The metadata table, below its table.
 METADATA_TABLE = ".hoodie/metadata"
+#: Where writers keep their heartbeats, in a table and in its metadata table.
+HEARTBEATS = ".hoodie/.heartbeat"
 #: What etc itself keeps in a table: its lease, its own lock where the writers declare none, the state of `etc apply`.
 ETC_FOLDER = ".hoodie/.etc"
 

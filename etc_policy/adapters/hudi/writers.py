@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from etc_policy.adapters.hudi.layout import InstantFile
+from etc_policy.adapters.hudi.layout import HEARTBEATS, InstantFile
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.errors import TableError
@@ -46,7 +46,7 @@ def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKe
 
 def _beats(storage: TableStorage, instant: str) -> bool | None:
     """Whether a heartbeat is fresh; None if it is missing."""
-    heartbeat = storage.info(f".hoodie/.heartbeat/{instant}")
+    heartbeat = storage.info(f"{HEARTBEATS}/{instant}")
     if heartbeat is None:
         return None
     return time.time() - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS

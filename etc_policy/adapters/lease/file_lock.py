@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
 
+from etc_policy.adapters.hudi.layout import HEARTBEATS
 from etc_policy.adapters.lease.lock_holder import Holder, LockPlace, Owner, read_holder
 from etc_policy.adapters.storage.door import local_path
 from etc_policy.codes.registry import Code
@@ -172,7 +173,7 @@ class FileLock:
             return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)
         hint = (
             "check whether its holder is alive: "
-            f"`ls -lt {self._base}/.hoodie/.heartbeat {self._base}/.hoodie/timeline | head` shows what writers do now; "
+            f"`ls -lt {self._base}/{HEARTBEATS} {self._base}/.hoodie/timeline | head` shows what writers do now; "
             f"if all have ended, `rm {self._path}` and run this again, else raise `writer.lock_wait`"
         )
         return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)

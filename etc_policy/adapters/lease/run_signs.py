@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from etc_policy.adapters.hudi.layout import timeline_folder
+from etc_policy.adapters.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
 
-_HEARTBEATS = ".hoodie/.heartbeat"
 _POLL_SECONDS = 0.5
 
 Progress = Callable[[str], None]
@@ -42,7 +41,7 @@ class RunSigns:
 
     def beat_age(self, instant: str) -> float | None:
         """How many seconds ago the heartbeat was written; None without one."""
-        beat = _seconds(self._storage.info(f"{_HEARTBEATS}/{instant}"))
+        beat = _seconds(self._storage.info(f"{HEARTBEATS}/{instant}"))
         return self._now() - beat if beat is not None else None
 
     def wait_until_silent(self, instant: str, tolerance_seconds: float) -> None:
@@ -72,7 +71,7 @@ class RunSigns:
 
         """
         try:
-            self._storage.remove(f"{_HEARTBEATS}/{instant}")
+            self._storage.remove(f"{HEARTBEATS}/{instant}")
         except OSError as error:
             message = f"cannot remove the heartbeat at {instant} from `{self._storage.location}`"
             raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error
@@ -80,7 +79,7 @@ class RunSigns:
     def _last(self, instant: str) -> float | None:
         """When a run last wrote anything, as seconds since the epoch; None where it has left no trace."""
         begun = self.inflight_seconds(instant)
-        signs = [_seconds(self._storage.info(f"{_HEARTBEATS}/{instant}")), begun]
+        signs = [_seconds(self._storage.info(f"{HEARTBEATS}/{instant}")), begun]
         if begun is not None:
             signs += map(self._written, self._begun_files(instant))
         return max((sign for sign in signs if sign is not None), default=None)

@@ -123,7 +123,8 @@ class HudiCompactor:
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
         if takes_write_metadata(client):
             with self._lock(job, client):
-                end_rollback_heartbeats(job)
+                if is_inflight(job):
+                    end_rollback_heartbeats(job)
                 return client.compact(job.instant)
         if is_inflight(job):
             self._roll_back_by(client, job)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from etc_policy.adapters.hudi.carrying import carried_drafts, untouched_carried
 from etc_policy.adapters.hudi.files import timeline_of
-from etc_policy.adapters.hudi.layout import parse_data_file, timeline_folder
+from etc_policy.adapters.hudi.layout import HEARTBEATS, METADATA_TABLE, parse_data_file, timeline_folder
 from etc_policy.adapters.hudi.partitions import partitions_of
 from etc_policy.adapters.hudi.pending_plan import pending_rollbacks
 from etc_policy.adapters.hudi.plan_file import encode_plan
@@ -138,7 +138,7 @@ def end_rollback_heartbeats(job: Job) -> None:
     """
     storage = open_storage(job.base_path)
     for requested, _ in pending_rollbacks(timeline_of(job.base_path), job.instant):
-        _remove(storage, f".hoodie/metadata/.hoodie/.heartbeat/{requested}")
+        _remove(storage, f"{METADATA_TABLE}/{HEARTBEATS}/{requested}")
 
 
 def require_unwritten(job: Job) -> None:
