@@ -35,7 +35,7 @@ class _Session:
     def start(cls, log):
         if cls.spark is None:
             options = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", SECRET_KEY: SECRET}
-            cls.spark = start_spark(options, log, is_brief=True)
+            cls.spark = start_spark(options, log)
         return cls.spark
 
     @classmethod
