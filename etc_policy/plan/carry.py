@@ -139,10 +139,9 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
     untried = sorted(set(state.metadata_partitions) - _TRIED_PARTITIONS)
     if untried:
         return f"carrying log files was not tried with `{untried[0]}` in the metadata table", whole
-    if not state.metadata_partitions:
-        return "carrying log files was not tried on tables without a metadata table", whole
     if state.merges_otherwise:
-        return "carrying log files was only tried on tables of Hudi 1.x whose rows are merged by event time", whole
+        reason = "carrying log files was only tried on tables of Hudi 1.x whose rows are merged by event time or by commit time"
+        return reason, whole
     if state.has_cdc:
         return "carrying log files was not tried on tables that keep their changes (CDC)", whole
     return None

@@ -96,6 +96,8 @@ class OfVersion6(OnDisk):
     kinds: Mapping[str, version6.Kind] = {
         "metadata table": version6.Kind(),
         "metadata table that compacts": version6.Kind(),
+        "no metadata table": version6.Kind(mdt=False),
+        "by commit time": version6.Kind(by_event_time=False),
     }
     variants: Mapping[str, Mapping[str, str]] = {
         name: {**kind.options, **VARIANTS.get(name, {})} for name, kind in kinds.items()

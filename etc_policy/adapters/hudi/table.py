@@ -39,7 +39,9 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import FileSlice, TableState
 
 #: What writers of Hudi 1.x record on table version 6 where rows are merged by event time; 0.x has no such property.
-_MERGE_STRATEGY, _BY_EVENT_TIME = "hoodie.record.merge.strategy.id", "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+_MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
+#: The strategies with which carrying log files was tried: by event time, and by commit time.
+_TRIED_STRATEGIES = frozenset({"eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"})
 
 
 class FileTableReader:
@@ -183,7 +185,7 @@ def _state(commits: _Commits) -> TableState:
         foreign_compaction=compactions.foreign,
         uncarried=compactions.uncarried,
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
-        merges_otherwise=properties.get(_MERGE_STRATEGY) != _BY_EVENT_TIME,
+        merges_otherwise=properties.get(_MERGE_STRATEGY) not in _TRIED_STRATEGIES,
         orphans=orphans,
     )
 

@@ -208,7 +208,12 @@ class TestCompleted:
 
 @pytest.mark.parametrize(
     ("recorded", "found"),
-    [("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", False), ("ce9acb64-bde0-424c-9b91-f6ebba25356d", True), (None, True)],
+    [
+        ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", False),
+        ("ce9acb64-bde0-424c-9b91-f6ebba25356d", False),
+        ("00000000-0000-0000-0000-000000000000", True),
+        (None, True),
+    ],
 )
 def test_how_rows_are_merged_is_known_from_what_hudi_1_records(tmp_path, recorded, found):
     table = TableFolder(tmp_path / "t", version=6, properties={"hoodie.record.merge.strategy.id": recorded})
