@@ -68,10 +68,7 @@ def measure(commits: int, file_groups: int, runs: int, *, stock: bool) -> dict[s
     """The figures of one table, printed."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        write_table(root / "t", commits, file_groups)
-        (root / "policies").mkdir()
-        (root / "etc_project.yml").write_text("name: bench\n")
-        (root / "policies" / "p.yml").write_text(POLICY.format(table=root / "t"))
+        write_project(root, commits, file_groups)
         costs = {name: min(run() for _ in range(times)) for name, run, times in _kinds(root, runs, stock=stock)}
     print(f"{commits * file_groups:,} log files of {commits:,} delta commits, the fastest of {runs} runs")
     stock_seconds = costs["stock"].wall_seconds if "stock" in costs else None
@@ -84,23 +81,32 @@ def measure(commits: int, file_groups: int, runs: int, *, stock: bool) -> dict[s
     return {"commits": commits, "file_groups": file_groups, **{name: cost._asdict() for name, cost in costs.items()}}
 
 
+def write_project(root: Path, commits: int, file_groups: int) -> None:
+    """A project with one policy and its table."""
+    write_table(root / "t", commits, file_groups)
+    (root / "policies").mkdir()
+    (root / "etc_project.yml").write_text("name: bench\n")
+    (root / "policies" / "p.yml").write_text(POLICY.format(table=root / "t"))
+
+
 def _kinds(root: Path, runs: int, *, stock: bool) -> list[tuple[str, Callable[[], Cost], int]]:
     cache = root / "cache"
 
     def cold() -> Cost:
         subprocess.run(["rm", "-rf", str(cache)], check=True)
-        return _plan(root, str(cache))
+        return plan(root, str(cache))
 
     kinds = [("stock", lambda: _stock(root / "t"), 1)] if stock else []
     return [
         *kinds,
-        ("off", lambda: _plan(root, "off"), runs),
+        ("off", lambda: plan(root, "off"), runs),
         ("cold", cold, runs),
-        ("warm", lambda: _plan(root, str(cache)), runs),
+        ("warm", lambda: plan(root, str(cache)), runs),
     ]
 
 
-def _plan(root: Path, cache: str) -> Cost:
+def plan(root: Path, cache: str) -> Cost:
+    """What `etc plan` of a project takes; `cache` is where it keeps what it decoded, or `off`."""
     command = [sys.executable, "-m", "etc_policy.cli.main", "plan", "--quiet", "--project-dir", str(root)]
     return _cost(command, {"ETC_CACHE": cache})
 
