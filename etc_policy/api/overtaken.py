@@ -46,6 +46,7 @@ def joined(first: Outcome, then: Outcome) -> Outcome:
         log_files=first.log_files + then.log_files,
         bytes_read=first.bytes_read + then.bytes_read,
         bytes_written=first.bytes_written + then.bytes_written,
+        bytes_written_estimate=first.bytes_written_estimate + then.bytes_written_estimate,
         run_seconds=first.run_seconds + then.run_seconds,
         writes_beside=(*first.writes_beside, *then.writes_beside),
     )

@@ -243,7 +243,7 @@ class ApplyStateStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What was done to one table; counts are of the plan, `bytes_written` is of the commit.
+    """What was done to one table; counts and the estimate are of the plan, `bytes_written` is of the commit.
 
     `run_seconds` is what Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
     `writes_beside` are the instants of writes that began while the compaction was being committed, without its lock.
@@ -262,6 +262,7 @@ class Outcome:
     log_files: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    bytes_written_estimate: int = 0
     run_seconds: float = 0.0
     writes_beside: tuple[str, ...] = ()
     watermark_predicted_ms: int | None = None

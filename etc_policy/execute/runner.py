@@ -222,6 +222,7 @@ class Runner:
             log_files=log_files,
             bytes_read=sum(operation.bytes_read for operation in job.operations),
             bytes_written=done.bytes_written,
+            bytes_written_estimate=sum(operation.bytes_written_estimate for operation in job.operations),
             run_seconds=seconds,
             writes_beside=fence.writes_beside(done.completed),
         )

@@ -71,6 +71,7 @@ class TableResult(Frozen):
     log_files: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    bytes_written_estimate: int = 0
     watermark_predicted_ms: int | None = None
     watermark_measured_ms: int | None = None
     next_due_ms: int | None = None
@@ -192,6 +193,7 @@ def table_result(
         log_files=outcome.log_files,
         bytes_read=outcome.bytes_read,
         bytes_written=outcome.bytes_written,
+        bytes_written_estimate=outcome.bytes_written_estimate,
         watermark_predicted_ms=outcome.watermark_predicted_ms,
         watermark_measured_ms=watermark_measured_ms,
         verification=verification,

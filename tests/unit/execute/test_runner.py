@@ -58,6 +58,7 @@ class TestApply:
         assert (outcome.threshold_ms, outcome.seen_until) == (PLAN.threshold_ms, PLAN.seen.last_completed)
         assert outcome.watermark_predicted_ms == PLAN.watermark_after_ms
         assert outcome.bytes_read == PLAN.operations[0].bytes_read
+        assert outcome.bytes_written_estimate == PLAN.operations[0].bytes_written_estimate
 
     def test_nothing_is_said_to_be_published_before_the_engine_is_there(self, table):
         said = []

@@ -195,6 +195,7 @@ def test_the_contract_of_a_result():
         "started_at",
         "completed_at",
         "bytes_written",
+        "bytes_written_estimate",
         "verification",
     }
     assert wanted <= table.keys()
