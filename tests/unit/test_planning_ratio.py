@@ -10,7 +10,7 @@ from benchmarks.planning import plan, write_project
 #: Delta commits of the two tables: what both take, Python's own start above all, is no part of the difference.
 FEW, MANY = 50, 300
 FILE_GROUPS, TURNS = 100, 3
-#: The seconds of the processor for the difference, in those of fastavro for the commits alone: 0.9 to 1.4 when this was written.
+#: The seconds of the processor for the difference, in those of fastavro for the commits alone: 0.7 to 1.4 when this was written.
 MOST = 2.5
 
 
@@ -25,9 +25,11 @@ def test_a_plan_grows_about_as_its_commits_take_to_decode(tmp_path):
     for root, commits in zip(roots, (FEW, MANY), strict=True):
         root.mkdir()
         write_project(root, commits, FILE_GROUPS)
+        plan(root, "off")  # the first look at files that were just written costs the kernel more
 
     def difference(seconds) -> float:
         few, many = (median(seconds(root) for _ in range(TURNS)) for root in roots)
         return many - few
 
-    assert difference(lambda root: plan(root, "off").cpu_seconds) <= MOST * difference(decoding)
+    took = difference(lambda root: plan(root, "off").cpu_seconds)
+    assert took <= MOST * difference(decoding)
