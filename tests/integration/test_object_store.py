@@ -29,12 +29,12 @@ def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, t
 
 @pytest.fixture
 def setting(no_spark, s3_variables, moto_server, tmp_path, monkeypatch):
-    """Buckets; the standard variables say where it is, to Python and to Spark."""
+    """Buckets; the standard variables say where they are, to Python and to Spark."""
     for name, value in bucket_cut.variables(moto_server).items():
         monkeypatch.setenv(name, value)
     setting = InBucket(moto_server, tmp_path)
     setting.numbers = STRADDLING
-    yield setting
+    return setting
 
 
 def test_a_run_is_killed_and_the_next_one_finishes_it(setting, written_table, tmp_path):

@@ -14,18 +14,9 @@ MINUTES, BATCHES, SEED = 1, 5, 1
 
 def test_a_minute_beside_two_writers(no_spark, tmp_path):
     """Its last lines say what happened; it ends with 1 where a row was lost, doubled or promised too early."""
-    command = [
-        sys.executable,
-        "-m",
-        "tests.integration.soak",
-        "--minutes",
-        str(MINUTES),
-        "--batches",
-        str(BATCHES),
-        "--index",
-        "simple",
-    ]
-    command += ["--seed", str(SEED), "--expire", "0", "--folder", str(tmp_path / "soak")]
+    lasts = ["--minutes", str(MINUTES), "--batches", str(BATCHES), "--expire", "0"]
+    command = [sys.executable, "-m", "tests.integration.soak", "--index", "simple", "--seed", str(SEED), *lasts]
+    command += ["--folder", str(tmp_path / "soak")]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.search(
