@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import reduce
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.integration.soak_batches import Batch, Contents, read_journal
+from tests.integration.soak_batches import Batch, Contents, Deleted, read_journal
 from tests.integration.soak_timeline import Timeline
 
 VIEWS = {
@@ -107,12 +108,29 @@ class Expected:
             elif (seen[0].value, seen[0].event_ms) != (living.value, living.event_ms):
                 yield f"{view}: key {key} is {seen[0]}; the journals say {living}"
 
-    def ro_problems(self, ro: dict[int, list[Seen]], until_ms: int, promise: str, seen_until: str = NEVER) -> list[str]:
-        """RO against RT's rows with event time up to a threshold, of batches that had completed by `seen_until`."""
-        return first_few(list(self._ro_differences(ro, until_ms, promise, lambda at: at <= seen_until)))
+    def ro_problems(
+        self, ro: dict[int, list[Seen]], until_ms: int, promise: str, seen_until: str = NEVER, *, latency_ms: int | None
+    ) -> list[str]:
+        """RO against RT's rows with event time up to a threshold, of batches that had completed by `seen_until`.
+
+        A delete by key has no event time and is always due. With a `latency_ms`, which is for promises beside file slices that
+        were left out, it happened no earlier than its batch's completion less that (FACTS 4).
+        """
+
+        def is_due(deleted: Deleted) -> bool:
+            if deleted.event_ms is not None:
+                return deleted.event_ms <= until_ms
+            return latency_ms is None or in_ms(self.completed[deleted.batch]) - latency_ms <= until_ms
+
+        return first_few(list(self._ro_differences(ro, until_ms, promise, lambda at: at <= seen_until, is_due)))
 
     def _ro_differences(
-        self, ro: dict[int, list[Seen]], until_ms: int, promise: str, promised: Callable[[str], bool]
+        self,
+        ro: dict[int, list[Seen]],
+        until_ms: int,
+        promise: str,
+        promised: Callable[[str], bool],
+        is_due: Callable[[Deleted], bool],
     ) -> Iterator[str]:
         for key, living in self.contents.living.items():
             if living.event_ms > until_ms or not promised(self.completed[living.batch]):
@@ -121,19 +139,28 @@ class Expected:
             if values != [living.value]:
                 yield f"RO ({promise}): key {key} is {values}; RT has {living}"
         for key, deleted in self.contents.deleted.items():
-            due = deleted.event_ms is None or deleted.event_ms <= until_ms
-            if due and promised(self.completed[deleted.batch]) and key in ro:
+            if is_due(deleted) and promised(self.completed[deleted.batch]) and key in ro:
                 yield f"RO ({promise}): key {key} was deleted by {deleted} and is there: {ro[key]}"
 
 
-def published_problems(expected: Expected, ro: dict[int, list[Seen]], timeline: Timeline) -> Iterator[str]:
+def in_ms(instant: str) -> int:
+    """The UTC time of an instant; the soak's table keeps them in the machine's own zone."""
+    return round(datetime.strptime(f"{instant}000", "%Y%m%d%H%M%S%f").astimezone().timestamp() * 1000)
+
+
+def published_problems(
+    expected: Expected, ro: dict[int, list[Seen]], timeline: Timeline, latency_ms: int
+) -> Iterator[str]:
     """RO against every threshold that a commit published, for the batches that its plan had seen."""
     for compaction in timeline.compactions:
         if compaction.threshold_ms is None:
             yield f"the compaction at {compaction.instant} has no threshold: somebody else made it"
         else:
             promise = f"T {compaction.threshold_ms} of the commit at {compaction.instant}"
-            yield from expected.ro_problems(ro, compaction.threshold_ms, promise, compaction.seen_until)
+            bound_ms = latency_ms if compaction.leaves_out else None
+            yield from expected.ro_problems(
+                ro, compaction.threshold_ms, promise, compaction.seen_until, latency_ms=bound_ms
+            )
 
 
 def history_problems(history: dict, timeline: Timeline) -> Iterator[str]:

@@ -51,6 +51,11 @@ class Setting:
         return self.folder / "lake" / "t"
 
     @property
+    def latency_seconds(self) -> int:
+        """The policy's data latency."""
+        return (2, 6, 10)[self.seed % 3]
+
+    @property
     def command(self) -> str:
         return (
             f"python -m tests.integration.soak --index {self.index} --seed {self.seed} --minutes {self.minutes:g} "
@@ -67,7 +72,7 @@ class Setting:
             (self.folder / folder).mkdir(parents=True)
         text = POLICY.format(
             table=self.base,
-            latency=(2, 6, 10)[self.seed % 3],
+            latency=self.latency_seconds,
             granularity="file_slice" if self.seed % 5 == 0 else "log_file",
             index=DECLARED[self.index],
             lock=json.dumps(lock(self.expire_minutes)),

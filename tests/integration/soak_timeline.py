@@ -9,15 +9,17 @@ from typing import NamedTuple
 import fastavro
 
 THRESHOLD, SEEN_UNTIL, WITHDRAWN = "etc.event_time.threshold", "etc.seen_until", "etc.withdrawn"
+LEFT_OUT = "etc.left_out"
 
 
 class Compaction(NamedTuple):
-    """A completed compaction and what etc committed with it."""
+    """A completed compaction and what etc committed with it; `leaves_out`: some file slices that were due."""
 
     instant: str
     completed: str
     threshold_ms: int | None
     seen_until: str
+    leaves_out: bool = False
 
 
 @dataclass
@@ -59,7 +61,8 @@ class Timeline:
             if extra.get(WITHDRAWN):  # a plan of etc that it ended without compacting anything
                 self.withdrawn.add(instant)
                 return
-            self._add(Compaction(instant, completed, _number(extra.get(THRESHOLD)), extra.get(SEEN_UNTIL, "")))
+            threshold_ms, seen_until = _number(extra.get(THRESHOLD)), extra.get(SEEN_UNTIL, "")
+            self._add(Compaction(instant, completed, threshold_ms, seen_until, leaves_out=LEFT_OUT in extra))
         elif name := extra.get("_batch"):
             if name in self.batches:
                 self.problems.append(f"batch {name} was committed twice, at {self.batches[name]} and {completed}")

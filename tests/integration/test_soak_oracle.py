@@ -8,7 +8,7 @@ import random
 import pytest
 
 from tests.integration.soak_batches import Batch, Batches, Row
-from tests.integration.soak_checks import Expected, Seen, history_problems, published_problems
+from tests.integration.soak_checks import Expected, Seen, history_problems, in_ms, published_problems
 from tests.integration.soak_timeline import Compaction, Timeline
 
 BATCHES = (
@@ -46,7 +46,7 @@ def journal(tmp_path):
 def test_what_is_right_has_no_problem(journal, timeline):
     expected = Expected.of([journal], timeline)
     assert list(expected.problems({"RT": RIGHT, "RO": RIGHT})) == []
-    assert list(published_problems(expected, RIGHT, timeline)) == []
+    assert list(published_problems(expected, RIGHT, timeline, 0)) == []
     history = {"compactions": [{"instant": "25", "threshold_ms": 300}]}
     assert list(history_problems(history, timeline)) == []
 
@@ -76,11 +76,34 @@ def test_a_lost_batch_is_noticed(journal, timeline):
 def test_ro_is_held_against_what_each_plan_had_seen(journal, timeline):
     expected = Expected.of([journal], timeline)
     ro = {1: [Seen("newer", 300, "f")], 2: [Seen("first", 100, "f")], 3: [Seen("first", 100, "f")]}
-    assert ["key 3 was deleted" in problem for problem in published_problems(expected, ro, timeline)] == [True]
+    assert ["key 3 was deleted" in problem for problem in published_problems(expected, ro, timeline, 0)] == [True]
     del ro[1], ro[3]
-    assert ["key 1 is []" in problem for problem in published_problems(expected, ro, timeline)] == [True]
-    assert expected.ro_problems({**RIGHT, 4: []}, 399, "until 399") == []
-    assert ["key 4 is []" in problem for problem in expected.ro_problems({**RIGHT, 4: []}, 400, "until 400")] == [True]
+    assert ["key 1 is []" in problem for problem in published_problems(expected, ro, timeline, 0)] == [True]
+    assert expected.ro_problems({**RIGHT, 4: []}, 399, "until 399", latency_ms=None) == []
+    assert [
+        "key 4 is []" in problem
+        for problem in expected.ro_problems({**RIGHT, 4: []}, 400, "until 400", latency_ms=None)
+    ] == [True]
+
+
+def test_a_delete_by_key_is_due_at_once_unless_its_file_slice_may_have_been_left_out(tmp_path):
+    """Then it happened no earlier than its batch completed, less the data latency."""
+    batches = [Batch("w0-0", (Row(1, "first", 100),)), Batch("w0-1", deleted_keys=(1,))]
+    said = [{"what": "attempt", "batch": batch.__dict__} for batch in batches]
+    said += [{"what": "acknowledged", "name": batch.name} for batch in batches]
+    (tmp_path / "writer.journal").write_text("".join(f"{json.dumps(line)}\n" for line in said))
+    timeline = Timeline(tmp_path)
+    timeline.batches = {"w0-0": "20261123124409000", "w0-1": "20261123124416316"}
+    expected, ro = Expected.of([tmp_path / "writer.journal"], timeline), {1: [Seen("first", 100, "f")]}
+    bound_ms = in_ms("20261123124416316") - 6_000
+
+    def problems(threshold_ms: int, *, leaves_out: bool) -> int:
+        timeline.compactions = [Compaction("25", "26", threshold_ms, "3", leaves_out=leaves_out)]
+        return len(list(published_problems(expected, ro, timeline, 6_000)))
+
+    assert problems(bound_ms - 1, leaves_out=True) == 0
+    assert problems(bound_ms, leaves_out=True) == 1
+    assert problems(bound_ms - 1, leaves_out=False) == 1
 
 
 def test_a_history_that_differs_is_noticed(timeline):
