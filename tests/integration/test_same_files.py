@@ -199,18 +199,27 @@ def test_expectations_of_columns_are_asked_in_few_passes(written, monkeypatch):
 
 NESTED = (
     "k int, m map<string,struct<a:double,n:map<string,int>>>, s array<float>, t timestamp, b binary, v string, "
-    "d decimal(9,3)"
+    "d decimal(9,3), x double, y double"
 )
 MOMENT = dt.datetime(2026, 3, 29, 1, 30, 0, 1, dt.UTC)
 VALUES = (
-    (None, None, None, None, None, None),
-    ({}, [], MOMENT, b"", "", 0),
-    ({"a": (0.0, {"x": 1, "y": 2})}, [0.0, float("nan")], MOMENT, b"\0", "null", 1),
-    ({"a": (-0.0, {"y": 2, "x": 1})}, [-0.0, float("nan")], MOMENT, b"\0", "null", 1),
-    ({"a": (None, {"x": 1})}, [None], MOMENT + dt.timedelta(microseconds=1), b"\xff", '"', 1),
-    ({"a": None}, None, MOMENT, None, "\ufffd", None),
-    ({"a": (1e-300, None), "b": None}, [1.5], MOMENT, b"\xfe", "a\u0000", 1),
+    (None, None, None, None, None, None, None, None),
+    ({}, [], MOMENT, b"", "", 0, 0.0, None),
+    ({}, [], MOMENT, b"", "", 0, -0.0, None),
+    ({}, [], MOMENT, b"", "", 0, None, 0.0),
+    ({}, [], MOMENT, b"", "", 0, float("nan"), 1e-300),
+    ({}, [], MOMENT, b"", "", 0, float("nan"), 1e-300),
+    ({}, [], MOMENT, b"a", "b", 0, 1.0, 1.0),
+    ({}, [], MOMENT, b"", "ab", 0, 1.0, 1.0),
+    ({}, [None, 1.0], MOMENT, b"", "ab", 0, 1.0, 1.0),
+    ({}, [1.0, None], MOMENT, b"", "ab", 0, 1.0, 1.0),
+    ({"a": (0.0, {"x": 1, "y": 2})}, [0.0, float("nan")], MOMENT, b"\0", "null", 1, 1.0, 1.0),
+    ({"a": (-0.0, {"y": 2, "x": 1})}, [-0.0, float("nan")], MOMENT, b"\0", "null", 1, 1.0, 1.0),
+    ({"a": (None, {"x": 1})}, [None], MOMENT + dt.timedelta(microseconds=1), b"\xff", '"', 1, 1.0, 1.0),
+    ({"a": None}, None, MOMENT, None, "\ufffd", None, 1.0, 1.0),
+    ({"a": (1e-300, None), "b": None}, [1.5], MOMENT, b"\xfe", "a\u0000", 1, 1.0, 1.0),
 )
+PAIRS_OF_EQUALS = 3
 
 
 def test_a_hash_is_equal_where_the_values_are(spark):
@@ -218,7 +227,7 @@ def test_a_hash_is_equal_where_the_values_are(spark):
 
     from pyspark.sql import functions as F
 
-    rows = [(k, *v[:5], None if v[5] is None else Decimal(v[5])) for k, v in enumerate(VALUES)]
+    rows = [(k, *v[:5], None if v[5] is None else Decimal(v[5]), *v[6:]) for k, v in enumerate(VALUES)]
     frame = spark.createDataFrame(rows, NESTED)
     fields = [field for field in frame.schema.fields if field.name != "k"]
     values = F.struct(*[comparable(F.col(f.name), f.dataType).alias(f.name) for f in fields])
@@ -227,4 +236,4 @@ def test_a_hash_is_equal_where_the_values_are(spark):
     other = frame.select(F.col("k").alias("k2"), values.alias("v2"), row_hash(schema).alias("h2"))
     pairs = one.crossJoin(other).selectExpr("k1", "k2", "v1 <=> v2 AS equal", "h1 <=> h2 AS alike").collect()
     assert [(pair.k1, pair.k2) for pair in pairs if pair.equal != pair.alike] == []
-    assert sum(pair.equal for pair in pairs) == len(VALUES) + 2
+    assert sum(pair.equal for pair in pairs) == len(VALUES) + 2 * PAIRS_OF_EQUALS

@@ -9,7 +9,7 @@ from typing import Any
 
 from etc_policy.adapters.gx.ro_counts import RoCounts, count_ro, files_of, has_double_keys
 from etc_policy.adapters.gx.view_join import Comparison, aggregated, facts, is_wrong, joined
-from etc_policy.adapters.gx.view_rows import is_global, is_one_of, ro_rows, rt_rows, with_files, without_files
+from etc_policy.adapters.gx.view_rows import HASHED, is_global, is_one_of, ro_rows, rt_rows, with_files, without_files
 from etc_policy.verify.ports import DataCheck
 
 #: Paths of partitions that say the same as the values of their columns, whatever a writer does about other characters.
@@ -87,8 +87,8 @@ def _counts(views: Comparison, threshold_ms: int, *, once_in_ro: bool) -> dict[s
         with_files(spark, views.ro, check.base_files - check.same_files),
     )
     sides = rt_rows(spark, rt, check, hashed=True), ro_rows(spark, ro, check, hashed=True)
-    rows = joined(*sides, threshold_ms, once_in_ro=once_in_ro)
-    known = facts()
+    rows = joined(*sides, threshold_ms, HASHED, once_in_ro=once_in_ro)
+    known = facts(HASHED)
     in_rt = F.col("rt_copy").isNotNull()
     partitions = F.collect_set(F.when(in_rt, F.col("partition"))).alias("partitions")
     return aggregated(rows, {**known, "only_in_rt": in_rt & F.col("ro_copy").isNull()}, partitions)

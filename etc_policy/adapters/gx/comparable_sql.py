@@ -14,26 +14,44 @@ def comparable(column: Any, data_type: Any) -> Any:  # noqa: ANN401 - Spark Colu
 
 def row_values(schema: Any) -> Any:  # noqa: ANN401 - a StructType
     """A row's values as one struct, each as `comparable`."""
-    return _row(schema, maps_only=True)
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.struct(*[comparable(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in _fields(schema)])
 
 
 def row_hash(schema: Any) -> Any:  # noqa: ANN401 - a StructType
-    """128 bits of a row's values, with the size of what was hashed: equal where `comparable` is equal for each column.
+    """128 bits of a row's values: equal where `comparable` is equal for each column.
 
-    Values that differ have different texts: text travels as its bytes, and a time as a number of microseconds.
+    A hash passes over nulls, so that it is told of each; within arrays, structs and maps it is a text that is hashed, in
+    which values that differ differ: text travels as its bytes, and a time as a number of microseconds.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    text = F.to_json(_row(schema, maps_only=False), _JSON)
-    return F.struct(F.unhex(F.md5(text.cast("binary"))).alias("hash"), F.octet_length(text).alias("size"))
+    said = [part for field in _fields(schema) for part in _hashable(F.col(f"`{field.name}`"), field.dataType)]
+    return F.struct(*hashes(*said))
 
 
-def _row(schema: Any, *, maps_only: bool) -> Any:  # noqa: ANN401
-    """The user's columns of a row, in the order of their names."""
+def hashes(*columns: Any) -> tuple[Any, Any]:  # noqa: ANN401 - Columns
+    """Two columns with 64 bits each, the second `other_hash`: together they tell rows apart."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    fields = sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
-    return F.struct(*[_mapped(F.col(f"`{f.name}`"), f.dataType, maps_only=maps_only).alias(f.name) for f in fields])
+    return F.xxhash64(*columns).alias("hash"), F.xxhash64(F.lit(1), *columns).alias("other_hash")
+
+
+def _hashable(column: Any, data_type: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """What a hash is to be made of, for one column."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    kind = data_type.typeName()
+    if kind in ("array", "struct", "map"):
+        nested = F.struct(_mapped(column, data_type, maps_only=False).alias("value"))
+        return F.to_json(nested, _JSON), column.isNull()
+    return _as_one_zero(column, kind), column.isNull()
+
+
+def _fields(schema: Any) -> list[Any]:  # noqa: ANN401
+    """The user's columns of a row, in the order of their names."""
+    return sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
 
 
 def _mapped(column: Any, data_type: Any, *, maps_only: bool) -> Any:  # noqa: ANN401
@@ -70,6 +88,13 @@ def _exact(column: Any, kind: str) -> Any:  # noqa: ANN401
         return F.unix_micros(column)
     if kind == "string":
         return column.cast("binary")
+    return _as_one_zero(column, kind)
+
+
+def _as_one_zero(column: Any, kind: str) -> Any:  # noqa: ANN401
+    """The column with one zero: 0.0 equals -0.0."""
+    from pyspark.sql import functions as F  # noqa: N812
+
     return column + F.lit(0).cast(kind) if kind in ("float", "double") else column
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from etc_policy.adapters.gx.comparable_sql import hashes
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_rows import FILE_NAME, KEY, inside, is_global, is_one_of
 from etc_policy.verify.ports import DataCheck
 
 #: The hashes of keys are held against each other within a bucket: so many bytes of base files for each, and no fewer.
 BUCKET_BYTES, LEAST_BUCKETS = 8 * 2**20, 64
+#: Of a table that is not small so many buckets show which files have rows.
+BUCKETS_WITH_NAMES, SMALL_BYTES = 8, LEAST_BUCKETS * 2**20
 #: A task takes as many buckets as one of Spark's splits has bytes, so that what it holds in memory does not grow.
 BUCKETS_OF_A_TASK = 16
 
@@ -60,6 +63,11 @@ def buckets_for(check: DataCheck) -> int:
     return max(LEAST_BUCKETS, -(-check.base_bytes // BUCKET_BYTES))
 
 
+def _buckets_with_names(check: DataCheck) -> int:
+    """In how many of the buckets the names of files are looked at: a large file has rows in each."""
+    return LEAST_BUCKETS if check.base_bytes < SMALL_BYTES else BUCKETS_WITH_NAMES
+
+
 def count_ro(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> RoCounts:  # noqa: ANN401 - a DataFrame
     """The counts over RO. Of each row the 64 bits that its key is hashed to travel, in one list for each bucket."""
     from pyspark.sql import functions as F  # noqa: N812
@@ -67,15 +75,15 @@ def count_ro(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> RoCoun
     facts = _facts(spark, ro, check, threshold_ms)
     key = KEY[1:] if is_global(check) else KEY
     bucket = F.pmod("hash", F.lit(buckets_for(check))).alias("bucket")
-    columns = {**facts, "hash": F.xxhash64(*key), "name": F.xxhash64(FILE_NAME)}
+    columns = {**facts, "hash": F.xxhash64(*key), "name": F.col(FILE_NAME)}
     rows = ro.select(*[column.alias(name) for name, column in columns.items()]).select("*", bucket)
-    seen = F.col("same_rows") & (F.col("bucket") < LEAST_BUCKETS)
+    seen = F.col("same_rows") & (F.col("bucket") < _buckets_with_names(check))
     of_buckets = rows.groupBy("bucket").agg(
         F.count(F.lit(1)).alias("ro_rows"),
         *[F.count(F.when(F.col(name), 1)).alias(name) for name in facts if name != "event_ms"],
         F.min("event_ms").alias("earliest_event_ms"),
         F.max("event_ms").alias("latest_event_ms"),
-        F.collect_set(F.when(seen, F.col("name"))).alias("names"),
+        F.collect_set(F.when(seen, F.xxhash64("name"))).alias("names"),
         F.collect_list("hash").alias("hashes"),
     )
     doubled = F.size(F.array_distinct("hashes")) < F.size("hashes")
@@ -115,7 +123,7 @@ def files_of(ro: Any) -> frozenset[str]:  # noqa: ANN401 - a DataFrame
 def has_double_keys(spark: Any, ro: Any, rt: Any, check: DataCheck) -> bool:  # noqa: ANN401
     """Whether a key may be in a view twice; `rt` are the rows of RT that are not of files that both views read alike.
 
-    Keys travel as 96 bits of hash: equal keys have equal ones, and that others have costs no more than a closer look.
+    Keys travel as 128 bits of hash: equal keys have equal ones, and that others have costs no more than a closer look.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -132,7 +140,4 @@ def has_double_keys(spark: Any, ro: Any, rt: Any, check: DataCheck) -> bool:  # 
 
 
 def _hashes(frame: Any, columns: tuple[str, ...], *, in_ro: Any, in_rt: Any) -> Any:  # noqa: ANN401
-    from pyspark.sql import functions as F  # noqa: N812
-
-    hashes = F.xxhash64(*columns).alias("hash"), F.hash(*columns).alias("other_hash")
-    return frame.select(*hashes, in_ro.alias("in_ro"), in_rt.alias("in_rt"))
+    return frame.select(*hashes(*columns), in_ro.alias("in_ro"), in_rt.alias("in_rt"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from etc_policy.adapters.gx.comparable_sql import row_hash, row_values
+from etc_policy.adapters.gx.comparable_sql import hashes, row_hash, row_values
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
@@ -13,6 +13,8 @@ from etc_policy.verify.ports import DataCheck
 
 KEY = ("_hoodie_partition_path", "_hoodie_record_key")
 FILE_NAME = "_hoodie_file_name"
+#: What a row is found by in the other view: its key, or hashes of that.
+NAMED, HASHED = ("partition", "key"), ("key_hash", "other_key_hash")
 _META = (*KEY, "_hoodie_commit_time", FILE_NAME)
 #: Names in one condition that Parquet's statistics are asked about: it walks the list by recursion.
 NAMES_AT_ONCE = 500
@@ -83,7 +85,7 @@ def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:  # noqa: ANN401
 
 
 def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> Any:  # noqa: ANN401
-    """Rows of RT; with `hashed` their values are a hash.
+    """Rows of RT; with `hashed` their values are a hash, and so is the key that they are found by.
 
     Raises:
         TableError: the event-time column is missing or of a type that holds no times.
@@ -94,18 +96,18 @@ def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> A
     source, event_ms = event_time_ms(rt.schema, check.policy.event_time)
     columns = {
         "event_ms": event_ms,
-        "source_time": source.cast("string"),
+        "unreadable": F.when(event_ms.isNull(), source.cast("string")),
         "rt_inside": inside(event_ms, check),
         "late": _late(spark, check),
         "rt_values": row_hash(rt.schema) if hashed else row_values(rt.schema),
         "rt_group": F.concat_ws("/", KEY[0], _file_id()),
     }
-    keyed = _keyed(rt, columns)
+    keyed = _keyed(rt, columns, hashed=hashed)
     return keyed.withColumn("rt_place", copy_of("key")) if is_global(check) else keyed
 
 
 def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> Any:  # noqa: ANN401
-    """Rows of RO; with `hashed` their values are a hash."""
+    """Rows of RO; with `hashed` their values are a hash, and so is the key that they are found by."""
     from pyspark.sql import functions as F  # noqa: N812
 
     _, event_ms = event_time_ms(ro.schema, check.policy.event_time)
@@ -119,7 +121,7 @@ def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> A
         "stranger": ~is_one_of(spark, F.col(FILE_NAME), check.base_files),
         "ro_values": row_hash(ro.schema) if hashed else row_values(ro.schema),
     }
-    return _keyed(ro, columns)
+    return _keyed(ro, columns, hashed=hashed)
 
 
 def is_global(check: DataCheck) -> bool:
@@ -135,7 +137,7 @@ def copy_of(*columns: str, order: Iterable[Any] = ()) -> Any:  # noqa: ANN401
     return F.row_number().over(Window.partitionBy(*columns).orderBy(*(tuple(order) or (F.lit(1),))))
 
 
-def copy_in_ro() -> Any:  # noqa: ANN401
+def copy_in_ro(*columns: str) -> Any:  # noqa: ANN401
     """The number of an RO row among those of its key: rows of file groups without log files first, the latest first.
 
     Where an index forgets a deleted key (record level), or a global one moves it, the key's next row goes to another file group,
@@ -143,7 +145,7 @@ def copy_in_ro() -> Any:  # noqa: ANN401
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    return copy_of("partition", "key", order=(F.col("open"), F.col("written").desc()))
+    return copy_of(*columns, order=(F.col("open"), F.col("written").desc()))
 
 
 def inside(event_ms: Any, check: DataCheck) -> Any:  # noqa: ANN401
@@ -168,8 +170,11 @@ def _late(spark: Any, check: DataCheck) -> Any:  # noqa: ANN401
     return is_one_of(spark, written, check.late_commits) | (written > check.seen_until)
 
 
-def _keyed(frame: Any, columns: dict[str, Any]) -> Any:  # noqa: ANN401
+def _keyed(frame: Any, columns: dict[str, Any], *, hashed: bool) -> Any:  # noqa: ANN401
     from pyspark.sql import functions as F  # noqa: N812
 
     partition, key = (F.col(name) for name in KEY)
-    return frame.select(partition.alias("partition"), key.alias("key"), *[c.alias(n) for n, c in columns.items()])
+    has_key = partition.isNotNull() & key.isNotNull()
+    found_by = [F.when(has_key, one).alias(name) for name, one in zip(HASHED, hashes(*KEY), strict=True)]
+    named = [column.alias(name) for name, column in columns.items()]
+    return frame.select(partition.alias("partition"), key.alias("key"), *(found_by if hashed else ()), *named)
