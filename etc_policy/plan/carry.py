@@ -140,7 +140,10 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
     if untried:
         return f"carrying log files was not tried with `{untried[0]}` in the metadata table", whole
     if state.merges_otherwise:
-        reason = "carrying log files was only tried on tables of Hudi 1.x whose rows are merged by event time or by commit time"
+        reason = (
+            "carrying log files was only tried on tables of Hudi 1.x whose rows are merged by event time or by commit time, and "
+            "on those of Hudi 0.x with the payload DefaultHoodieRecordPayload"
+        )
         return reason, whole
     if state.has_cdc:
         return "carrying log files was not tried on tables that keep their changes (CDC)", whole

@@ -97,7 +97,7 @@ class OfVersion6(OnDisk):
         "metadata table": version6.Kind(),
         "metadata table that compacts": version6.Kind(),
         "no metadata table": version6.Kind(mdt=False),
-        "by commit time": version6.Kind(by_event_time=False),
+        **({} if version6.OF_HUDI_0 else {"by commit time": version6.Kind(by_event_time=False)}),
     }
     variants: Mapping[str, Mapping[str, str]] = {
         name: {**kind.options, **VARIANTS.get(name, {})} for name, kind in kinds.items()

@@ -43,6 +43,9 @@ _MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
 #: The strategies with which carrying log files was tried: by event time, and by commit time.
 _TRIED_STRATEGIES = frozenset({"eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"})
 
+#: What tables of Hudi 0.x name instead.
+_PAYLOAD, _BY_EVENT_TIME = "hoodie.compaction.payload.class", "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+
 
 class FileTableReader:
     """Reads the state of tables; with a cache, what their commits say is kept there, so that it is decoded once.
@@ -185,9 +188,21 @@ def _state(commits: _Commits) -> TableState:
         foreign_compaction=compactions.foreign,
         uncarried=compactions.uncarried,
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
-        merges_otherwise=properties.get(_MERGE_STRATEGY) not in _TRIED_STRATEGIES,
+        merges_otherwise=not _merges_in_any_order(properties),
         orphans=orphans,
     )
+
+
+def _merges_in_any_order(properties: Mapping[str, str]) -> bool:
+    """Whether it is known that RT does not depend on which log files are compacted first.
+
+    By the payload that Hudi 0.x takes if nothing is said, it does: log records are merged with each other by ordering value,
+    and the result wins over the base file whatever that holds (FACTS 8).
+    """
+    strategy = properties.get(_MERGE_STRATEGY)
+    if strategy is None:
+        return properties.get(_PAYLOAD) == _BY_EVENT_TIME
+    return strategy in _TRIED_STRATEGIES
 
 
 def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:

@@ -11,7 +11,7 @@ from etc_policy.plan.stages import CarriedFile, Operation
 from etc_policy.plan.table_state import path_below
 
 #: The releases with which it was tried, by how their version begins.
-_TRIED = ("1.2.",)
+_TRIED = ("0.15.", "1.2.")
 
 
 def require_bundle(jvm: Any, job: Job) -> None:  # noqa: ANN401 - the JVM
@@ -24,7 +24,7 @@ def require_bundle(jvm: Any, job: Job) -> None:  # noqa: ANN401 - the JVM
     version = _version(jvm) if job.carries else _TRIED[0]
     if not version.startswith(_TRIED):
         message = f"committing carried log files was not tried with this bundle of Hudi ({version or 'unknown'})"
-        hint = "name a bundle of Hudi 1.2 in the target, or set `granularity: file_slice`"
+        hint = "name a bundle of Hudi 1.2 or 0.15 in the target, or set `granularity: file_slice`"
         raise EngineError(Code.CANNOT_CARRY, message, hint=hint)
 
 
@@ -38,7 +38,22 @@ def add_stats(spark: Any, job: Job, result: Any, statuses: Any) -> None:  # noqa
     result.setWriteStatuses(spark._jsc.parallelize(all_of_them))
 
 
+def add_stats_to_commit(jvm: Any, job: Job, metadata: Any) -> None:  # noqa: ANN401 - Java objects
+    """The same where Hudi has made the commit's metadata already, as bundles before 1.1 do."""
+    for operation in job.operations:
+        for carried in operation.carried:
+            metadata.addWriteStat(operation.partition, _stat(jvm, operation, carried))
+
+
 def _status(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noqa: ANN401 - Java objects
+    status = jvm.org.apache.hudi.client.WriteStatus(False, 0.0)
+    status.setFileId(operation.file_id)
+    status.setPartitionPath(operation.partition)
+    status.setStat(_stat(jvm, operation, carried))
+    return status
+
+
+def _stat(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noqa: ANN401 - Java objects
     stat = jvm.org.apache.hudi.common.model.HoodieDeltaWriteStat()
     stat.setFileId(operation.file_id)
     stat.setPartitionPath(operation.partition)
@@ -53,13 +68,11 @@ def _status(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noq
     names = jvm.java.util.ArrayList()
     names.add(carried.name)
     stat.setLogFiles(names)
-    status = jvm.org.apache.hudi.client.WriteStatus(False, 0.0)
-    status.setFileId(operation.file_id)
-    status.setPartitionPath(operation.partition)
-    status.setStat(stat)
-    return status
+    return stat
 
 
 def _version(jvm: Any) -> str:  # noqa: ANN401 - the JVM
-    """The release that the bundle names in its manifest; empty where it names none."""
-    return str(jvm.org.apache.hudi.HoodieVersion.get() or "")
+    """The release that the bundle names in its manifest; empty where it names none. Before 1.0 no class of Hudi's says it."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    of_bundle = jvm.java.lang.Class.forName("org.apache.hudi.common.model.HoodieRecord", True, loader).getPackage()
+    return str(of_bundle.getImplementationVersion() or "")

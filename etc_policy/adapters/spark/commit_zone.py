@@ -24,6 +24,8 @@ from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.clock import EngineTime, completes_too_early, engine_disagrees
 
 _GENERATOR = "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
+#: By bundles: from 1.0, and before.
+_LAST_INSTANT = ("LAST_INSTANT_TIME", "lastInstantTime")
 _SKEW = "hoodie.time.generator.max_expected_clock_skew_ms"
 #: Earlier than every instant.
 _NO_INSTANT = "0"
@@ -133,7 +135,7 @@ def _set_zone(jvm: Any, zone: str) -> Callable[[], None]:  # noqa: ANN401 - as a
     """
     from py4j.protocol import Py4JError
 
-    field, last = _static(jvm, "commitTimeZone"), _static(jvm, "LAST_INSTANT_TIME").get(None)
+    field, last = _static(jvm, "commitTimeZone"), _static(jvm, *_LAST_INSTANT).get(None)
     former, wanted = field.get(None), jvm.org.apache.hudi.common.model.HoodieTimelineTimeZone.valueOf(zone)
     if former.equals(wanted):
         return lambda: None
@@ -150,8 +152,9 @@ def _set_zone(jvm: Any, zone: str) -> Callable[[], None]:  # noqa: ANN401 - as a
     return leave
 
 
-def _static(jvm: Any, name: str) -> Any:  # noqa: ANN401 - a java.lang.reflect.Field
-    found = _generator_class(jvm).getDeclaredField(name)
+def _static(jvm: Any, *names: str) -> Any:  # noqa: ANN401 - a java.lang.reflect.Field
+    """The field by the one of its names that the bundle has."""
+    found = next(field for field in _generator_class(jvm).getDeclaredFields() if field.getName() in names)
     found.setAccessible(True)
     return found
 

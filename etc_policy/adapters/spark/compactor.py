@@ -13,13 +13,15 @@ from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
-from etc_policy.adapters.spark.carried_stats import add_stats, require_bundle
+from etc_policy.adapters.spark.carried_stats import add_stats, add_stats_to_commit, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.empty_commit import commit_nothing
 from etc_policy.adapters.spark.hudi_client import (
+    compaction_instant,
     heartbeats,
     hudi_client,
     hudi_table,
+    makes_instants,
     method_names,
     takes_write_metadata,
 )
@@ -108,6 +110,8 @@ class HudiCompactor:
                     add_stats(self._spark, job, result, statuses)
                 else:
                     self._require_written(job, written_stats(self._spark, result))
+            else:
+                add_stats_to_commit(self._jvm, job, metadata)
             try:
                 fence(False)
                 with self._lock(job, client) as require_held:
@@ -195,7 +199,7 @@ class HudiCompactor:
 
     def _roll_back_by(self, client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
         table = hudi_table(self._spark, client)
-        inflight = self._instant(table, job, "INFLIGHT")
+        inflight = compaction_instant(self._jvm, table, job, "INFLIGHT")
         manager = self._jvm.org.apache.hudi.client.transaction.TransactionManager(
             client.getConfig(), table.getStorage()
         )
@@ -222,18 +226,21 @@ class HudiCompactor:
             return
         self._require_incomplete(job)
         remove_written(job)
-        commit_nothing(self._spark, client, job, self._instant(hudi_table(self._spark, client), job))
+        commit_nothing(self._spark, client, job, compaction_instant(self._jvm, hudi_table(self._spark, client), job))
 
     def _remove_plan(self, job: Job) -> None:
         self._require_incomplete(job)
         remove_plan(job)
 
     def _save_plan(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
-        """Publish the plan; on an object store never over another, as Hudi itself would do it (FACTS 5, 14)."""
-        if is_on_object_store(job.base_path):
+        """Publish the plan; on an object store never over another, as Hudi itself would do it (FACTS 5, 14).
+
+        Bundles of 0.x take the bytes of a plan: they are written as to an object store.
+        """
+        jvm, table = self._jvm, hudi_table(self._spark, client)
+        if is_on_object_store(job.base_path) or not makes_instants(table):
             create_plan(job)
             return
-        jvm, table = self._jvm, hudi_table(self._spark, client)
         content = jvm.java.io.ByteArrayInputStream(encode_plan(job.operations, job.extra_metadata))
         plan_class = jvm.java.lang.Class.forName(
             "org.apache.hudi.avro.model.HoodieCompactionPlan", True, jvm.Thread.currentThread().getContextClassLoader()
@@ -241,12 +248,7 @@ class HudiCompactor:
         plan = jvm.org.apache.hudi.common.table.timeline.TimelineMetadataUtils.deserializeAvroMetadata(
             content, plan_class
         )
-        table.getActiveTimeline().saveToCompactionRequested(self._instant(table, job), plan)
-
-    def _instant(self, table: Any, job: Job, state: str = "REQUESTED") -> Any:  # noqa: ANN401 - Java objects
-        states = getattr(self._jvm, "org.apache.hudi.common.table.timeline.HoodieInstant$State")
-        generator = table.getMetaClient().getInstantGenerator()
-        return generator.createNewInstant(getattr(states, state), "compaction", job.instant)
+        table.getActiveTimeline().saveToCompactionRequested(compaction_instant(self._jvm, table, job), plan)
 
     @contextmanager
     def _client(self, job: Job) -> Iterator[Any]:
@@ -276,7 +278,7 @@ class HudiCompactor:
     @contextmanager
     def _lock(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:  # noqa: ANN401 - Java objects
         """The table's lock, which the client itself does not take; yields what raises when it was lost."""
-        owner = self._instant(hudi_table(self._spark, client), job)
+        owner = compaction_instant(self._jvm, hudi_table(self._spark, client), job)
         with table_lock(self._jvm, job, client, owner, self._progress) as require_held:
             yield require_held
 

@@ -63,6 +63,20 @@ def method_names(java_object: Any) -> set[str]:  # noqa: ANN401 - a Java object
     return {method.getName() for method in java_object.getClass().getMethods()}
 
 
+def makes_instants(table: Any) -> bool:  # noqa: ANN401 - a HoodieTable
+    """Whether the bundle makes instants by a layout of the table's timeline (from 1.0)."""
+    return "getInstantGenerator" in method_names(table.getMetaClient())
+
+
+def compaction_instant(jvm: Any, table: Any, job: Job, state: str = "REQUESTED") -> Any:  # noqa: ANN401 - Java objects
+    """The job's instant on the table's timeline, in a state."""
+    timeline = jvm.org.apache.hudi.common.table.timeline
+    of_state = getattr(getattr(timeline, "HoodieInstant$State"), state)
+    if makes_instants(table):
+        return table.getMetaClient().getInstantGenerator().createNewInstant(of_state, "compaction", job.instant)
+    return timeline.HoodieInstant(of_state, "compaction", job.instant)
+
+
 def takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
     """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
     methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")

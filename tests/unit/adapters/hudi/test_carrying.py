@@ -206,16 +206,24 @@ class TestCompleted:
         assert read(table).foreign_compaction == (C if kind == "COMPACT" else None)
 
 
+STRATEGY, PAYLOAD = "hoodie.record.merge.strategy.id", "hoodie.compaction.payload.class"
+DEFAULT, LATEST = (
+    f"org.apache.hudi.common.model.{name}" for name in ("DefaultHoodieRecordPayload", "OverwriteWithLatestAvroPayload")
+)
+
+
 @pytest.mark.parametrize(
-    ("recorded", "found"),
+    ("properties", "found"),
     [
-        ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", False),
-        ("ce9acb64-bde0-424c-9b91-f6ebba25356d", False),
-        ("00000000-0000-0000-0000-000000000000", True),
-        (None, True),
+        ({STRATEGY: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"}, False),
+        ({STRATEGY: "ce9acb64-bde0-424c-9b91-f6ebba25356d", PAYLOAD: LATEST}, False),
+        ({STRATEGY: "00000000-0000-0000-0000-000000000000", PAYLOAD: DEFAULT}, True),
+        ({}, True),
+        ({PAYLOAD: DEFAULT}, False),
+        ({PAYLOAD: LATEST}, True),
     ],
 )
-def test_how_rows_are_merged_is_known_from_what_hudi_1_records(tmp_path, recorded, found):
-    table = TableFolder(tmp_path / "t", version=6, properties={"hoodie.record.merge.strategy.id": recorded})
+def test_how_rows_are_merged_is_known_from_what_hudi_records(tmp_path, properties, found):
+    table = TableFolder(tmp_path / "t", version=6, properties=properties)
     table.commit(B, B, base("f1"))
     assert read(table).merges_otherwise == found
