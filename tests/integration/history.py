@@ -107,6 +107,20 @@ class Oracle:
         return {key: row[0] for key, row in self.states[-1].items() if row[1] <= second}
 
 
+class CommitOracle(Oracle):
+    """States under commit-time ordering: the last write wins."""
+
+    @classmethod
+    def of(cls, history: tuple[Write, ...]) -> CommitOracle:
+        oracle, state = cls(history=history), {}
+        for number, write in enumerate(history):
+            state = {key: row for key, row in state.items() if key not in write.deleted}
+            state |= {key: (value, second, number) for key, value, second in write.rows}
+            oracle.states.append(dict(state))
+            oracle.written.append({key: value for key, value, _ in write.rows})
+        return oracle
+
+
 def write_history(spark, base: Path | str, history=HISTORY, options=None, first=0):
     """Write the commits with the stock writer; the one with number 0 makes the table."""
     for number, write in enumerate(history, start=first):
