@@ -75,15 +75,16 @@ def count_ro(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> RoCoun
     facts = _facts(spark, ro, check, threshold_ms)
     key = KEY[1:] if is_global(check) else KEY
     bucket = F.pmod("hash", F.lit(buckets_for(check))).alias("bucket")
-    columns = {**facts, "hash": F.xxhash64(*key), "name": F.col(FILE_NAME)}
-    rows = ro.select(*[column.alias(name) for name, column in columns.items()]).select("*", bucket)
-    seen = F.col("same_rows") & (F.col("bucket") < _buckets_with_names(check))
+    rows = ro.select(*[column.alias(name) for name, column in facts.items()], F.xxhash64(*key).alias("hash"), FILE_NAME)
+    # A name that went on as a text would cost as much as all counts together.
+    seen = F.col("same_rows") & (bucket < _buckets_with_names(check))
+    rows = rows.select(*facts, "hash", bucket, F.when(seen, F.xxhash64(FILE_NAME)).alias("name"))
     of_buckets = rows.groupBy("bucket").agg(
         F.count(F.lit(1)).alias("ro_rows"),
         *[F.count(F.when(F.col(name), 1)).alias(name) for name in facts if name != "event_ms"],
         F.min("event_ms").alias("earliest_event_ms"),
         F.max("event_ms").alias("latest_event_ms"),
-        F.collect_set(F.when(seen, F.xxhash64("name"))).alias("names"),
+        F.collect_set("name").alias("names"),
         F.collect_list("hash").alias("hashes"),
     )
     doubled = F.size(F.array_distinct("hashes")) < F.size("hashes")
