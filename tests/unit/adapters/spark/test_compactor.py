@@ -27,7 +27,7 @@ def compactor(monkeypatch):
     found = HudiCompactor(SimpleNamespace(_jvm=None))
     for name in ("_client", "_lock"):
         monkeypatch.setattr(found, name, lambda *_: nullcontext(lambda: None))
-    monkeypatch.setattr(found, "_instant", lambda *_: None)
+    monkeypatch.setattr(hudi_compactor, "compaction_instant", lambda *_: None)
     monkeypatch.setattr(hudi_compactor, "hudi_table", lambda *_: None)
     monkeypatch.setattr(hudi_compactor, "commit_nothing", lambda _spark, _client, job, _: end_empty(job))
     return found

@@ -42,7 +42,7 @@ def compactor(table, monkeypatch):
     monkeypatch.setattr(found, "_lock", lambda *_: nullcontext(lambda: None))
     monkeypatch.setattr(found, "_run", step)
     monkeypatch.setattr(found, "_roll_back", step)
-    monkeypatch.setattr(found, "_instant", lambda *_: None)
+    monkeypatch.setattr(hudi_compactor, "compaction_instant", lambda *_: None)
     monkeypatch.setattr(hudi_compactor, "hudi_table", lambda *_: None)
     monkeypatch.setattr(
         hudi_compactor, "commit_nothing", lambda _spark, _client, job, _: found.ended.append(job.instant)
