@@ -106,8 +106,8 @@ RUNNING: Mapping[Code, str] = {
     Code.NOT_IN_COMMIT: "A stock compaction has carried out a plan of etc on a table of version 6, without recording the log "
     "files that stay. Readers that use the metadata table miss their rows. Stop all writers and cleaning, see "
     "docs/how-to/table-version-6.md, and switch the writers' own compaction off.",
-    Code.CANNOT_CARRY: "Committing carried log files was measured with Hudi 1.2.0 and 0.15.0 alone. Name one of these bundles in the "
-    "target, or set `granularity: file_slice`.",
+    Code.CANNOT_CARRY: "Committing carried log files was measured with Hudi 1.2.0 and 0.15.0 alone. Name one of these "
+    "bundles in the target, or set `granularity: file_slice`.",
     Code.CANNOT_RENAME: "The timeline has changed, or its folder cannot be written. Run `etc repair` again: it shows what is "
     "left. A file that is already renamed is right.",
     Code.METADATA_NOT_BUILT: "Hudi's own message is shown below the error. The table is readable without its metadata table; run "
