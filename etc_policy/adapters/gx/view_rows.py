@@ -111,28 +111,17 @@ def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> A
     from pyspark.sql import functions as F  # noqa: N812
 
     _, event_ms = event_time_ms(ro.schema, check.policy.event_time)
+    group = F.concat_ws("/", KEY[0], _file_id())
     columns = {
         "ro_event_ms": event_ms,
         "ro_inside": inside(event_ms, check),
         "newer": _late(spark, check),
-        "open": _is_in_open_group(spark, check),
+        "open": is_one_of(spark, group, frozenset("/".join(one) for one in check.open_groups)),
         "written": F.col("_hoodie_commit_time"),
         "stranger": ~is_one_of(spark, F.col(FILE_NAME), check.base_files),
         "ro_values": row_hash(ro.schema) if hashed else row_values(ro.schema),
     }
     return _keyed(ro, columns, hashed=hashed)
-
-
-def _is_in_open_group(spark: Any, check: DataCheck) -> Any:  # noqa: ANN401 - a Column
-    """Whether an RO row is of a file group with log files: by the name of its file alone where no two files are of one id."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    by_id = {name.partition("_")[0]: name for name in check.base_files}
-    if len(by_id) == len(check.base_files):
-        names = frozenset(by_id[file_id] for _, file_id in check.open_groups if file_id in by_id)
-        return is_one_of(spark, F.col(FILE_NAME), names)
-    group = F.concat_ws("/", KEY[0], _file_id())
-    return is_one_of(spark, group, frozenset("/".join(one) for one in check.open_groups))
 
 
 def is_global(check: DataCheck) -> bool:
