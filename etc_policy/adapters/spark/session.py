@@ -37,6 +37,10 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", _JAVA_OPTIONS)
 #: Java's quick compiler alone: its other one keeps a core busy for longer than a small table takes.
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+#: The collector of garbage that takes least of the processor; Java does not start with two of them.
+_COLLECTOR, _COLLECTS = "-XX:+UseParallelGC", re.compile(r"-XX:\+Use\w*GC")
+#: Where else Java and Spark look for options.
+_JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 #: Lines of the JVM's log that name no cause: stack frames, and what it also says when all goes well.
 _NOISE = re.compile(
     r"\tat |[\d/]+ [\d:]+ (WARN|INFO) |\\?:: |\t(\||---|confs: |found |\d+ artifacts)|Setting default log level|To adjust log"
@@ -282,6 +286,8 @@ def _driver_options(trust_store: str | None) -> dict[str, str]:
     java = ["-Djdk.attach.allowAttachSelf=true", f"-Dderby.system.home={scratch}"]
     with suppress(TableError):  # a machine that does not name its zone: Java may find one
         java.append(f"-Duser.timezone={local_zone()}")  # else Java may take another than the planner (FACTS 13)
+    if not any(_COLLECTS.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES):
+        java.append(_COLLECTOR)
     if trust_store:
         java += [f"-Djavax.net.ssl.trustStore={trust_store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
     return {_JAVA_OPTIONS: " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}

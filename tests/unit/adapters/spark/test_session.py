@@ -9,6 +9,7 @@ from etc_policy.adapters.spark.session import (
     _jvm_output_to,
     _last_lines,
     _without_secrets,
+    session_confs,
 )
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
@@ -131,3 +132,18 @@ def test_java_compiles_quickly_where_little_is_to_be_done(given, is_quick):
     found = _brief(confs, given)
     assert found.pop("spark.driver.extraJavaOptions").endswith(" -XX:TieredStopAtLevel=1") == is_quick
     assert found == {key: value for key, value in confs.items() if key != "spark.driver.extraJavaOptions"}
+
+
+@pytest.mark.parametrize(
+    ("options", "ours"), [("", 1), ("-Xmx2g -XX:+UseStringDeduplication", 1), ("-Xmx2g -XX:+UseSerialGC", 0)]
+)
+@pytest.mark.parametrize("name", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"])
+def test_java_is_never_given_two_collectors_of_garbage(monkeypatch, name, options, ours):
+    for one in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
+        monkeypatch.delenv(one, raising=False)
+    monkeypatch.setenv(name, options)
+    assert session_confs({})["spark.driver.extraJavaOptions"].count("-XX:+UseParallelGC") == ours
+    assert (
+        session_confs({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})["spark.driver.extraJavaOptions"]
+        == "-XX:+UseG1GC"
+    )
