@@ -40,11 +40,13 @@ from etc_policy.plan.table_state import FileSlice, TableState
 
 #: What writers of Hudi 1.x record on table version 6 where rows are merged by event time; 0.x has no such property.
 _MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
-#: The strategies with which carrying log files was tried: by event time, and by commit time.
-_TRIED_STRATEGIES = frozenset({"eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"})
-
-#: What tables of Hudi 0.x name instead.
-_PAYLOAD, _BY_EVENT_TIME = "hoodie.compaction.payload.class", "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+_EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+#: What tables of Hudi 0.x name instead: a payload, and from 0.13 on a strategy that may go another way.
+_PAYLOAD, _DEFAULT_PAYLOAD = (
+    "hoodie.compaction.payload.class",
+    "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+)
+_STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
 
 
 class FileTableReader:
@@ -199,10 +201,10 @@ def _merges_in_any_order(properties: Mapping[str, str]) -> bool:
     By the payload that Hudi 0.x takes if nothing is said, it does: log records are merged with each other by ordering value,
     and the result wins over the base file whatever that holds (FACTS 8).
     """
-    strategy = properties.get(_MERGE_STRATEGY)
-    if strategy is None:
-        return properties.get(_PAYLOAD) == _BY_EVENT_TIME
-    return strategy in _TRIED_STRATEGIES
+    if _MERGE_STRATEGY in properties:
+        return properties[_MERGE_STRATEGY] in (_EVENT_TIME, _COMMIT_TIME)
+    strategy = properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)
+    return properties.get(_PAYLOAD) == _DEFAULT_PAYLOAD and strategy == _EVENT_TIME
 
 
 def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:

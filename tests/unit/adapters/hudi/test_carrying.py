@@ -207,6 +207,7 @@ class TestCompleted:
 
 
 STRATEGY, PAYLOAD = "hoodie.record.merge.strategy.id", "hoodie.compaction.payload.class"
+STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
 DEFAULT, LATEST = (
     f"org.apache.hudi.common.model.{name}" for name in ("DefaultHoodieRecordPayload", "OverwriteWithLatestAvroPayload")
 )
@@ -220,6 +221,8 @@ DEFAULT, LATEST = (
         ({STRATEGY: "00000000-0000-0000-0000-000000000000", PAYLOAD: DEFAULT}, True),
         ({}, True),
         ({PAYLOAD: DEFAULT}, False),
+        ({PAYLOAD: DEFAULT, STRATEGY_OF_HUDI_0: "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"}, False),
+        ({PAYLOAD: DEFAULT, STRATEGY_OF_HUDI_0: "00000000-0000-0000-0000-000000000000"}, True),
         ({PAYLOAD: LATEST}, True),
     ],
 )
