@@ -154,7 +154,7 @@ class TableState:
     read, and `witnesses` only where all that are not compacted were. `foreign_compaction` is the latest one on the active
     timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that its plan carries (table version
     6). `orphans` are paths of carried log files whose compaction is not on the timeline. `has_cdc` says that the table keeps
-    its changes, `merges_otherwise` that Hudi 1.x has not recorded that rows are merged by event time or by commit time.
+    its changes, `merges_otherwise` that it is not known that RT is the same whichever log files are compacted first.
     """
 
     base_path: str

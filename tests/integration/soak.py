@@ -197,10 +197,10 @@ class Soak:
         problems += expected.problems(views, forgets_deleted=self.setting.index == "record")
         latency_ms = self.setting.latency_seconds * 1000
         problems += published_problems(expected, views["RO"], self.timeline, latency_ms)
-        last_leaves_out = any(compaction.leaves_out for compaction in self.timeline.compactions[-1:])
+        leaves_out = any(compaction.leaves_out for compaction in self.timeline.compactions[-1:])
+        bound_ms = latency_ms if leaves_out else None
         for promise, until_ms in promises.items():
             if until_ms is not None:
-                bound_ms = latency_ms if last_leaves_out else None
                 problems += expected.ro_problems(views["RO"], until_ms, f"{promise}: {until_ms}", latency_ms=bound_ms)
         keys = sorted({int(key) for problem in problems for key in KEY.findall(problem)})
         self._require([*problems, *map(expected.story, keys[:KEYS_SHOWN])], when)

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
+from tests.integration.session import REPOSITORY, run_under_bundle
 
 pytestmark = pytest.mark.spark
-REPOSITORY = Path(__file__).resolve().parents[2]
 NOW_MS = EPOCH_MS + 220_000
 POLICY = """
 version: 1
@@ -170,14 +170,5 @@ def test_just_in_time_compacts_what_cannot_wait_and_then_starts_no_java(no_spark
 
 
 def test_table_of_version_8_under_its_own_bundle(no_spark, tmp_path):
-    bundle = os.environ.get("ETC_HUDI_BUNDLE_1_0", "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.0.2")
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.integration.version8", str(tmp_path / "t")],
-        capture_output=True,
-        text=True,
-        timeout=500,
-        cwd=REPOSITORY,
-        env={**os.environ, "ETC_HUDI_BUNDLE": bundle},
-    )
-    assert result.returncode == 0, result.stderr[-4000:]
-    assert result.stdout.strip() == "passed"
+    said = run_under_bundle("1.0.2", "tests.integration.version8", str(tmp_path / "t"), timeout_seconds=500)
+    assert said.strip() == "passed"

@@ -1,18 +1,15 @@
 """Carried log files on real tables of version 6; `python -m tests.integration.version6` plays all kinds, and states that runs
 leave, and `python -m tests.integration.random_kills --where version-6` kills runs."""
 
-import os
 import random
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from etc_policy.adapters.spark.session import start_spark
 from tests.integration.kill_settings import OfVersion6
-from tests.integration.kills import REPOSITORY, Project
-from tests.integration.session import stop_spark
+from tests.integration.kills import Project
+from tests.integration.session import run_under_bundle, stop_spark
 from tests.integration.version6 import WRITES, Kind, Table6, play
 
 pytestmark = pytest.mark.spark
@@ -26,17 +23,9 @@ def test_every_view_is_right_at_each_step(spark, written_version_6, tmp_path):
 
 
 def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
-    bundle = os.environ.get("ETC_HUDI_BUNDLE_0_15", "org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0")
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.integration.version6", str(tmp_path), "--first"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        cwd=REPOSITORY,
-        env={**os.environ, "ETC_HUDI_BUNDLE": bundle},
-    )
-    assert result.returncode == 0, result.stdout + result.stderr[-4000:]
-    assert result.stdout.startswith("MDT on, hard_link, event time: right")
+    arguments = ("tests.integration.version6", str(tmp_path), "--first")
+    said = run_under_bundle("0.15.0", *arguments, timeout_seconds=600)
+    assert said.startswith("MDT on, hard_link, event time: right")
 
 
 def test_three_kills_and_one_run_that_mends_them(written_version_6, no_spark, tmp_path):

@@ -22,8 +22,8 @@ def row_values(schema: Any) -> Any:  # noqa: ANN401 - a StructType
 def row_hash(schema: Any) -> Any:  # noqa: ANN401 - a StructType
     """128 bits of a row's values: equal where `comparable` is equal for each column.
 
-    A hash passes over nulls, so that it is told of each; within arrays, structs and maps it is a text that is hashed, in
-    which values that differ differ: text travels as its bytes, and a time as a number of microseconds.
+    Spark's hash skips nulls, so each column is hashed together with whether it is null. Arrays, structs and maps are hashed as
+    JSON, in which different values have different texts: a string as its bytes, a time as a number of microseconds.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -237,10 +237,10 @@ class HudiCompactor:
 
         Bundles of 0.x take the bytes of a plan: they are written as to an object store.
         """
-        jvm, table = self._jvm, hudi_table(self._spark, client)
-        if is_on_object_store(job.base_path) or not makes_instants(table):
+        if is_on_object_store(job.base_path) or not makes_instants(self._jvm):
             create_plan(job)
             return
+        jvm, table = self._jvm, hudi_table(self._spark, client)
         content = jvm.java.io.ByteArrayInputStream(encode_plan(job.operations, job.extra_metadata))
         plan_class = jvm.java.lang.Class.forName(
             "org.apache.hudi.avro.model.HoodieCompactionPlan", True, jvm.Thread.currentThread().getContextClassLoader()

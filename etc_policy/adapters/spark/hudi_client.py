@@ -63,16 +63,18 @@ def method_names(java_object: Any) -> set[str]:  # noqa: ANN401 - a Java object
     return {method.getName() for method in java_object.getClass().getMethods()}
 
 
-def makes_instants(table: Any) -> bool:  # noqa: ANN401 - a HoodieTable
-    """Whether the bundle makes instants by a layout of the table's timeline (from 1.0)."""
-    return "getInstantGenerator" in method_names(table.getMetaClient())
+def makes_instants(jvm: Any) -> bool:  # noqa: ANN401 - a py4j view of the JVM
+    """Whether the bundle makes instants by the layout of a table's timeline (from 1.0)."""
+    from py4j.java_gateway import JavaClass
+
+    return isinstance(jvm.org.apache.hudi.common.table.timeline.InstantGenerator, JavaClass)
 
 
 def compaction_instant(jvm: Any, table: Any, job: Job, state: str = "REQUESTED") -> Any:  # noqa: ANN401 - Java objects
     """The job's instant on the table's timeline, in a state."""
     timeline = jvm.org.apache.hudi.common.table.timeline
     of_state = getattr(getattr(timeline, "HoodieInstant$State"), state)
-    if makes_instants(table):
+    if makes_instants(jvm):
         return table.getMetaClient().getInstantGenerator().createNewInstant(of_state, "compaction", job.instant)
     return timeline.HoodieInstant(of_state, "compaction", job.instant)
 

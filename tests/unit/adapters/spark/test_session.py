@@ -134,12 +134,15 @@ def test_java_compiles_quickly_where_little_is_to_be_done(given, is_quick):
     assert found == {key: value for key, value in confs.items() if key != "spark.driver.extraJavaOptions"}
 
 
+JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+
 @pytest.mark.parametrize(
     ("options", "ours"), [("", 1), ("-Xmx2g -XX:+UseStringDeduplication", 1), ("-Xmx2g -XX:+UseSerialGC", 0)]
 )
-@pytest.mark.parametrize("name", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"])
+@pytest.mark.parametrize("name", JAVA_VARIABLES)
 def test_java_is_never_given_two_collectors_of_garbage(monkeypatch, name, options, ours):
-    for one in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"):
+    for one in JAVA_VARIABLES:
         monkeypatch.delenv(one, raising=False)
     monkeypatch.setenv(name, options)
     assert session_confs({})["spark.driver.extraJavaOptions"].count("-XX:+UseParallelGC") == ours
