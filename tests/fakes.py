@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.execute.ports import CommitSummary, Job, Lease, Refusals, Unproven
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
@@ -20,7 +21,8 @@ from etc_policy.plan.table_state import Instant, Misrecorded, TableState
 class MemoryTable:
     """A table as its ports see it. Publishing, running and withdrawing change its state as Hudi would.
 
-    `changes` are done to the state at its next readings, one each: what others do meanwhile.
+    `changes` are done to the state at its next readings, one each: what others do meanwhile. `cut_off` is a published plan
+    whose commit has an empty file.
     """
 
     state: TableState
@@ -30,6 +32,7 @@ class MemoryTable:
     commits: dict[str, CommitSummary] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     left_lock: bool = False
+    cut_off: str | None = None
     mark: str | None = None
 
     def runner(self, lease: Callable[[str], Lease] | None = None, compactor: MemoryCompactor | None = None) -> Runner:
@@ -72,6 +75,8 @@ class MemoryReader:
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
         self.table.calls.append("read")
+        if self.table.cut_off is not None:
+            raise TableError("ETC208", "timeline file is empty")
         if self.table.changes:
             self.table.state = self.table.changes.pop(0)(self.table.state)
         return self.table.state
@@ -94,6 +99,15 @@ class MemoryFiles:
     def remove_orphans(self, state: TableState) -> None:
         self.table.calls.append("remove orphans")
         self.table.state = replace(self.table.state, orphans=())
+
+    def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
+        if self.table.cut_off is None:
+            return None
+        return self.pending_job(policy, replace(self.table.state, own_pending=self.table.cut_off))
+
+    def reopen(self, job: Job) -> None:
+        self.table.calls.append("reopen")
+        self.table.cut_off = None
 
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
         return self.table.commits.get(instant)
@@ -134,6 +148,10 @@ class MemoryCompactor:
     def withdraw(self, job: Job) -> None:
         self.table.calls.append("withdraw")
         self.table.take_plan(job.instant)
+
+    def locked(self, job: Job) -> AbstractContextManager[None]:
+        self.table.calls.append("lock")
+        return nullcontext()
 
 
 class MemoryOfRuns(dict[str, int]):

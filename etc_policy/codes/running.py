@@ -31,8 +31,11 @@ RUNNING: Mapping[Code, str] = {
     Code.TIMELINE_LAYOUT: "Timeline layouts 1 and 2 are known. Use a newer etc.",
     Code.NOT_LOCAL: "Tables on local disk, on a mounted folder and on object stores (`s3://`, `s3a://`, `gs://`, "
     "`abfs://`) can be read. What changes a table works on local disk and mounted folders alone.",
-    Code.DAMAGED_TIMELINE: "It is missing, empty or damaged, and Hudi could not read it either. Restore it "
-    "from a copy, or let Hudi's own tools repair the table.",
+    Code.DAMAGED_TIMELINE: "It is missing, empty or damaged. Restore it from a copy, or let Hudi's own tools "
+    "repair the table. An empty file of a commit is what Hudi 0.x leaves when it is killed while it writes it, and it reads the "
+    "file as a commit that wrote nothing. If the commit is a compaction that etc planned, run `etc apply`: it begins the "
+    "compaction anew. For another write stop all writers and look that nothing was compacted or cleaned since, then "
+    "remove the empty file: Hudi rolls the write back, which nobody was told had worked.",
     Code.NO_EVENT_TIME_COLUMN: "`event_time_column` must be a column of the table's newest schema; the hint "
     "lists its columns.",
     Code.NEEDS_PYARROW: "Install the extra `spark`, or pyarrow itself.",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import Job, Lease, Services
-from etc_policy.execute.runner import Runner, raise_refusal
+from etc_policy.execute.refusing import raise_refusal
+from etc_policy.execute.runner import Runner
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.refusals import FINISHED_SERVICES
 from etc_policy.plan.table_state import Instant, TableState

@@ -68,6 +68,10 @@ class Compactor(Protocol):
         """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
         ...
 
+    def locked(self, job: Job) -> AbstractContextManager[None]:
+        """The table's lock, held."""
+        ...
+
 
 class Services(Protocol):
     """Carries out table services that others have scheduled. It raises EngineError with the engine's own words."""
@@ -121,6 +125,14 @@ class TableFiles(Protocol):
 
     def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
         """The completed compaction at an instant, or None."""
+        ...
+
+    def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
+        """A compaction of etc whose commit has a file, and nothing in it; None without one."""
+        ...
+
+    def reopen(self, job: Job) -> None:
+        """Remove the empty file of the job's commit, so that its plan is pending again; raises TableError where it must stay."""
         ...
 
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
+from etc_policy.errors import EngineError, OvertakenError, RetryableError, TableError
 from etc_policy.execute.fence import Fence
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
-from etc_policy.plan.clock import find_clock_refusal, times_refusal
+from etc_policy.execute.refusing import raise_refusal, raise_unfit
+from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.delete_rule import find_overtaken
-from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.staleness import changed_slices, find_stale
+from etc_policy.plan.staleness import changed_slices
 from etc_policy.plan.table_state import TableState, TableStateReader
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -118,7 +118,7 @@ class Runner:
 
         Looked at before the lease is taken, and again under it.
         """
-        seen = self.reader.read(base_path, policy.event_time)
+        seen = self._first_look(policy, base_path)
         if seen.orphans:
             self._remove_orphans(policy, base_path)
         if seen.own_pending is None:
@@ -132,6 +132,28 @@ class Runner:
             self.progress(f"{policy.name}: found a pending plan of an earlier run at {state.own_pending}")
             lease.wait_for_dead_run(state.own_pending)
             yield lease, state, self.files.pending_job(policy, state)
+
+    def _first_look(self, policy: Policy, base_path: str) -> TableState:
+        """The table's state, once a compaction of etc whose commit was cut off is pending again."""
+        try:
+            return self.reader.read(base_path, policy.event_time)
+        except TableError as error:
+            if error.code != Code.DAMAGED_TIMELINE or not self._reopen_cut_off(policy, base_path):
+                raise
+        return self.reader.read(base_path, policy.event_time)
+
+    def _reopen_cut_off(self, policy: Policy, base_path: str) -> bool:
+        """Make a compaction pending again whose run was killed while Hudi wrote its commit; whether there was one (FACTS 8)."""
+        with self.lease(base_path) as lease:
+            job = self.files.cut_off_job(policy, base_path)
+            if job is None:
+                return False
+            self.progress(
+                f"{policy.name}: a run was killed while it wrote its commit at {job.instant}; beginning it anew"
+            )
+            with self._engine(job, lease).locked(job):
+                self.files.reopen(job)
+        return True
 
     def apply(
         self,
@@ -167,7 +189,7 @@ class Runner:
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
             )
             fence = self.fence(job, lease, state)
-            self._refuse(policy, table, state, published=False)
+            raise_unfit(policy, table, state, self.clock_ms(), published=False)
             require_derived()
             self._publish(policy, table, fence)
             outcome = self._run(job, fence, "compacted")
@@ -185,14 +207,10 @@ class Runner:
         fence.before_publishing()
 
         def check(published: bool) -> None:
-            self._refuse(policy, table, self.reader.read(table.base_path, policy.event_time), published=published)
+            now = self.reader.read(table.base_path, policy.event_time)
+            raise_unfit(policy, table, now, self.clock_ms(), published=published)
 
         compactor.publish(job, check)
-
-    def _refuse(self, policy: Policy, table: TablePlan, state: TableState, *, published: bool) -> None:
-        """Raise where the clock or the table forbids to carry out the plan."""
-        raise_refusal(policy, find_clock_refusal(policy, table, state, self.clock_ms()))
-        _refuse_stale(policy, table, state, published=published)
 
     def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
@@ -278,20 +296,3 @@ def _not_run(table: TablePlan) -> Outcome:
         hints=table.hints,
         watermark_predicted_ms=table.watermark_after_ms,
     )
-
-
-def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
-    """Raise where there is a refusal: an EngineError that the policy's table cannot be compacted now."""
-    if refusal is not None:
-        message = f"`{policy.name}` cannot be compacted now: {refusal.reason}"
-        raise EngineError(Code.CANNOT_COMPACT_NOW, message, hint=refusal.hint)
-
-
-def _refuse_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool) -> None:
-    changes = find_stale(policy, table, state, published=published)
-    if changes:
-        raise StalePlanError(
-            Code.STALE_PLAN,
-            f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}",
-            hint="nothing was touched; plan again",
-        )

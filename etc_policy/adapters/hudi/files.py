@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.commits import pairs_of
+from etc_policy.adapters.hudi.compactions import plan_extra
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.pending_plan import require_own
 from etc_policy.adapters.hudi.plan_file import decode_operations
-from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.properties import metadata_partitions, read_properties
 from etc_policy.adapters.hudi.stable_reading import table_errors
-from etc_policy.adapters.hudi.timeline import Timeline, read_timeline
+from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.adapters.storage.door import open_storage
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
+from etc_policy.errors import TableError
 from etc_policy.execute.ports import CommitSummary, Job
-from etc_policy.plan.commit_metadata import PLAN_ID
+from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
 from etc_policy.plan.table_state import TableState, path_below
 
 
@@ -29,18 +32,7 @@ class HudiFiles:
         instant = state.own_pending or ""
         with table_errors(state.base_path):
             timeline = timeline_of(state.base_path)
-            plan = timeline.plan_of(instant) or {}
-            operations = decode_operations(plan)
-            require_own(timeline, instant, operations)
-            return Job(
-                policy=policy,
-                base_path=state.base_path,
-                table_version=state.table_version,
-                metadata_partitions=state.metadata_partitions,
-                instant=instant,
-                operations=operations,
-                extra_metadata=pairs_of(plan),
-            )
+            return _job(policy, timeline, instant, state.table_version, state.metadata_partitions)
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned base and log files that are gone, as paths below the table."""
@@ -73,6 +65,71 @@ class HudiFiles:
             written = sum(commit.stats.sizes_bytes)
             extra = {**pairs_of(timeline.plan_of(instant) or {}), **commit.extra}
             return CommitSummary(timeline.completions[instant], written, extra.get(PLAN_ID))
+
+    def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
+        """The compaction of etc whose commit has a file, and nothing in it; None without one.
+
+        Hudi 0.x writes the file of a commit in place: one that is killed in that moment leaves it empty (FACTS 8).
+
+        Raises:
+            TableError: the table cannot be read, or etc has not written the plan.
+
+        """
+        storage = open_storage(base_path)
+        with table_errors(base_path):
+            properties = read_properties(storage)
+            timeline = read_timeline(storage, properties)
+            version, partitions = int(properties["hoodie.table.version"]), metadata_partitions(properties)
+            for instant in filter(lambda one: _is_cut_off(timeline, one), timeline.completions):
+                if compaction_record(instant, instant, plan_extra(timeline, instant) or {}) is not None:
+                    return _job(policy, timeline, instant, version, partitions)
+        return None
+
+    def reopen(self, job: Job) -> None:
+        """Remove the empty file of the job's commit; the compaction is inflight again, and is rolled back by whoever runs it.
+
+        Raises:
+            TableError: what it compacted was cleaned since, or may be at any moment.
+
+        """
+        storage, timeline = open_storage(job.base_path), timeline_of(job.base_path)
+        later = (instant for instant in timeline.files if instant > job.instant)
+        cleaning = next((one for one in later if any(f.action == "clean" for f in timeline.files[one])), None)
+        missing = "".join(self.missing_files(job)[:1])
+        if cleaning or missing:
+            why = (
+                f"the file `{missing}` that it compacted is gone"
+                if missing
+                else f"a clean began after it, at {cleaning}"
+            )
+            message = f"the commit of the compaction at {job.instant} of `{job.base_path}` is empty, and {why}"
+            raise TableError(Code.DAMAGED_TIMELINE, message, hint=CUT_OFF_HINT)
+        if _is_cut_off(timeline, job.instant):
+            name = timeline.latest(job.instant).name
+            storage.remove(f"{timeline.folder}/{name}")
+            storage.remove(f"{timeline.folder}/.{name}.crc")
+
+
+def _is_cut_off(timeline: Timeline, instant: str) -> bool:
+    """Whether a `commit` has a file, and nothing in it."""
+    last = timeline.latest(instant)
+    info = timeline.storage.info(f"{timeline.folder}/{last.name}") if last.action == "commit" else None
+    return info is not None and info.size_bytes == 0
+
+
+def _job(policy: Policy, timeline: Timeline, instant: str, table_version: int, partitions: tuple[str, ...]) -> Job:
+    plan = timeline.plan_of(instant) or {}
+    operations = decode_operations(plan)
+    require_own(timeline, instant, operations)
+    return Job(
+        policy=policy,
+        base_path=timeline.storage.location,
+        table_version=table_version,
+        metadata_partitions=partitions,
+        instant=instant,
+        operations=operations,
+        extra_metadata=pairs_of(plan),
+    )
 
 
 def timeline_of(base_path: str) -> Timeline:

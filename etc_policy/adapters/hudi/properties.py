@@ -143,3 +143,13 @@ def _an_instant(storage: TableStorage, folder: str, layout: int) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     return f"{folder}/{first}" if first else None
+
+
+def names_in(value: str | None) -> tuple[str, ...]:
+    """The names that a property lists with commas."""
+    return tuple(name.strip() for name in (value or "").split(",") if name.strip())
+
+
+def metadata_partitions(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The partitions of the table's metadata table."""
+    return names_in(properties.get("hoodie.table.metadata.partitions"))

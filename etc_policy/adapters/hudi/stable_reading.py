@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from traceback import clear_frames
@@ -15,6 +16,8 @@ from etc_policy.errors import EtcError, RetryableError, TableError
 
 #: A timeline file may be archived between the listing and its reading: read again this often.
 ATTEMPTS = 4
+#: Hudi 0.x writes timeline files in place: one that cannot be read may be whole a moment later.
+WRITTEN_SECONDS = 0.2
 
 Result = TypeVar("Result")
 
@@ -27,9 +30,14 @@ def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
         TableError: the table cannot be read.
 
     """
-    for _ in range(ATTEMPTS):
-        with suppress(FileNotFoundError), table_errors(location), _no_garbage_collection():
-            return read()
+    for attempt in range(ATTEMPTS):
+        try:
+            with suppress(FileNotFoundError), table_errors(location), _no_garbage_collection():
+                return read()
+        except TableError as error:
+            if error.code != Code.DAMAGED_TIMELINE or attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(WRITTEN_SECONDS)
     raise RetryableError(
         Code.TIMELINE_KEEPS_CHANGING,
         f"the timeline of `{location}` kept changing while it was read",

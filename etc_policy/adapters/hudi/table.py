@@ -15,7 +15,7 @@ from etc_policy.adapters.hudi.history import Commit, build_history
 from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, Trust, slice_facts
 from etc_policy.adapters.hudi.partitions import partitions_of
-from etc_policy.adapters.hudi.properties import properties_of, read_properties
+from etc_policy.adapters.hudi.properties import metadata_partitions, names_in, properties_of, read_properties
 from etc_policy.adapters.hudi.slices import FileGroups, data_files, orphans_in
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
 from etc_policy.adapters.hudi.timeline import (
@@ -171,7 +171,7 @@ def _state(commits: _Commits) -> TableState:
         table_name=properties.get("hoodie.table.name") or storage.location.rpartition("/")[2],
         table_version=int(properties["hoodie.table.version"]),
         timezone=zone.timezone,
-        metadata_partitions=_names(properties.get("hoodie.table.metadata.partitions")),
+        metadata_partitions=metadata_partitions(properties),
         properties_fingerprint=fingerprint(properties),
         event_time_type=commits.column_type,
         instants=instants,
@@ -233,13 +233,9 @@ def is_write(file: InstantFile) -> bool:
     return file.state == "completed" and file.action in WRITES
 
 
-def _names(value: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (value or "").split(",") if name.strip())
-
-
 def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
     """The partition columns; a custom key generator has the kind of each behind a colon."""
-    return tuple(name.split(":", 1)[0] for name in _names(properties.get("hoodie.table.partition.fields")))
+    return tuple(name.split(":", 1)[0] for name in names_in(properties.get("hoodie.table.partition.fields")))
 
 
 def _metadata_instants(storage: TableStorage) -> frozenset[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from etc_policy.adapters.hudi.commit_facts import CommitFacts, NoFacts
-from etc_policy.adapters.hudi.commits import CORRUPT_HINT, CommitMetadata, decode_commit, decode_metadata
+from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
 from etc_policy.adapters.hudi.values import time_of
 from etc_policy.adapters.storage.port import TableStorage
@@ -24,8 +24,11 @@ from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.table_state import Instant, InstantState
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
-_WRITES = ("commit", "deltacommit", "replacecommit", "rollback")
-_NEVER_EMPTY = frozenset(("completed", action) for action in _WRITES)
+_NEVER_EMPTY = frozenset(("completed", action) for action in ("commit", "deltacommit", "replacecommit"))
+CUT_OFF_HINT = (
+    "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
+    "`etc explain ETC208` says how to go on"
+)
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Timeline:
         path = f"{self.folder}/{file.name}"
         content, place = self.storage.read(path), f"{self.storage.location}/{path}"
         if not content and (file.state, file.action) in _NEVER_EMPTY:
-            raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{place}` is empty", hint=CORRUPT_HINT)
+            raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{place}` is empty", hint=CUT_OFF_HINT)
         return content, place
 
     def plan_of(self, requested: str) -> dict[str, Any] | None:
@@ -151,8 +154,14 @@ class Timeline:
         if file.action in ("commit", "replacecommit") or self._is_log_compaction(file):
             return self.commit(file.requested).file_ids
         if file.action == "rollback":
-            return frozenset(_names_in(self.metadata(file)))
+            content = self.metadata(file) or self._rollback_plan(file.requested)
+            return frozenset(_names_in(content)) if content else None
         return None
+
+    def _rollback_plan(self, requested: str) -> dict[str, Any]:
+        """What a rollback was to remove, should Hudi 0.x have left its completed file empty (FACTS 8)."""
+        plan = next((f for f in self.files[requested] if f.state == "requested"), None)
+        return self.metadata(plan) if plan else {}
 
 
 def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from etc_policy.adapters.hudi.archive import Archive
 from etc_policy.adapters.hudi.compactions import own_pending
 from etc_policy.adapters.hudi.completion_times import completed_files, metadata_timeline, wrong_times
-from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.properties import metadata_partitions, read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, table_zone
 from etc_policy.adapters.spark import metadata_renewal
@@ -54,9 +54,8 @@ class HudiRepairFiles:
 def _facts(storage: TableStorage) -> RepairFacts:
     properties = read_properties(storage)
     timeline, metadata, zone = _timeline(storage, "table"), metadata_timeline(storage), table_zone(properties)
+    partitions = metadata_partitions(properties)
     archived = Archive(storage, properties).completions
-    names = (name.strip() for name in properties.get("hoodie.table.metadata.partitions", "").split(","))
-    partitions = tuple(name for name in names if name)
     return RepairFacts(
         base_path=storage.location,
         table_version=int(properties["hoodie.table.version"]),

@@ -7,3 +7,9 @@ from tests.unit.adapters.table_folder import TableFolder
 def table(tmp_path):
     """An empty merge-on-read table of version 9."""
     return TableFolder(tmp_path / "orders")
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    """A damaged file does not become whole."""
+    monkeypatch.setattr("etc_policy.adapters.hudi.stable_reading.WRITTEN_SECONDS", 0)

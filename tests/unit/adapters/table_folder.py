@@ -47,6 +47,24 @@ ROLLBACK_SCHEMA = {
     "name": "HoodieRollbackMetadata",
     "fields": [{"name": "successDeleteFiles", "type": _FILE_IDS}],
 }
+ROLLBACK_PLAN = {
+    "type": "record",
+    "name": "HoodieRollbackPlan",
+    "fields": [
+        {"name": "instantToRollback", "type": {"type": "map", "values": "string"}},
+        {
+            "name": "rollbackRequests",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "HoodieRollbackRequest",
+                    "fields": [{"name": "filesToBeDeleted", "type": {"type": "array", "items": "string"}}],
+                },
+            },
+        },
+    ],
+}
 CLEAN_SCHEMA = {
     "type": "record",
     "name": "HoodieCleanMetadata",

@@ -126,7 +126,7 @@ def test_an_event_time_that_is_no_number_is_not_known(table, value):
     assert [event for _, _, event, _ in slices(table)["f1"][1]] == [None]
 
 
-@pytest.mark.parametrize("action", ["deltacommit", "commit", "replacecommit", "rollback"])
+@pytest.mark.parametrize("action", ["deltacommit", "commit", "replacecommit"])
 def test_a_completed_file_that_is_empty_is_corrupt(table, action):
     """What it would tell decides which slices readers see."""
     path = table.file(at("10:00:00"), f"_{at('10:00:01')}.{action}")

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
+from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError, TableError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
@@ -391,6 +391,30 @@ class TestFinishPending:
         assert table.calls == ["lease", "remove the lock", "give back", "read"]
         assert finish(table) is None
         assert table.calls[4:] == ["read"]
+
+    def test_a_run_that_was_killed_while_it_wrote_its_commit_is_finished(self, table):
+        left_pending(table)
+        table.cut_off = C
+        outcome = finish(table)
+        assert (outcome.status, outcome.instant) == ("resumed", C)
+        assert table.calls[:9] == ["read", "lease", "wait", "lock", "reopen", "give back", "read", "lease", "read"]
+
+    @pytest.mark.parametrize("ports", [{"alive": True}, {"held": True}])
+    def test_a_commit_that_a_living_run_may_be_writing_is_left_alone(self, table, ports):
+        left_pending(table)
+        table.cut_off = C
+        with pytest.raises(RetryableError):
+            finish(table, lease=lambda _: MemoryLease(table, **ports))
+        assert "reopen" not in table.calls
+
+    def test_a_timeline_that_is_damaged_in_another_way_is_an_error(self, table):
+        def damaged(_):
+            raise TableError("ETC208", "cannot read timeline file")
+
+        table.changes = [damaged]
+        with pytest.raises(TableError, match="cannot read timeline file"):
+            finish(table)
+        assert table.calls == ["read", "lease", "give back"]
 
     def test_a_lock_of_a_living_run_is_left_alone(self, table):
         class Taken(MemoryLease):

@@ -3,9 +3,10 @@ import pytest
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.errors import TableError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD
-from tests.unit.adapters.table_folder import at, base, log, operation
+from tests.unit.adapters.table_folder import TableFolder, at, base, log, operation
 
 TS = EventTime(column="ts")
 OURS = {THRESHOLD: "1000"}
@@ -60,3 +61,55 @@ class TestHudiFiles:
         """Run by stock Hudi, only the plan file names it; the commit's own metadata win."""
         table.compaction(C, at("10:00:30"), base("f1"), extra=extra, plan_extra=plan_extra)
         assert HudiFiles().commit_summary(str(table.base), C).plan_id == "x"
+
+
+class TestCutOff:
+    """A run that was killed while Hudi 0.x wrote the file of its commit leaves it empty (FACTS 8)."""
+
+    @pytest.fixture(params=[6, 9])
+    def cut_off(self, request, tmp_path):
+        table = TableFolder(tmp_path / "orders", version=request.param)
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        planned = operation("f1", base("f1").name(at("10:00:00")))
+        table.compaction(C, at("10:00:30"), base("f1")).write_bytes(b"")
+        table.plan(C, OURS, planned)
+        return table
+
+    def test_it_cannot_be_read_and_the_error_says_how_to_go_on(self, cut_off):
+        with pytest.raises(TableError, match=rf"`.*/{C}\S*\.commit` is empty") as error:
+            FileTableReader().read(str(cut_off.base), TS)
+        assert error.value.code == "ETC208"
+        assert "etc explain ETC208" in error.value.hint
+
+    def test_it_is_pending_again(self, cut_off):
+        files, policy = HudiFiles(), policy_of(cut_off)
+        job = files.cut_off_job(policy, str(cut_off.base))
+        files.reopen(job)
+        state = FileTableReader().read(str(cut_off.base), TS)
+        assert (state.own_pending, state.last_compaction) == (C, None)
+        assert job == files.pending_job(policy, state)
+        assert files.cut_off_job(policy, str(cut_off.base)) is None
+
+    def test_a_commit_that_was_written_meanwhile_stays(self, cut_off):
+        job = HudiFiles().cut_off_job(policy_of(cut_off), str(cut_off.base))
+        (written,) = cut_off.base.glob(f".hoodie/**/{C}*.commit")
+        written.write_bytes(b"{}")
+        HudiFiles().reopen(job)
+        assert written.read_bytes() == b"{}"
+
+    def test_it_stays_where_a_clean_may_take_what_it_compacted(self, cut_off):
+        """Hudi reads it as a commit: what came before it may be cleaned."""
+        job = HudiFiles().cut_off_job(policy_of(cut_off), str(cut_off.base))
+        cut_off.file(at("10:01:00"), ".clean.requested")
+        with pytest.raises(TableError, match="a clean began after it"):
+            HudiFiles().reopen(job)
+
+    def test_it_stays_where_what_it_compacted_is_gone(self, cut_off):
+        job = HudiFiles().cut_off_job(policy_of(cut_off), str(cut_off.base))
+        (cut_off.base / "p" / base("f1").name(at("10:00:00"))).unlink()
+        with pytest.raises(TableError, match="is gone"):
+            HudiFiles().reopen(job)
+
+    def test_one_that_etc_did_not_plan_is_left_alone(self, table):
+        table.compaction(C, at("10:00:30"), base("f1")).write_bytes(b"")
+        assert HudiFiles().cut_off_job(policy_of(table), str(table.base)) is None

@@ -7,29 +7,11 @@ from etc_policy.adapters.hudi.pending_plan import _below_table
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import TableError
 from tests.unit.adapters.reading import OURS, TS, read
-from tests.unit.adapters.table_folder import TableFolder, at, avro, base, log, operation
+from tests.unit.adapters.table_folder import ROLLBACK_PLAN, TableFolder, at, avro, base, log, operation
 
 C = at("10:00:06")
 FIRST, LOG = base("f1").name(at("10:00:00")), log("f1").name(at("10:00:02"))
 GOOD = operation("f1", FIRST, LOG)
-ROLLBACK_PLAN = {
-    "type": "record",
-    "name": "HoodieRollbackPlan",
-    "fields": [
-        {"name": "instantToRollback", "type": {"type": "map", "values": "string"}},
-        {
-            "name": "rollbackRequests",
-            "type": {
-                "type": "array",
-                "items": {
-                    "type": "record",
-                    "name": "HoodieRollbackRequest",
-                    "fields": [{"name": "filesToBeDeleted", "type": {"type": "array", "items": "string"}}],
-                },
-            },
-        },
-    ],
-}
 
 
 def job_of(table, *operations):

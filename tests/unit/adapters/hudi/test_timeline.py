@@ -12,7 +12,17 @@ from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from tests.unit.adapters.reading import OURS, slices
-from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
+from tests.unit.adapters.table_folder import (
+    COMMIT_SCHEMA,
+    ROLLBACK_PLAN,
+    TableFolder,
+    archived,
+    at,
+    avro,
+    base,
+    commit_metadata,
+    log,
+)
 
 SYNC_MARKER = 16
 CONTENT = avro(COMMIT_SCHEMA, commit_metadata(at("10:00:00"), (base("f1"), log("f1", 5))))
@@ -79,6 +89,33 @@ def test_other_corrupt_files_of_the_timeline(table, name):
     with pytest.raises(TableError, match=path.name) as error:
         read(table)
     assert error.value.code == "ETC208"
+
+
+class TestEmptyRollback:
+    """Hudi 0.x writes it in place: a kill in that moment leaves it empty."""
+
+    def touched(self, table):
+        (rollback,) = (one for one in read(table).instants if one.action == "rollback")
+        return rollback.file_ids
+
+    def test_what_it_touched_is_in_its_plan(self, table):
+        table.rollback(at("10:00:02"), at("10:00:03")).write_bytes(b"")
+        path = f"{table.base}/p/{base('f1').name(at('10:00:00'))}"
+        plan = {"instantToRollback": {"commitTime": at("10:00:00")}, "rollbackRequests": [{"filesToBeDeleted": [path]}]}
+        table.file(at("10:00:02"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
+        assert self.touched(table) == {"f1"}
+
+    def test_without_its_plan_it_may_have_touched_anything(self, table):
+        table.rollback(at("10:00:02"), at("10:00:03")).write_bytes(b"")
+        assert self.touched(table) is None
+
+
+def test_a_commit_that_is_being_written_is_read_when_it_is_whole(table, monkeypatch):
+    path = table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    content = path.read_bytes()
+    path.write_bytes(content[:9])
+    monkeypatch.setattr("etc_policy.adapters.hudi.stable_reading.time.sleep", lambda _: path.write_bytes(content))
+    assert len(read(table).slices) == 1
 
 
 class TestCorruptArchive:
