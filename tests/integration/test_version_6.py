@@ -7,10 +7,12 @@ import shutil
 import pytest
 
 from etc_policy.adapters.spark.session import start_spark
+from tests.integration.bench import SECOND
+from tests.integration.history import HISTORY, Write
 from tests.integration.kill_settings import OfVersion6
 from tests.integration.kills import Project
 from tests.integration.session import run_under_bundle, stop_spark
-from tests.integration.version6 import WRITES, Kind, Table6, play
+from tests.integration.version6 import LAST, WRITES, Kind, Table6, make_table, play
 
 pytestmark = pytest.mark.spark
 #: Where runs are killed.
@@ -20,6 +22,43 @@ STEPS = ("carrying", "executing", "committing to the metadata table")
 def test_every_view_is_right_at_each_step(spark, written_version_6, tmp_path):
     shutil.copytree(written_version_6, tmp_path / "t")
     play(Table6(spark, tmp_path / "t", kind=Kind(carry="hard_link"), history=WRITES))
+
+
+def test_a_symbolic_link_dangles_once_the_stock_cleaner_has_run(spark, written_version_6, tmp_path):
+    """Why `carry: symlink` is refused; `play` cleans hard links and copies likewise."""
+    shutil.copytree(written_version_6, tmp_path / "t")
+    table = Table6(spark, tmp_path / "t", kind=Kind(carry="hard_link"), history=WRITES)
+    table.compact(SECOND)
+    logs = {path.stat().st_ino: path for path in table.base.glob("*/.*.log.*") if path not in table.carried()}
+    for one in table.carried():
+        target = logs[one.stat().st_ino]
+        one.unlink()
+        one.symlink_to(target)
+    table.check("carried by symbolic links", len(WRITES) - 1)
+    table.write(*LAST)
+    table.clean()
+    assert not any(one.exists() for one in table.carried())
+    assert "RT" in {wrong.partition(":")[0] for wrong in table.wrong_views(len(table.history))}
+
+
+def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spark, tmp_path, monkeypatch):
+    """The RFC's choice by file (FACTS 2): an update with an early event time is lost, and a deleted row comes back."""
+    newer_first = (Write(((1, "old", 900), (5, "old", 900))), Write(((1, "new", 100),)), Write(deleted=(5,)))
+    kind = Kind(by_event_time=False)
+    table = make_table(spark, tmp_path / "prefix", kind, (HISTORY[0], *newer_first))
+    picked = table.copied(tmp_path / "picked")
+    table.compact(SECOND)
+    table.check("a prefix", len(table.history) - 1)
+
+    def by_file(file_slice, due, _):
+        logs = file_slice.log_files
+        return tuple(one for one in logs if one in due), tuple(one for one in logs if one not in due)
+
+    monkeypatch.setattr("etc_policy.plan.planning_context.split_slice", by_file)
+    picked.apply(picked.plan())
+    rt = picked.views.rt()
+    assert {key: rt.get(key) for key in (1, 5)} == {1: "old", 5: "old"}
+    assert {key: picked.oracle.rt().get(key) for key in (1, 5)} == {1: "new", 5: None}
 
 
 def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):

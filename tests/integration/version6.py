@@ -32,7 +32,10 @@ from tests.integration.history import HISTORY, QUICK, CommitOracle, Oracle, View
 
 VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false", "hoodie.clean.automatic": "false"}
 #: Two late updates lose by event time and win by commit time, both in log files that the first compaction carries.
-WRITES = (*HISTORY, Write(((1, "late", 250), (7, "late", 260))))
+LATE = Write(((1, "late", 250), (7, "late", 260)))
+#: Log files of one slice that the first compaction carries, and the second one again.
+MANY = tuple(Write(((10, f"n{number}", 510 + number),)) for number in range(12))
+WRITES = (*HISTORY, LATE, *MANY)
 #: Written while the plan is pending, and after the compaction; thresholds of two more compactions follow them.
 PENDING = Write(((1, "w1", 600), (3, "w1", 601), (9, "w1", 602)))
 AFTER = (Write(((4, "w2", 700), (6, "w2", 701))), Write(((1, "w3", 800), (0, "w3", 801))))
@@ -229,7 +232,9 @@ def play(table: Table6) -> None:
     table.publish(plan)
     table.check("pending", recent)
     carry_files(table.pending_job())
-    assert len(table.carried()) == sum(len(one.carried) for one in plan.tables[0].operations) > 0
+    carried = [len(one.carried) for one in plan.tables[0].operations]
+    assert len(table.carried()) == sum(carried)
+    assert max(carried) > len(MANY)
     table.check("pending and carried", recent)
     table.write(PENDING)
     table.check("pending and written to", recent)
