@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
-from etc_policy.plan.formats import format_duration
+from etc_policy.plan.formats import count_of, format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import CompactionRecord, LogFile
@@ -21,6 +21,7 @@ from etc_policy.verify.suites import SuiteExpectation
 
 COMPACTED = "no_uncompacted_log_file_at_or_below_threshold"
 FILES = "files_are_what_their_commits_wrote"
+LISTING = "metadata_table_lists_the_files_that_are_there"
 PROMISE = "compaction_promises_what_it_planned"
 DOUBLE_KEYS = "no_double_keys_possible"
 _NAMED_FILES = 5
@@ -90,6 +91,18 @@ def check_files(evidence: Evidence) -> ExpectationResult:
         observed["files_of_archived_commits"] = archived
     message = f"{len(wrong)} files are not what their commits say they wrote; for example {wrong[0]}" if wrong else None
     return judged(FILES, observed, message)
+
+
+def check_listing(wrong: Sequence[str]) -> ExpectationResult:
+    """Readers that take the file listing from the metadata table find the latest slices; `wrong` says what they do not."""
+    observed = {"files_listed_wrongly": len(wrong), "examples": list(wrong[:_NAMED_FILES])}
+    message = (
+        f"the metadata table lists {count_of(len(wrong), 'file')} wrongly, for example {wrong[0]}; readers that use it fail "
+        "or miss rows until it is built anew"
+        if wrong
+        else None
+    )
+    return judged(LISTING, observed, message)
 
 
 def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationResult:

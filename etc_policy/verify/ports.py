@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 
 from etc_policy.compile.manifest import Frozen, Policy, VerifyLevel
+from etc_policy.plan.table_state import TableState
 
 CheckStatus = Literal["pass", "warn", "fail", "error"]
 VerificationStatus = Literal["pass", "warn", "fail", "error"]
@@ -100,7 +101,11 @@ class DataCheck:
 
 
 class DataVerifier(Protocol):
-    """Checks the table's rows by a suite of expectations."""
+    """Checks the table's rows by a suite of expectations, and that readers find them."""
+
+    def wrongly_listed(self, state: TableState) -> tuple[str, ...]:
+        """What the metadata table's listing says wrongly of the latest file slices, a sentence each. Raises EngineError."""
+        ...
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
         """Late rows counted, and one result per expectation. Raises EngineError when no expectation could run."""

@@ -13,7 +13,7 @@ from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import VIEWS_AGREE, source_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
-from etc_policy.verify.metadata_checks import always_checked, check_metadata, is_wanted
+from etc_policy.verify.metadata_checks import always_checked, check_listing, check_metadata, is_wanted
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import (
     Coverage,
@@ -70,25 +70,38 @@ def verify_table(
         place: check_metadata(item, evidence) for place, item in enumerate(bound) if source_of(item.type) == "metadata"
     }
     with_rows = [place for place in range(len(bound)) if place not in found]
+    listing: tuple[ExpectationResult, ...] = ()
     if level not in WITHOUT_ROWS and with_rows and evidence.state.last_completed is not None:
-        chosen = tuple(bound[place].model_dump() for place in with_rows)
-        late_rows, results = data_verifier().check(_data_check(evidence, chosen, level))
-        found |= dict(zip(with_rows, results, strict=True))
-        return _verification(evidence, level, found, late_rows, _coverage(request, evidence))
+        verifier = data_verifier()
+        listing = _listing(evidence.state, verifier)
+        if verdict_over(listing) == "pass":
+            chosen = tuple(bound[place].model_dump() for place in with_rows)
+            late_rows, results = verifier.check(_data_check(evidence, chosen, level))
+            found |= dict(zip(with_rows, results, strict=True))
+            return _verification(evidence, level, found, listing, late_rows, _coverage(request, evidence))
     unchecked = tuple(bound[place].type for place in with_rows)
-    return _verification(evidence, "logs" if is_proven_by_logs(evidence) else "metadata", found, None, None, unchecked)
+    reached: VerifyLevel = "logs" if is_proven_by_logs(evidence) else "metadata"
+    return _verification(evidence, reached, found, listing, not_checked=unchecked)
+
+
+def _listing(state: TableState, verifier: DataVerifier) -> tuple[ExpectationResult, ...]:
+    """The check of the metadata table's listing, where there is one: rows that readers do not find need not be compared."""
+    if "files" not in state.metadata_partitions:
+        return ()
+    return (check_listing(verifier.wrongly_listed(state)),)
 
 
 def _verification(
     evidence: Evidence,
     level: VerifyLevel,
     found: Mapping[int, ExpectationResult],
-    late_rows: int | None,
-    coverage: Coverage | None,
+    listing: tuple[ExpectationResult, ...],
+    late_rows: int | None = None,
+    coverage: Coverage | None = None,
     not_checked: tuple[str, ...] = (),
 ) -> Verification:
     rows_read = {one.expectation for one in found.values()} if coverage is None else frozenset()
-    expectations = (*always_checked(evidence, rows_read), *(found[place] for place in sorted(found)))
+    expectations = (*always_checked(evidence, rows_read), *listing, *(found[place] for place in sorted(found)))
     return Verification(
         level=level,
         status=verdict_over(expectations),

@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from tests.faulty_proxy import FaultyProxy
-from tests.integration import version6
 from tests.integration.history import HISTORY, Oracle, Views, Write, write_history
 from tests.integration.kills import (
     EXPIRY,
@@ -26,6 +25,8 @@ from tests.integration.kills import (
     check_files,
     check_views,
 )
+from tests.integration.version6 import Table6
+from tests.integration.version6_kinds import OF_HUDI_0, WRITES, Kind
 from tests.s3_servers import S3Server
 
 VARIANTS = {
@@ -93,11 +94,11 @@ class Version6Table(Table):
 class OfVersion6(OnDisk):
     """Tables of version 6 on local disk, of which nobody but etc compacts; log files are linked or copied."""
 
-    kinds: Mapping[str, version6.Kind] = {
-        "metadata table": version6.Kind(),
-        "metadata table that compacts": version6.Kind(),
-        "no metadata table": version6.Kind(mdt=False),
-        **({} if version6.OF_HUDI_0 else {"by commit time": version6.Kind(by_event_time=False)}),
+    kinds: Mapping[str, Kind] = {
+        "metadata table": Kind(),
+        "metadata table that compacts": Kind(),
+        "no metadata table": Kind(mdt=False),
+        **({} if OF_HUDI_0 else {"by commit time": Kind(by_event_time=False)}),
     }
     variants: Mapping[str, Mapping[str, str]] = {
         name: {**kind.options, **VARIANTS.get(name, {})} for name, kind in kinds.items()
@@ -105,7 +106,7 @@ class OfVersion6(OnDisk):
     order: tuple[str, ...] = Version6Table.order
 
     def write(self, spark: object, base: Path, variant: str) -> None:
-        write_history(spark, base, version6.WRITES, self.variants[variant])
+        write_history(spark, base, WRITES, self.variants[variant])
 
     def add(self, project: Project, name: str, source: Path, granularity: str, lock: str, dice: random.Random) -> Table:
         table, carry = project.copy(name, source), dice.choice(["hard_link", "copy"])
@@ -115,7 +116,7 @@ class OfVersion6(OnDisk):
 
     def check(self, spark: object, table: Table, variant: str) -> None:
         check_files(table)
-        mended = version6.Table6(spark, table.base, kind=self.kinds[variant], history=version6.WRITES)
+        mended = Table6(spark, table.base, kind=self.kinds[variant], history=WRITES)
         mended.check("mended")
         mended.check_ro(SECOND)
         mended.write(LATER)

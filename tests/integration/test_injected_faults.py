@@ -22,7 +22,7 @@ from etc_policy.plan.stages import make_plan
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.log_checks import LOGS
-from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE
+from etc_policy.verify.metadata_checks import COMPACTED, FILES, LISTING, PROMISE
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
@@ -190,6 +190,15 @@ def test_a_compaction_that_says_that_it_had_seen_less_than_it_merged(faulty):
     for path in (commit_file(faulty), timeline_file(faulty, ".compaction.requested")):
         rewrite(path, promise(SEEN_UNTIL, add_ms(first, 1)))
     assert failed(verdict(faulty)[1]) == {PROMISE}
+
+
+def test_a_metadata_table_that_lacks_the_compaction(faulty):
+    """Readers that take their listing from it see the base files of before."""
+    instant = commit_file(faulty).name.split("_")[0]
+    (commit,) = (faulty.base / ".hoodie/metadata/.hoodie/timeline").glob(f"{instant}_*.deltacommit")
+    commit.unlink()
+    status, checks = verdict(faulty, "data")
+    assert (status, failed(checks)) == ("fail", {LISTING})
 
 
 def test_a_base_file_that_is_gone_so_that_its_predecessor_shows_again(faulty):

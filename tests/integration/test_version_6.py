@@ -12,7 +12,8 @@ from tests.integration.history import HISTORY, Write
 from tests.integration.kill_settings import OfVersion6
 from tests.integration.kills import Project
 from tests.integration.session import run_under_bundle, stop_spark
-from tests.integration.version6 import LAST, WRITES, Kind, Table6, make_table, play
+from tests.integration.version6 import Table6, make_table, play
+from tests.integration.version6_kinds import LAST, WRITES, Kind
 
 pytestmark = pytest.mark.spark
 #: Where runs are killed.
@@ -65,6 +66,7 @@ def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
     arguments = ("tests.integration.version6", str(tmp_path), "--first")
     said = run_under_bundle("0.15.0", *arguments, timeout_seconds=600)
     assert said.startswith("MDT on, hard_link, event time: right")
+    assert "left at each of 1 steps, then finished or withdrawn: right" in said
 
 
 def test_three_kills_and_one_run_that_mends_them(written_version_6, no_spark, tmp_path):

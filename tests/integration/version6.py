@@ -7,15 +7,12 @@ ETC_HUDI_BUNDLE=org.apache.hudi:hudi-spark3.5-bundle_2.12:0.15.0 python -m tests
 from __future__ import annotations
 
 import argparse
-import itertools
-import os
-import re
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from etc_policy.adapters.hudi.carrying import carry_files
@@ -23,57 +20,19 @@ from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.adapters.spark.metadata_listing import wrongly_listed
 from etc_policy.adapters.storage.below import copy_draft
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import Job
 from etc_policy.plan.table_state import TableState
 from tests.integration.bench import SECOND, Bench
-from tests.integration.history import HISTORY, QUICK, CommitOracle, Oracle, Views, Write, write_history
+from tests.integration.history import CommitOracle, Oracle, Views, Write, write_history
+from tests.integration.version6_kinds import AFTER, KINDS, LAST, MANY, PENDING, VERSION_6, WRITES, Kind
 
-VERSION_6 = {"hoodie.write.table.version": "6", "hoodie.write.auto.upgrade": "false", "hoodie.clean.automatic": "false"}
-#: Two late updates lose by event time and win by commit time, both in log files that the first compaction carries.
-LATE = Write(((1, "late", 250), (7, "late", 260)))
-#: Log files of one slice that the first compaction carries, and the second one again.
-MANY = tuple(Write(((10, f"n{number}", 510 + number),)) for number in range(12))
-WRITES = (*HISTORY, LATE, *MANY)
-#: Written while the plan is pending, and after the compaction; thresholds of two more compactions follow them.
-PENDING = Write(((1, "w1", 600), (3, "w1", 601), (9, "w1", 602)))
-AFTER = (Write(((4, "w2", 700), (6, "w2", 701))), Write(((1, "w3", 800), (0, "w3", 801))))
-#: The second is all that the lowest retention keeps.
-LAST = tuple(
-    Write(((1, value, second), (3, value, second), (2, value, second))) for value, second in (("x1", 900), ("x2", 910))
-)
-#: Whether the bundle is one of Hudi 0.x, whose other tables than those that merge by event time are refused.
-OF_HUDI_0 = bool(re.search(r"[:-]0\.\d+\.\d+(\.jar)?$", os.environ.get("ETC_HUDI_BUNDLE", "")))
 #: Where a run is killed; Hudi 0.x writes the file of its commit in place, and leaves it empty then.
-STEPS = ("published", "half carried", "carried", "before the commit", "in the commit")
-BY_EVENT_TIME, BY_COMMIT_TIME = (
-    {"hoodie.datasource.write.payload.class": f"org.apache.hudi.common.model.{payload}"}
-    for payload in ("DefaultHoodieRecordPayload", "OverwriteWithLatestAvroPayload")
-)
-
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind of table, and how log files are carried on it."""
-
-    mdt: bool = True
-    carry: str = "auto"
-    by_event_time: bool = True
-
-    @property
-    def options(self) -> dict[str, str]:
-        """What the writers are given."""
-        ordering = BY_EVENT_TIME if self.by_event_time else BY_COMMIT_TIME
-        return {**QUICK, **VERSION_6, **ordering, "hoodie.metadata.enable": str(self.mdt).lower()}
-
-    def __str__(self) -> str:
-        ordering = "event time" if self.by_event_time else "commit time"
-        return f"MDT {'on' if self.mdt else 'off'}, {self.carry}, {ordering}"
-
-
-ORDERINGS = (True,) if OF_HUDI_0 else (True, False)
-KINDS = tuple(itertools.starmap(Kind, itertools.product((True, False), ("hard_link", "copy"), ORDERINGS)))
+CUT_OFF_BELOW = "in the metadata table's commit"
+STEPS = ("published", "half carried", "carried", "before the commit", CUT_OFF_BELOW, "in the commit")
+PLAIN = Kind()
 
 
 class Views6(Views):
@@ -124,8 +83,10 @@ class Table6(Bench):
         return sorted((self.base / ".hoodie").glob(pattern))
 
     def wrong_views(self, since: int = 0) -> Iterator[str]:
-        """RT with and without the metadata table, time travel and incremental queries of each commit from one on."""
+        """The metadata table's listing, RT with and without it, time travel and incremental queries since a commit."""
         oracle, commits = self.oracle, self.views.delta_commits()[-len(self.history) :]
+        if self.kind.mdt:
+            yield from (f"the MDT's listing: {fault}" for fault in wrongly_listed(self.spark, self.state()))
         yield from self._wrong("RT", self.views.rt, oracle.rt())
         yield from self._wrong("RT without the MDT", self.views.rt_without_mdt, oracle.rt())
         first = len(self.history) - len(commits)
@@ -181,13 +142,22 @@ class Table6(Bench):
             first.unlink()
             for other in others[1:]:
                 other.write_bytes(other.read_bytes()[:-1]) if self.kind.carry == "copy" else other.unlink()
-        if step.endswith("the commit"):
+        if step.endswith("commit"):
             with self.runner.lease(str(self.base)) as lease:
                 lease.mark(job.instant)
-                HudiCompactor(self.spark).run(job, lambda: lease.begun(job.instant), lambda _: None)
-            (done,) = self.timeline("*.commit")
-            done.with_name(f".{done.name}.crc").unlink(missing_ok=True)
-            done.unlink() if step == "before the commit" else done.write_bytes(b"")
+                self._commit_with_markers(job, lambda: lease.begun(job.instant))
+            commit = self.base / ".hoodie" / f"{job.instant}.commit"
+            cut_off(commit)
+            if step != "in the commit":
+                commit.unlink()
+            if step == CUT_OFF_BELOW:
+                cut_off(self.base / ".hoodie/metadata/.hoodie" / f"{job.instant}.deltacommit")
+
+    def _commit_with_markers(self, job: Job, begun: Callable[[], None]) -> None:
+        """The job is done, and its markers are still there: Hudi removes them after its commit."""
+        markers, kept = self.base / ".hoodie/.temp" / job.instant, self.base / ".hoodie/.temp/kept"
+        HudiCompactor(self.spark).run(job, begun, lambda _: shutil.copytree(markers, kept, dirs_exist_ok=True))
+        kept.rename(markers)
 
     def compact_by_stock(self) -> None:
         self._call(
@@ -216,7 +186,13 @@ class Table6(Bench):
         self.check_ro(second)
 
 
-def make_table(spark: object, base: Path, kind: Kind = Kind(), writes: tuple[Write, ...] = WRITES) -> Table6:
+def cut_off(file: Path) -> None:
+    """A file of the timeline as Hudi 0.x leaves it that is killed while it writes it."""
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    file.write_bytes(b"")
+
+
+def make_table(spark: object, base: Path, kind: Kind = PLAIN, writes: tuple[Write, ...] = WRITES) -> Table6:
     """A table with its first writes."""
     table = Table6(spark, base, kind=kind)
     table.write(*writes)
@@ -257,11 +233,12 @@ def play(table: Table6) -> None:
     table.check("cleaned", len(table.history) - 1)
 
 
-def kill_and_recover(written: Table6, folder: Path) -> None:
+def kill_and_recover(written: Table6, folder: Path, steps: Sequence[str]) -> None:
     """What a killed run leaves at each step is finished, or withdrawn without a trace."""
-    for step in STEPS:
+    for step in steps:
         for finish in (True, False):
             table = written.copied(folder / f"{step}_{finish}".replace(" ", "_"))
+            table.kind = replace(written.kind, carry="copy")
             files = table.files()
             table.publish(table.plan())
             table.leave_at(step)
@@ -284,27 +261,28 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="where the tables are made; default: a temporary one")
-    parser.add_argument("--first", action="store_true", help="the first kind alone, and no run is left half-done")
+    parser.add_argument("--first", action="store_true", help="the first kind alone, left half-done at one step")
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp())
+    kinds, steps = (KINDS[:1], (CUT_OFF_BELOW,)) if given.first else (KINDS, STEPS)
     spark = start_spark({"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}, folder / "spark.log")
-    kinds = enumerate(KINDS[: 1 if given.first else None])
-    wrong = [play_one(spark, folder / str(number), kind) for number, kind in kinds]
-    if not given.first:
-        kill_and_recover(make_table(spark, folder / "killed", Kind(carry="copy")), folder)
-        print(f"left at each of {len(STEPS)} steps, then finished or withdrawn: right", flush=True)
+    written = make_table(spark, folder / "written", kinds[0])
+    wrong = [play_one(written.copied(folder / "0"))]
+    wrong += [play_one(make_table(spark, folder / str(number), kind)) for number, kind in enumerate(kinds[1:], start=1)]
+    kill_and_recover(written, folder, steps)
+    print(f"left at each of {len(steps)} steps, then finished or withdrawn: right", flush=True)
     spark.stop()
     sys.exit(any(wrong))
 
 
-def play_one(spark: object, base: Path, kind: Kind) -> bool:
+def play_one(table: Table6) -> bool:
     """Whether anything was wrong, which is printed."""
     began, wrong = time.monotonic(), ""
     try:
-        play(make_table(spark, base, kind))
+        play(table)
     except AssertionError as error:
         wrong = f"WRONG: {error}"
-    print(f"{kind}: {wrong or 'right'} ({time.monotonic() - began:.0f} s)", flush=True)
+    print(f"{table.kind}: {wrong or 'right'} ({time.monotonic() - began:.0f} s)", flush=True)
     return bool(wrong)
 
 

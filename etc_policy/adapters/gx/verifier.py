@@ -19,9 +19,11 @@ from etc_policy.adapters.gx.view_join import Comparison
 from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.adapters.spark.metadata_listing import wrongly_listed
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, first_line
+from etc_policy.plan.table_state import TableState
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation, View, bind_suite, suite_parameters
@@ -44,6 +46,15 @@ class GxVerifier:
     """The DataVerifier on Great Expectations; `spark` is a session with the Hudi bundle."""
 
     spark: Any
+
+    def wrongly_listed(self, state: TableState) -> tuple[str, ...]:
+        """What the metadata table's listing says wrongly of the latest file slices, a sentence each.
+
+        Raises:
+            EngineError: the metadata table cannot be read.
+
+        """
+        return wrongly_listed(self.spark, state)
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
         """Late rows counted, and one result per expectation in the suite's order; one check at a time in a process.

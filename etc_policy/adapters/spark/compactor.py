@@ -27,9 +27,9 @@ from etc_policy.adapters.spark.hudi_client import (
 )
 from etc_policy.adapters.spark.plan_files import (
     create_plan,
-    end_rollback_heartbeats,
     is_inflight,
     must_be_removed,
+    prepare_rollback,
     remove_plan,
     remove_written,
     require_unwritten,
@@ -128,7 +128,7 @@ class HudiCompactor:
         if takes_write_metadata(client):
             with self._lock(job, client):
                 if is_inflight(job):
-                    end_rollback_heartbeats(job)
+                    prepare_rollback(job)
                 return client.compact(job.instant)
         if is_inflight(job):
             self._roll_back_by(client, job)
@@ -205,7 +205,7 @@ class HudiCompactor:
         )
         try:
             with self._lock(job, client):
-                end_rollback_heartbeats(job)
+                prepare_rollback(job)
                 if "beginStateChange" in method_names(manager):
                     table.rollbackInflightCompaction(inflight, manager)
                 else:

@@ -131,14 +131,19 @@ def _rollbacks_begun(job: Job) -> Iterator[str]:
         yield from (f"{timeline.folder}/{f.name}" for f in sorted(timeline.files[requested], key=lambda f: f.state))
 
 
-def end_rollback_heartbeats(job: Job) -> None:
-    """Remove what a run that died while it rolled the instant back has left in the metadata table.
+def prepare_rollback(job: Job) -> None:
+    """Remove what a killed run has left in the metadata table, and by which Hudi would not roll it back, or wrongly.
 
     Hudi rolls nothing back while the heartbeat of an earlier try looks fresh; who holds the lease knows that nobody tries.
+    A commit file that 0.x had begun to write is empty; it counts as complete, and Hudi would leave what it wrote (FACTS 8).
     """
     storage = open_storage(job.base_path)
     for requested, _ in pending_rollbacks(timeline_of(job.base_path), job.instant):
         _remove(storage, f"{METADATA_TABLE}/{HEARTBEATS}/{requested}")
+    commit = f"{METADATA_TABLE}/.hoodie/{job.instant}.deltacommit"
+    info = storage.info(commit)
+    if info is not None and info.size_bytes == 0:
+        _remove(storage, commit)
 
 
 def require_unwritten(job: Job) -> None:

@@ -142,8 +142,13 @@ class TestClaim:
 class Verifier:
     """A DataVerifier that answers what it is told, and keeps what it was asked."""
 
-    def __init__(self, *results, late_rows=3):
+    def __init__(self, *results, late_rows=3, wrongly_listed=()):
         self.results, self.late_rows, self.requests = results, late_rows, []
+        self.listing = wrongly_listed
+
+    def wrongly_listed(self, state):
+        assert "files" in state.metadata_partitions, "there is no listing to be asked for"
+        return self.listing
 
     def check(self, request):
         self.requests.append(request)
@@ -195,6 +200,19 @@ class TestVerdict:
         verdict = self.verify(state_with(), verifier, suite=(ROWS, LAG, ROWS))
         assert self.names(verdict)[-3:] == ["expect_one", "expect_freshness_within", "expect_two"]
         assert [item["type"] for item in verifier.requests[0].suite] == ["expect_no_key_twice"] * 2
+
+    def test_readers_that_miss_files_fail_it_and_no_row_is_read(self):
+        verifier = Verifier(result("pass"), wrongly_listed=("p/f1.parquet: listed, not there",))
+        verdict = self.verify(state_with(), verifier)
+        assert (verdict.level, verdict.status, verdict.not_checked) == ("metadata", "fail", ("expect_no_key_twice",))
+        assert "1 file wrongly, for example p/f1.parquet: listed, not there" in verdict.failures
+        assert not verifier.requests
+
+    def test_readers_that_find_the_files_pass_it(self):
+        for partitions in (("files",), ()):
+            verdict = self.verify(replace(state_with(), metadata_partitions=partitions), Verifier(result("pass")))
+            assert (verdict.level, verdict.status) == ("data", "pass")
+            assert ("metadata_table_lists_the_files_that_are_there" in self.names(verdict)) == bool(partitions)
 
     def test_what_the_rows_are_asked(self):
         verifier = Verifier(result("pass"))
@@ -257,7 +275,7 @@ class TestVerdict:
         assert self.verify(state, Verifier(result("pass"))).status == "fail"
 
     def test_an_engine_that_fails_is_no_verdict(self):
-        class Broken:
+        class Broken(Verifier):
             def check(self, request):
                 raise EngineError("ETC300", "gone")
 
