@@ -20,7 +20,7 @@ from etc_policy.adapters.outputs.files import write_below
 
 _JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
 #: What `spark-submit` puts at the end of Java's class path.
-_LAST = "SPARK_DIST_CLASSPATH"
+LAST_JARS = "SPARK_DIST_CLASSPATH"
 #: What decides which jars the packages are, beside the packages themselves.
 _DECIDE = (_PACKAGES, "spark.jars.excludes", "spark.jars.ivy", "spark.jars.ivySettings", "spark.jars.repositories")
 
@@ -36,15 +36,15 @@ def on_class_path(confs: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
     if jars is None:
         yield confs
         return
-    before = os.environ.get(_LAST)
-    os.environ[_LAST] = os.pathsep.join([*([before] if before else []), *jars])
+    before = os.environ.get(LAST_JARS)
+    os.environ[LAST_JARS] = os.pathsep.join([*([before] if before else []), *jars])
     try:
         yield {key: value for key, value in confs.items() if not key.startswith(_JARS)}
     finally:
         if before is None:
-            del os.environ[_LAST]
+            del os.environ[LAST_JARS]
         else:
-            os.environ[_LAST] = before
+            os.environ[LAST_JARS] = before
 
 
 def remember_jars(confs: Mapping[str, str], session: Any) -> None:  # noqa: ANN401 - a SparkSession
@@ -65,10 +65,14 @@ def _may_be_known(confs: Mapping[str, str]) -> bool:
 
 
 def _has_defaults() -> bool:
+    return (Path(os.environ.get("SPARK_CONF_DIR") or f"{spark_home()}/conf") / "spark-defaults.conf").exists()
+
+
+def spark_home() -> Path:
+    """Where the Spark is that starts."""
     import pyspark
 
-    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
-    return (Path(os.environ.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf").exists()
+    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
 def _jars_of(confs: Mapping[str, str]) -> list[str] | None:

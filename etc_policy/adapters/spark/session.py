@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi.timeline import local_zone
+from etc_policy.adapters.spark.class_archive import JAVA_OPTIONS, note_class_path, with_archive
 from etc_policy.adapters.spark.cluster import (
     answered_within,
     is_local,
@@ -33,8 +34,7 @@ DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 _LOG_LINES_SHOWN = 12
 _STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
 #: Settings of where the driver runs, which mean nothing on another machine.
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", _JAVA_OPTIONS)
+_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS)
 #: Java's quick compiler alone: its other one keeps a core busy for longer than a small table takes.
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
 #: The collector of garbage that takes least of the processor; Java does not start with two of them.
@@ -103,7 +103,7 @@ def start_spark(
         confs = _within_submit(confs)
     master = confs["spark.master"]
     require_master(master)
-    session = _start(confs, log, cluster_seconds)
+    session = _start(confs, options or {}, log, cluster_seconds)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
     if not is_local(master):
@@ -125,17 +125,19 @@ def pyspark_folder() -> Path:
     return Path(spec.origin).parent
 
 
-def _start(confs: Mapping[str, str], log: Path | None, cluster_seconds: float) -> Any:  # noqa: ANN401 - imported late
+def _start(confs: Mapping[str, str], given: Mapping[str, str], log: Path | None, cluster_seconds: float) -> Any:  # noqa: ANN401
     from pyspark import SparkContext
 
     is_first = SparkContext._gateway is None
     try:
         with _jvm_output_to(log), on_class_path(confs) if is_first else nullcontext(confs) as launched:
-            _launch(launched)
+            started = with_archive(launched) if launched != confs and JAVA_OPTIONS not in given else launched
+            _launch(started)
             with answered_within(confs["spark.master"], cluster_seconds):
-                session = _session(launched)
+                session = _session(started)
             if is_first and launched == confs:
                 remember_jars(confs, session)
+            note_class_path(started, session)
             return session
     except RetryableError:
         raise
@@ -156,9 +158,9 @@ def _session(confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
 
 def _brief(confs: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
     """The settings for little work; Java's options that are given stay as they are."""
-    if not is_local(confs["spark.master"]) or _JAVA_OPTIONS in given:
+    if not is_local(confs["spark.master"]) or JAVA_OPTIONS in given:
         return dict(confs)
-    return {**confs, _JAVA_OPTIONS: f"{confs[_JAVA_OPTIONS]} {_QUICK_COMPILER}"}
+    return {**confs, JAVA_OPTIONS: f"{confs[JAVA_OPTIONS]} {_QUICK_COMPILER}"}
 
 
 def _launch(confs: Mapping[str, str]) -> None:
@@ -290,4 +292,4 @@ def _driver_options(trust_store: str | None) -> dict[str, str]:
         java.append(_COLLECTOR)
     if trust_store:
         java += [f"-Djavax.net.ssl.trustStore={trust_store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
-    return {_JAVA_OPTIONS: " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}
+    return {JAVA_OPTIONS: " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}

@@ -17,6 +17,8 @@ MAX_FILE_BYTES, MAX_BYTES = 32 << 20, 512 << 20
 MAX_TABLE_BYTES, MAX_TABLES_BYTES = 256 << 20, 1 << 30
 #: What is left then.
 _KEPT_SHARE = 0.75
+#: Below the folder; what else is kept there is not counted, and stays.
+_ENTRIES = "objects"
 _DIGEST = hashlib.sha256
 _DIGEST_BYTES = _DIGEST().digest_size
 
@@ -91,7 +93,7 @@ class ObjectCache:
     def _entries(self) -> list[tuple[float, int, str]]:
         """The time, size and path of each entry."""
         found = []
-        for parent, _, names in os.walk(self._folder):
+        for parent, _, names in os.walk(self._folder / _ENTRIES):
             for name in names:
                 with suppress(OSError):
                     path = os.path.join(parent, name)  # noqa: PTH118
@@ -102,7 +104,7 @@ class ObjectCache:
 
 def _entry(key: str) -> str:
     name = _DIGEST(key.encode("utf-8", "surrogateescape")).hexdigest()
-    return f"objects/{name[:2]}/{name[2:]}"
+    return f"{_ENTRIES}/{name[:2]}/{name[2:]}"
 
 
 def _digest(key: str, content: bytes) -> bytes:

@@ -62,6 +62,19 @@ def test_it_is_bounded_and_the_oldest_go(folder):
     assert cache.get("large") is None
 
 
+def test_what_else_is_kept_in_the_folder_is_not_counted_and_stays(folder):
+    (folder / "tables" / "objects").mkdir(parents=True)
+    others = [folder / "classes.jsa", folder / "tables" / "objects" / "one"]
+    for path in others:
+        path.write_bytes(b"x" * 20_000)
+        os.utime(path, (0, 0))
+    cache = ObjectCache(folder, max_bytes=10_000)
+    for number in range(3):
+        cache.put(str(number), b"x" * 1_000)
+    assert cache.get("0") == b"x" * 1_000
+    assert all(path.exists() for path in others)
+
+
 def test_a_folder_that_cannot_be_written_is_no_cache(tmp_path):
     (tmp_path / "file").write_text("")
     cache = ObjectCache(tmp_path / "file" / "cache")
