@@ -75,17 +75,11 @@ class ClassArchive:
         """Make the archive of the longest list, and remove the lists; whether there is one now."""
         lists = sorted(self.lists(), key=lambda path: path.stat().st_size)
         if not lists or lists[-1].read_bytes().count(b"\n") < _LEAST_CLASSES:
-            self._remove(lists)
+            self._remove([*lists, self.tried])
             return False
         draft = self._named(f"-{os.getpid()}.draft")
-        whole = ("-cp", self.class_path.read_text(encoding="utf-8"))
-        command = [
-            str(self.java),
-            *_MAKE,
-            f"-XX:SharedClassListFile={lists[-1]}",
-            f"-XX:SharedArchiveFile={draft}",
-            *whole,
-        ]
+        files = (f"-XX:SharedClassListFile={lists[-1]}", f"-XX:SharedArchiveFile={draft}")
+        command = [str(self.java), *_MAKE, *files, "-cp", self.class_path.read_text(encoding="utf-8")]
         quiet = subprocess.DEVNULL
         done = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, check=False).returncode == 0
         if done and draft.exists():
@@ -117,7 +111,7 @@ def with_archive(confs: Mapping[str, str]) -> Mapping[str, str]:
 
 def note_class_path(confs: Mapping[str, str], session: Any) -> None:  # noqa: ANN401 - a SparkSession
     """Keep Java's class path beside the list of classes that it writes, if it writes one."""
-    _, found, rest = confs[JAVA_OPTIONS].partition("-XX:DumpLoadedClassList=")
+    _, found, rest = confs.get(JAVA_OPTIONS, "").partition("-XX:DumpLoadedClassList=")
     if found:
         path = Path(rest.split(" ")[0])
         known = session._jvm.java.lang.System.getProperty("java.class.path")
