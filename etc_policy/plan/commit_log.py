@@ -35,7 +35,8 @@ class GroupChange:
 class Commit:
     """A completed write; `extra` are the pairs of ours in its metadata and in its plan (`etc.*`).
 
-    `replaced` are the (partition, file id) that a replace commit took away.
+    `replaced` are the (partition, file id) that a replace commit took away. `bytes_written_estimate` is what a compaction's
+    plan expected of its base files; None where there is no plan, or it does not say.
     """
 
     requested: str
@@ -46,6 +47,7 @@ class Commit:
     replaced: frozenset[tuple[str, str]] = frozenset()
     extra: Mapping[str, str] = field(default_factory=dict)
     archived: bool = False
+    bytes_written_estimate: int | None = None
 
     @property
     def is_compaction(self) -> bool:

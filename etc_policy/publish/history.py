@@ -52,7 +52,8 @@ class Compaction(Frozen):
     """A completed compaction as its commit describes it. `ours` is true for one by etc: it has keys that begin with `etc.`.
 
     `policy_changed` says that the policy's fingerprint is another than at our compaction before, `policy_changes` which
-    keys changed, where both commits have them. `checks` come from run files, newest last: a machine without them has none.
+    keys changed, where both commits have them. `bytes_written_estimate` is what its plan expected of the new base files.
+    `checks` come from run files, newest last: a machine without them has none.
     """
 
     instant: str
@@ -73,6 +74,7 @@ class Compaction(Frozen):
     log_files: int
     log_bytes: int
     bytes_written: int
+    bytes_written_estimate: int | None = None
     archived: bool
     extra: dict[str, str] = Field(default_factory=dict)
     result: TableResult | None = None
@@ -177,6 +179,7 @@ def _compaction(
         log_files=sum(group.merged_log_files for group in commit.groups),
         log_bytes=sum(group.merged_log_bytes for group in commit.groups),
         bytes_written=commit.bytes_written,
+        bytes_written_estimate=commit.bytes_written_estimate,
         archived=commit.archived,
         extra={key: value for key, value in commit.extra.items() if key not in _KNOWN_EXTRA},
     )

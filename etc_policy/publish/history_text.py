@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from etc_policy.plain_text import one_line
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_time, labelled
+from etc_policy.plan.stages import CarriedFile
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory
 from etc_policy.verify.ports import Verification
 
@@ -114,17 +115,31 @@ def _moment(iso: str) -> str:
 
 def _merged(entry: Compaction) -> str:
     files = f"{count_of(entry.log_files, 'log file')} of {count_of(entry.file_slices, 'file slice')}"
-    return f"{files}, {format_bytes(entry.bytes_written)} written"
+    return f"{files}, {format_bytes(entry.bytes_written)} written{_beside_estimate(entry)}"
+
+
+def _beside_estimate(entry: Compaction) -> str:
+    """How far off the plan of etc was about the new base files; what was carried was not in it."""
+    estimate = entry.bytes_written_estimate
+    if not entry.ours or not estimate:
+        return ""
+    off = (entry.bytes_written - sum(one.size_bytes for one in _carried_files(entry))) / estimate - 1
+    return f", {abs(off):.0%} {'more' if off > 0 else 'less'} than estimated"
 
 
 def _carried(entry: Compaction) -> Iterator[Line]:
     """The log files that were carried into the new slices, of which the first are named; JSON has all."""
+    files = _carried_files(entry)
+    for number, one in enumerate(files[:_CARRIED_NAMED]):
+        yield ("" if number else "carried", f"{one.target} as {one.name}")
+    if len(files) > _CARRIED_NAMED:
+        yield ("", f"and {count_of(len(files) - _CARRIED_NAMED, 'more log file')}")
+
+
+def _carried_files(entry: Compaction) -> list[CarriedFile]:
     with suppress(ValueError):
-        pairs = [one for files in carried_in(entry.extra).values() for one in files]
-        for number, one in enumerate(pairs[:_CARRIED_NAMED]):
-            yield ("" if number else "carried", f"{one.target} as {one.name}")
-        if len(pairs) > _CARRIED_NAMED:
-            yield ("", f"and {count_of(len(pairs) - _CARRIED_NAMED, 'more log file')}")
+        return [one for files in carried_in(entry.extra).values() for one in files]
+    return []
 
 
 def _attempt(entry: Attempt) -> Iterator[Line]:

@@ -10,6 +10,7 @@ from etc_policy.adapters.hudi.archive import Archive, ArchivedWrite
 from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat, pairs_of
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
+from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of, read_timeline, require_times, table_zone
@@ -129,6 +130,7 @@ def _commit(write: _Write, trust: Trust) -> Commit:
         replaced=write.metadata.replaced,
         extra={key: value for key, value in extra.items() if key.startswith(_OURS)},
         archived=write.archived,
+        bytes_written_estimate=expected_bytes(write.plan),
     )
 
 

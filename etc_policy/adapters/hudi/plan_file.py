@@ -48,6 +48,13 @@ def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
     return tuple(_with_carried(one, carried.get(one.group, ())) for one in found)
 
 
+def expected_bytes(plan: Mapping[str, Any]) -> int | None:
+    """The bytes that a plan's record expects of all new base files; None where an operation of it says nothing."""
+    metrics = [entry["metrics"] or {} for entry in plan.get("operations") or ()]
+    expected = [one["TOTAL_IO_WRITE_MB"] for one in metrics if "TOTAL_IO_WRITE_MB" in one]
+    return round(sum(expected) * _MEBIBYTE) if expected and len(expected) == len(metrics) else None
+
+
 def _with_carried(operation: Operation, carried: tuple[CarriedFile, ...]) -> Operation:
     staying = tuple(one.target for one in carried)
     return operation.model_copy(update={"carried": carried, "log_files_remaining": staying})

@@ -3,17 +3,25 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
-from etc_policy.plan.stages import make_plan
+from etc_policy.plan.stages import CarriedFile, make_plan
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.history_text import render_history
 from etc_policy.publish.results import RunResults, TableResult, TableVerification, VerificationReport
 from etc_policy.publish.run_files import RunFile, read_run_files, run_file_name
 from etc_policy.verify.ports import ExpectationResult, Verification
+from tests.unit.adapters.table_folder import operation
 from tests.unit.plan.states import PLAN
 
 POLICY = Policy(name="orders_ro", table="lake/orders", event_time=EventTime(column="ts"), data_latency_ms=1)
+OPERATION = operation("f1", None)
+CARRIED_FILE = CarriedFile(
+    name=".f1_20260101100000001.log.0_100000-0-0", target=".f1_20260101090000001.log.1_0-1-0", size_bytes=450
+)
 FIRST, SECOND, FOREIGN = "20260101100000001", "20260101110000001", "20260101120000001"
 
 
@@ -152,6 +160,26 @@ def test_what_completed_no_compaction_is_an_attempt():
     found = policy_history(POLICY, HISTORY, runs)
     assert [attempt.status for attempt in found.attempts] == ["stale", "nothing_due", "compacted"]
     assert found.compactions[1].result is None
+
+
+@pytest.mark.parametrize(
+    ("estimate", "carried", "shown"),
+    [
+        (800, (), "1000 B written, 25% more than estimated"),
+        (1_250, (), "1000 B written, 20% less than estimated"),
+        (500, (CARRIED_FILE,), "1000 B written, 10% more than estimated"),
+        (0, (), "1000 B written"),
+        (None, (), "1000 B written"),
+    ],
+)
+def test_what_was_written_beside_what_the_plan_expected(estimate, carried, shown):
+    """Files that were carried are no part of the estimate."""
+    commit = compaction(FIRST, "10", threshold=1_000)
+    text = carried_text((OPERATION.model_copy(update={"carried": carried}),))
+    commit = replace(commit, bytes_written_estimate=estimate, extra={**commit.extra, CARRIED: text})
+    found = policy_history(POLICY, replace(HISTORY, commits=(commit,)), ())
+    assert found.compactions[0].bytes_written_estimate == estimate
+    assert f"3 log files of 1 file slice, {shown}\n" in render_history(found, limit=1)
 
 
 def test_plans_by_instant():

@@ -13,7 +13,17 @@ from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.watermark import watermark
-from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
+from tests.unit.adapters.table_folder import (
+    COMMIT_SCHEMA,
+    TableFolder,
+    archived,
+    at,
+    avro,
+    base,
+    commit_metadata,
+    log,
+    operation,
+)
 
 TS = EventTime(column="ts", unit="ms")
 OURS = {
@@ -197,6 +207,18 @@ def test_version_6_log_files_that_were_carried_wait_on(tmp_path):
     table.compaction(middle, "", base("f1", previous=start), carried, extra=OURS)
     table.compaction(at("10:00:08"), "", base("f1", previous=middle), extra=OURS)
     assert [p.open_log_files for p in points(table)] == [0, 1, 2, 3, 1, 0]
+
+
+def test_what_the_plan_of_a_compaction_expected(table):
+    """Of all its operations; one by which nobody can say is none."""
+    first, second = (
+        operation(name, None).model_copy(update={"bytes_written_estimate": size})
+        for name, size in (("f1", 70), ("f2", 30))
+    )
+    table.compaction(at("10:00:06"), at("10:00:20"), base("f1"), base("f2"), extra=OURS)
+    table.plan(at("10:00:06"), OURS, first, second)
+    table.compaction(at("10:01:06"), at("10:01:20"), base("f1"), extra=OURS)
+    assert [one.bytes_written_estimate for one in read(table).commits] == [100, None]
 
 
 def test_no_table(tmp_path):
