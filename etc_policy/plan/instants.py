@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
-_SECONDS_LENGTH = 14
+_SECONDS_LENGTH, _LENGTH = 14, 17
 
 
 def parse_instant(instant: str) -> datetime:
-    """The wall-clock time of an instant, naive; instants of the old second grain get Hudi's `999` milliseconds."""
-    text = instant + "999" if len(instant) == _SECONDS_LENGTH else instant
+    """The wall-clock time of an instant, naive; instants of the old second grain get Hudi's `999` milliseconds.
+
+    Services of a metadata table may have three digits more behind the time, which say which service it was.
+    """
+    text = instant + "999" if len(instant) == _SECONDS_LENGTH else instant[:_LENGTH]
     return datetime.strptime(text + "000", "%Y%m%d%H%M%S%f")  # noqa: DTZ007 - naive on purpose: no zone in the name
 
 

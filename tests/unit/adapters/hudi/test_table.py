@@ -253,3 +253,11 @@ def test_the_partition_columns(tmp_path, told, fields):
     """A custom key generator writes the kind of each beside it."""
     table = TableFolder(tmp_path / "t", properties={"hoodie.table.partition.fields": told})
     assert read(table).partition_fields == fields
+
+
+def test_a_service_of_the_metadata_table_may_have_a_longer_instant_and_cross_ten_minutes(table):
+    """Three digits behind the time say which service it was; only such a pair of times is ever computed with."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    long = f"{at('10:09:59')}006"
+    table.metadata_table((long, at("10:10:01")))
+    assert long in read(table).metadata_instants
