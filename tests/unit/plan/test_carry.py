@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.carry import is_carried_name, log_order
+from etc_policy.plan.carry import find_obstacle, is_carried_name, log_order
 from etc_policy.plan.staleness import changed_since_carried, find_stale
 from etc_policy.plan.table_state import FileSlice, Instant, LogFile, WriteInFlight
 from tests.unit.plan.plan_cases import epoch_ms, instant
@@ -136,3 +136,11 @@ class TestStale:
         for requested, may_live, count in (("11:59:59", True, 1), ("11:59:59", False, 0), ("12:00:01", True, 0)):
             state = replace(self.STATE, writes_in_flight=(WriteInFlight(instant(requested), None, may_live),))
             assert len(list(changed_since_carried(table.operations, state, table.instant))) == count
+
+
+@pytest.mark.parametrize(("carry", "refused"), [("auto", False), ("copy", False), ("hard_link", True)])
+def test_an_object_store_has_copies_and_no_hard_links(carry, refused):
+    state = replace(state_of(logs_of("10:00:00")), base_path="s3://bucket/t", metadata_partitions=("files",))
+    obstacle = find_obstacle(POLICY.model_copy(update={"carry": carry}), state)
+    assert (obstacle is not None and "no hard links" in obstacle[0]) == refused
+    assert refused or obstacle is None
