@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from etc_policy.adapters.gx.ro_counts import RoCounts, count_ro, files_of, has_double_keys
@@ -24,19 +22,11 @@ def count_where_views_can_differ(comparison: Comparison, threshold_ms: int) -> d
     A row whose key is in a file that both views read alike would be there twice: as there is no such key, the rows that
     are left need to be compared with each other alone. Of RO all keys are looked at, of RT those that RO does not have.
     """
-    from pyspark import inheritable_thread_target
-
-    expected = _in_open_partitions(comparison)
-    with ThreadPoolExecutor(1) as beside:  # the counts that are wanted, unless RO shows a key twice or lacks a file
-        guess = partial(_counts, expected, threshold_ms, once_in_ro=True)
-        guessed = beside.submit(inheritable_thread_target(guess))
-        counted = count_ro(comparison.spark, comparison.ro, comparison.check, threshold_ms)
+    counted = count_ro(comparison.spark, comparison.ro, comparison.check, threshold_ms)
     if counted.rows_of_other_files or counted.rows_without_key or counted.same_unreadable_event_times:
         return None
-    once_in_ro = not counted.buckets_with_doubles
-    for views in _narrowest_first(comparison, expected, counted):
-        is_guessed = once_in_ro and views is expected
-        counts = guessed.result() if is_guessed else _counts(views, threshold_ms, once_in_ro=once_in_ro)
+    for views in _narrowest_first(comparison, counted):
+        counts = _counts(views, threshold_ms, once_in_ro=not counted.buckets_with_doubles)
         seen = counts.pop("partitions")
         is_narrow = views.rt is not comparison.rt
         if counts["ro_rows"] + counted.same_rows == counted.ro_rows and (not is_narrow or _has_all(views, seen)):
@@ -45,7 +35,7 @@ def count_where_views_can_differ(comparison: Comparison, threshold_ms: int) -> d
     return None
 
 
-def _narrowest_first(comparison: Comparison, expected: Comparison, counted: RoCounts) -> Iterator[Comparison]:
+def _narrowest_first(comparison: Comparison, counted: RoCounts) -> Iterator[Comparison]:
     """Both views in the partitions alone that have something to compare, then as a whole.
 
     A base file of which RO shows no row is compared, and nobody knows in which partition it is.
@@ -56,17 +46,10 @@ def _narrowest_first(comparison: Comparison, expected: Comparison, counted: RoCo
         if shown != check.same_files:
             yield replace(comparison, check=replace(check, same_files=shown))
             return
-    yield expected
-    if expected is not comparison:
-        yield comparison
-
-
-def _in_open_partitions(comparison: Comparison) -> Comparison:
-    """Both views in the partitions that have something to compare; as a whole where nobody can say how to read these alone."""
-    condition = _in_other_partitions(comparison.spark, comparison.rt, comparison.check)
-    if condition is None:
-        return comparison
-    return replace(comparison, rt=comparison.rt.where(condition), ro=comparison.ro.where(condition))
+    condition = _in_other_partitions(comparison.spark, comparison.rt, check)
+    if condition is not None:
+        yield replace(comparison, rt=comparison.rt.where(condition), ro=comparison.ro.where(condition))
+    yield comparison
 
 
 def _in_other_partitions(spark: Any, frame: Any, check: DataCheck) -> Any | None:  # noqa: ANN401 - a Column
