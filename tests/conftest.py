@@ -3,11 +3,16 @@
 import os
 import tempfile
 
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.s3_servers import moto_server, s3_server, s3_variables, versity_server
 
 __all__ = ["moto_server", "s3_server", "s3_variables", "versity_server"]
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("etc", deadline=None)
+settings.load_profile("etc")
 
 #: As long together as the other half; all that start `etc` as processes of their own are among them.
 SECOND_HALF = (

@@ -120,13 +120,13 @@ def _leaves_unknown(context: Context) -> bool:
 
 def _within_budget(context: Context, chosen: Slices) -> tuple[Context, Slices]:
     """The chosen slices that the policy's budget allows, merged no further than it takes; the others are left out."""
-    limit = context.policy.max_io_bytes
+    limit, growth = context.policy.max_io_bytes, context.state.write_growth
     if limit is None:
         return context, chosen
 
     def bytes_of(slices: Slices, up_to_ms: int | None) -> int:
         instant = _instant(context.merging_up_to(up_to_ms), slices).instant
-        return sum(chain.from_iterable(io_bytes(one, size_of(compacted(one, instant))) for one in slices))
+        return sum(chain.from_iterable(io_bytes(one, size_of(compacted(one, instant)), growth) for one in slices))
 
     first = tuple(filter(context.is_exposed, chosen))
     kept, beyond_ms = within_budget(chosen, limit, bytes_of, first)
@@ -271,4 +271,5 @@ def _seen(state: TableState) -> SeenState:
         instants_completed=completed,
         timezone=state.timezone,
         oldest_writer=min(state.living_writers, default=None),
+        write_growth=state.write_growth,
     )

@@ -93,7 +93,14 @@ def _compaction(table: TablePlan) -> Iterator[Row]:
     yield ("instant C", f"{table.instant}{cut}")
     read = sum(operation.bytes_read for operation in table.operations)
     written = sum(operation.bytes_written_estimate for operation in table.operations)
-    yield ("rewrite", f"reads {format_bytes(read)}, writes about {format_bytes(written)}{_otherwise(table, log_bytes)}")
+    about = f"about {format_bytes(written)}{_learned(table)}"
+    yield ("rewrite", f"reads {format_bytes(read)}, writes {about}{_otherwise(table, log_bytes)}")
+
+
+def _learned(table: TablePlan) -> str:
+    """From how many compactions the estimate was learned."""
+    growth = table.seen.write_growth
+    return f" (learned from {count_of(growth.compactions, 'compaction')})" if growth else ""
 
 
 def _otherwise(table: TablePlan, log_bytes: int) -> str:

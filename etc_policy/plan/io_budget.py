@@ -6,15 +6,17 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from etc_policy.plan.table_state import FileSlice
+from etc_policy.plan.write_growth import WriteGrowth, bytes_to_write
 
 Slices = tuple[FileSlice, ...]
 BytesOf = Callable[[Slices, int | None], int]
 _BEFORE_ALL = -(2**63)
 
 
-def io_bytes(file_slice: FileSlice, log_bytes: int) -> tuple[int, int]:
+def io_bytes(file_slice: FileSlice, log_bytes: int, growth: WriteGrowth | None) -> tuple[int, int]:
     """The bytes that a compaction of so many bytes of log files reads of a slice and, as estimated, writes."""
-    return file_slice.base_file_bytes + log_bytes, file_slice.base_file_bytes or log_bytes
+    base_bytes = file_slice.base_file_bytes
+    return base_bytes + log_bytes, bytes_to_write(growth, base_bytes, log_bytes)
 
 
 def within_budget(slices: Slices, max_bytes: int, bytes_of: BytesOf, first: Slices = ()) -> tuple[Slices, int | None]:

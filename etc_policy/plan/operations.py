@@ -19,7 +19,7 @@ def operation_of(context: Context, file_slice: FileSlice, instant: str) -> Opera
     log_bytes = size_of(merged)
     known_ms = [log_file.min_event_time_ms for log_file in merged if log_file.min_event_time_ms is not None]
     unknown, due_ms = len(merged) - len(known_ms), min(context.threshold_ms, context.merged_up_to_ms)
-    bytes_read, bytes_written = io_bytes(file_slice, log_bytes)
+    bytes_read, bytes_written = io_bytes(file_slice, log_bytes, context.state.write_growth)
     return Operation(
         partition=file_slice.partition,
         file_id=file_slice.file_id,

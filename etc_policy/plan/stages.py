@@ -8,6 +8,7 @@ from pydantic import Field
 
 from etc_policy.compile.manifest import Frozen, GitState, Granularity, digest
 from etc_policy.plan.pace import Pace
+from etc_policy.plan.write_growth import WriteGrowth
 
 PLAN_SCHEMA_VERSION = 1
 
@@ -106,7 +107,8 @@ class SeenState(Frozen):
     """What the plan was made from; `etc apply` refuses when the table no longer agrees with it.
 
     `timezone` is the IANA zone in which the table's instants were read. `oldest_writer` is the write in flight that began
-    first: what it may add to is left out, so the plan cannot be made again without it.
+    first: what it may add to is left out, so the plan cannot be made again without it. `write_growth` is what the plan's
+    estimates were learned from; nothing else depends on it but what fits a budget.
     """
 
     properties_fingerprint: str
@@ -114,6 +116,7 @@ class SeenState(Frozen):
     instants_completed: tuple[str, ...]
     timezone: str | None = None
     oldest_writer: str | None = None
+    write_growth: WriteGrowth | None = None
 
 
 class TablePlan(Frozen):

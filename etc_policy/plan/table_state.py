@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.completion_times import WrongTime
+from etc_policy.plan.write_growth import WriteGrowth
 from etc_policy.plan.zone_evidence import ZoneReading
 
 InstantState = Literal["requested", "inflight", "completed"]
@@ -155,6 +156,7 @@ class TableState:
     timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that its plan carries (table version
     6). `orphans` are paths of carried log files whose compaction is not on the timeline. `has_cdc` says that the table keeps
     its changes, `merges_otherwise` that it is not known that RT is the same whichever log files are compacted first.
+    `write_growth` is what the last compactions by etc on the active timeline wrote, None without one.
     """
 
     base_path: str
@@ -184,6 +186,7 @@ class TableState:
     has_cdc: bool = False
     merges_otherwise: bool = False
     orphans: tuple[str, ...] = ()
+    write_growth: WriteGrowth | None = None
 
     @property
     def pending(self) -> tuple[Instant, ...]:

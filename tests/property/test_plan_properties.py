@@ -30,7 +30,7 @@ def test_every_promise_holds_in_seeded_histories() -> None:
         assert min(actions[action] for action in ("compact", "nothing_due", "refused")) > HISTORIES // 20, actions
 
 
-@settings(max_examples=500, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.binary(max_size=220))
 def test_every_promise_holds(data: bytes) -> None:
     try:

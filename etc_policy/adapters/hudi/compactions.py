@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from etc_policy.adapters.hudi.archive import Archive
 from etc_policy.adapters.hudi.commits import CommitMetadata, pairs_of
+from etc_policy.adapters.hudi.plan_file import planned_reads
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.plan.write_growth import LEARNED_FROM, MergedSlice, WriteGrowth, learned_from
 
 
 class CompletedCompactions(NamedTuple):
@@ -18,6 +19,13 @@ class CompletedCompactions(NamedTuple):
 
     foreign: str | None
     uncarried: str | None
+
+
+class OwnCompactions(NamedTuple):
+    """The latest on the active timeline by etc, and what the last of them wrote; None without one."""
+
+    last: CompactionRecord | None
+    growth: WriteGrowth | None
 
 
 def completed_compactions(timeline: Timeline, metadata: Mapping[str, CommitMetadata]) -> CompletedCompactions:
@@ -47,20 +55,31 @@ def plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
     return pairs_of(timeline.plan_of(requested) or {})
 
 
-def last_compaction(
-    timeline: Timeline, metadata: Mapping[str, CommitMetadata], archive: Archive
-) -> CompactionRecord | None:
-    """The compaction with a threshold that completed last, told by its commit or, if stock Hudi ran it, by its plan.
+def own_compactions(timeline: Timeline, metadata: Mapping[str, CommitMetadata]) -> OwnCompactions:
+    """What the active timeline says of its compactions with a threshold, told by commits or, if stock Hudi ran it, by plans.
 
-    Cuts may complete in another order than their instants. The archive is asked only when the active timeline has none.
+    Cuts may complete in another order than their instants.
     """
-    records = []
+    own: list[tuple[CompactionRecord, list[MergedSlice]]] = []
     for requested, commit in metadata.items():
         if timeline.latest(requested).action == "commit":
-            extra = {**(plan_extra(timeline, requested) or {}), **commit.extra}
-            records.append(compaction_record(requested, timeline.completions[requested], extra))
-    found = [record for record in records if record is not None]
-    return max(found, key=lambda record: record.completed) if found else archive.last_compaction()
+            plan = timeline.plan_of(requested) or {}
+            completed = timeline.completions[requested]
+            record = compaction_record(requested, completed, {**pairs_of(plan), **commit.extra})
+            if record is not None:
+                own.append((record, list(_merged(plan, commit))))
+    own.sort(key=lambda found: (found[0].completed, found[0].instant))
+    last = own[-1][0] if own else None
+    return OwnCompactions(last, learned_from(merged for _, merged in own[-LEARNED_FROM:]))
+
+
+def _merged(plan: Mapping[str, Any], commit: CommitMetadata) -> Iterator[MergedSlice]:
+    """The slices that a compaction merged, with the sizes that its plan and its commit record."""
+    stats = commit.stats
+    columns = zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True)
+    written = {group: size for group, name, size in columns if ".log." not in name}
+    for group, read_bytes, log_bytes in planned_reads(plan):
+        yield MergedSlice(max(0, read_bytes - log_bytes), log_bytes, written.get(group, 0))
 
 
 def own_pending(timeline: Timeline) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from io import BytesIO
+from math import isfinite
 from typing import Any
 
 import fastavro
@@ -51,8 +52,26 @@ def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
 def expected_bytes(plan: Mapping[str, Any]) -> int | None:
     """The bytes that a plan's record expects of all new base files; None where an operation of it says nothing."""
     metrics = [entry["metrics"] or {} for entry in plan.get("operations") or ()]
-    expected = [one["TOTAL_IO_WRITE_MB"] for one in metrics if "TOTAL_IO_WRITE_MB" in one]
-    return round(sum(expected) * _MEBIBYTE) if expected and len(expected) == len(metrics) else None
+    if not metrics or not all("TOTAL_IO_WRITE_MB" in one for one in metrics):
+        return None
+    return sum(_mebibytes(one, "TOTAL_IO_WRITE_MB") for one in metrics)
+
+
+def planned_reads(plan: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], int, int]]:
+    """The file group of each operation of a plan's record, the bytes it reads in all, and those of log files among them."""
+    for entry in plan.get("operations") or ():
+        metrics = entry["metrics"] or {}
+        reads, logs = _mebibytes(metrics, "TOTAL_IO_READ_MB"), _whole(metrics.get("TOTAL_LOG_FILES_SIZE", 0))
+        yield (entry["partitionPath"] or "", entry["fileId"]), reads, logs
+
+
+def _mebibytes(metrics: Mapping[str, float], name: str) -> int:
+    return _whole(metrics.get(name, 0) * _MEBIBYTE)
+
+
+def _whole(size: float) -> int:
+    """A size that any hand may have written: one that cannot be says nothing."""
+    return round(size) if isfinite(size) and size >= 0 else 0
 
 
 def _with_carried(operation: Operation, carried: tuple[CarriedFile, ...]) -> Operation:
@@ -68,9 +87,9 @@ def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, float]) -> Operatio
         base_file=entry["dataFilePath"],
         log_files_compacted=tuple(entry["deltaFilePaths"] or ()),
         log_files_remaining=(),
-        bytes_read=round(metrics.get("TOTAL_IO_READ_MB", 0) * _MEBIBYTE),
-        bytes_written_estimate=round(metrics.get("TOTAL_IO_WRITE_MB", 0) * _MEBIBYTE),
-        log_bytes_compacted=round(metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
+        bytes_read=_mebibytes(metrics, "TOTAL_IO_READ_MB"),
+        bytes_written_estimate=_mebibytes(metrics, "TOTAL_IO_WRITE_MB"),
+        log_bytes_compacted=_whole(metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts, NoFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata
-from etc_policy.adapters.hudi.compactions import completed_compactions, last_compaction, own_pending, plan_extra
+from etc_policy.adapters.hudi.compactions import completed_compactions, own_compactions, own_pending, plan_extra
 from etc_policy.adapters.hudi.completion_times import read_wrong_times
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.history import Commit, build_history
@@ -165,6 +165,7 @@ def _state(commits: _Commits) -> TableState:
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), timeline.instants()
     compactions = completed_compactions(timeline, commits.metadata)
+    own = own_compactions(timeline, commits.metadata)
     writes = (write for groups in commits.writes.values() for write in groups.values())
     return TableState(
         base_path=storage.location,
@@ -178,7 +179,7 @@ def _state(commits: _Commits) -> TableState:
         metadata_instants=_metadata_instants(storage),
         slices=slices,
         earliest_commit_to_retain=_retained(timeline),
-        last_compaction=last_compaction(timeline, commits.metadata, commits.archive),
+        last_compaction=own.last or commits.archive.last_compaction(),
         own_pending=own_pending(timeline),
         living_writers=living_writers(storage, timeline),
         writes_in_flight=tuple(writes_in_flight(storage, timeline)),
@@ -192,6 +193,7 @@ def _state(commits: _Commits) -> TableState:
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
         merges_otherwise=not _merges_in_any_order(properties),
         orphans=orphans,
+        write_growth=own.growth,
     )
 
 

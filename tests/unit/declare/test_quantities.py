@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from etc_policy.declare.quantities import MAX_BYTES, MAX_MS, QuantityError, parse_duration_ms, parse_size_bytes
 
-STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.mark.parametrize(

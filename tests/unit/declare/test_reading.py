@@ -7,7 +7,7 @@ from etc_policy.compile.resolve import check_project
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.schema import PolicyFile
 
-STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 POLICY = '- {name: %s, table: "%s", event_time_column: ts, data_latency: "%s"}\n'
 

@@ -10,7 +10,7 @@ from etc_policy.declare.templating.room import Context
 from etc_policy.declare.templating.shape import has_template
 from etc_policy.declare.templating.values import join_texts
 
-STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 VARIABLES = {"latency": "30m", "size": 128, "on": True, "lake": "Lake", "long": "x" * 3000}
 ENVIRONMENT = {"HOME": "/home/me"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from etc_policy.declare.yaml_marks import MAX_DEPTH, Mark, load_marked
 from etc_policy.errors import PolicyError
 
-STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 
 def _issue(text):

@@ -76,7 +76,7 @@ def read(content, start=0, count=1):
     ], end
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(records, max_size=5), st.binary(max_size=5))
 @example([{**RECORD, "files": [""] * MAX_ITEMS}], b"\x00")
 def test_records_are_read_as_fastavro_writes_them(many, after):
@@ -105,7 +105,7 @@ def test_what_the_pattern_is_not_made_for_is_left(odd):
         read(encoded({**RECORD, **odd}))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(records, st.data())
 def test_what_is_cut_short_is_not_a_record(record, data):
     content = encoded(record)

@@ -102,7 +102,7 @@ def test_a_file_that_is_damaged_later_is_still_found_out(table, tmp_path, at_res
         with_cache(table, tmp_path / "cache")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), min_size=1, max_size=12))
 def test_a_table_reads_the_same_with_and_without_what_was_kept(tmp_path_factory, seed, steps):
     chance, root = random.Random(seed), tmp_path_factory.mktemp("kept")

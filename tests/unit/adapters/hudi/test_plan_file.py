@@ -3,7 +3,7 @@ from io import BytesIO
 import fastavro
 import pytest
 
-from etc_policy.adapters.hudi.plan_file import decode_operations, encode_plan
+from etc_policy.adapters.hudi.plan_file import decode_operations, encode_plan, expected_bytes, planned_reads
 from etc_policy.plan.stages import Operation
 from tests.unit.adapters.table_folder import operation
 
@@ -80,3 +80,11 @@ def test_a_plan_of_stock_hudi_with_fields_left_out():
     (found,) = decode_operations({"operations": [entry]})
     assert (found.partition, found.log_files_compacted, found.log_bytes_compacted) == ("", (), 0)
     assert decode_operations({}) == decode_operations({"operations": None}) == ()
+
+
+@pytest.mark.parametrize("size", [float("nan"), float("inf"), -1.0])
+def test_sizes_that_cannot_be_say_nothing(size):
+    plan = decoded(encode_plan((operation("f1", None, ".f1_101.log.1_0-1-0"),), {}))
+    plan["operations"][0]["metrics"] = dict.fromkeys(METRICS, size)
+    assert (expected_bytes(plan), list(planned_reads(plan))) == (0, [(("p", "f1"), 0, 0)])
+    assert decode_operations(plan)[0].bytes_read == 0

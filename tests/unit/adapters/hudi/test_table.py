@@ -11,7 +11,7 @@ from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import RetryableError, TableError
 from tests.unit.adapters.reading import OURS, TS, read, slices
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.adapters.table_folder import TableFolder, at, base, log, operation
 
 
 def schema_with(kind):
@@ -261,3 +261,34 @@ def test_a_service_of_the_metadata_table_may_have_a_longer_instant_and_cross_ten
     long = f"{at('10:09:59')}006"
     table.metadata_table((long, at("10:10:01")))
     assert long in read(table).metadata_instants
+
+
+class TestWriteGrowth:
+    """What compactions by etc wrote: 100 bytes each, as their commits record it."""
+
+    def compact(self, table, second, completed, *operations, extra=OURS):
+        written = (base(one.file_id) for one in operations)
+        table.compaction(at(f"10:00:0{second}"), at(f"10:00:{completed}"), *written, extra=extra)
+        table.plan(at(f"10:00:0{second}"), extra, *operations)
+
+    def onto(self, file_id, base_bytes, log_bytes):
+        sizes = {"bytes_read": base_bytes + log_bytes, "log_bytes_compacted": log_bytes}
+        return operation(file_id, "x.parquet" if base_bytes else None).model_copy(update=sizes)
+
+    def test_of_base_files_that_grew_and_of_new_ones(self, table):
+        self.compact(table, 6, 20, self.onto("f1", 80, 40), self.onto("f2", 0, 400))
+        self.compact(table, 7, 21, self.onto("f1", 100, 60))
+        growth = read(table).write_growth
+        assert (growth.compactions, growth.onto_base, growth.without_base) == (2, 0.2, 0.25)
+
+    def test_none_yet(self, table):
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        assert read(table).write_growth is None
+
+    def test_of_the_last_to_complete_and_of_etc_alone(self, table):
+        self.compact(table, 0, 31, self.onto("f1", 80, 10))
+        for second in range(1, 7):
+            self.compact(table, second, 20 + second, self.onto("f1", 90, 10 if second > 2 else 1))
+        self.compact(table, 9, 40, self.onto("f1", 1, 1), extra={})
+        growth = read(table).write_growth
+        assert (growth.compactions, growth.onto_base) == (5, 1.2)

@@ -8,7 +8,7 @@ import struct
 import fastavro
 import pyarrow  # noqa: TID253 - the cases are Arrow arrays
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
@@ -289,7 +289,6 @@ def test_bytes_that_were_changed_never_raise(blocks, changes):
     assert isinstance(read(bytes(data)), LogTimes)
 
 
-@settings(deadline=None)
 @given(st.integers(0), st.integers(0, 255))
 def test_a_parquet_block_that_was_changed_never_raises(place, value):
     data = bytearray(parquet(pyarrow.array([US, US + 1])))
