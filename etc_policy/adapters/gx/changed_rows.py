@@ -23,7 +23,7 @@ def count_where_views_can_differ(comparison: Comparison, threshold_ms: int) -> d
     are left need to be compared with each other alone. Of RO all keys are looked at, of RT those that RO does not have.
     """
     counted = count_ro(comparison.spark, comparison.ro, comparison.check, threshold_ms)
-    if counted.rows_of_other_files or counted.rows_without_key or counted.same_unreadable_event_times:
+    if counted.odd_rows:
         return None
     for views in _narrowest_first(comparison, counted):
         counts = _counts(views, threshold_ms, once_in_ro=not counted.buckets_with_doubles)
@@ -88,10 +88,8 @@ def _counts(views: Comparison, threshold_ms: int, *, once_in_ro: bool) -> dict[s
     )
     sides = rt_rows(spark, rt, check, hashed=True), ro_rows(spark, ro, check, hashed=True)
     rows = joined(*sides, threshold_ms, HASHED, once_in_ro=once_in_ro)
-    known = facts(HASHED)
-    in_rt = F.col("rt_copy").isNotNull()
-    partitions = F.collect_set(F.when(in_rt, F.col("partition"))).alias("partitions")
-    return aggregated(rows, {**known, "only_in_rt": in_rt & F.col("ro_copy").isNull()}, partitions)
+    only_in_rt = F.col("rt_copy").isNotNull() & F.col("ro_copy").isNull()
+    return aggregated(rows, {**facts(HASHED), "only_in_rt": only_in_rt})
 
 
 def _has_all(views: Comparison, partitions: Collection[str]) -> bool:

@@ -23,18 +23,17 @@ class RoCounts:
     """Counts of RO's rows; those that begin with `same` are of files that both views read alike, and so are RT's too.
 
     `same_files` are those of which a row was seen, in some of the buckets where there are many. `buckets_with_doubles` are
-    those in which two keys have one hash: a key that is there twice, or, once in a long time, two keys.
+    those in which two keys have one hash: a key that is there twice, or, once in a long time, two keys. `odd_rows` are of
+    files that nobody knows, without a key, or with an event time that cannot be read: a comparison of all rows says which.
     """
 
     ro_rows: int
-    rows_of_other_files: int
-    rows_without_key: int
+    odd_rows: int
     buckets_with_doubles: int
     same_files: int
     same_rows: int
     same_promised: int
     same_null_event_times: int
-    same_unreadable_event_times: int
     earliest_event_ms: int | None = None
     latest_event_ms: int | None = None
 
@@ -105,14 +104,14 @@ def _facts(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> dict[str
     source, event_ms = event_time_ms(ro.schema, check.policy.event_time)
     name = F.col(FILE_NAME)
     same = is_one_of(spark, name, check.same_files)
+    is_of_another = ~same & ~is_one_of(spark, name, check.base_files)
+    has_no_key = F.col(KEY[0]).isNull() | F.col(KEY[1]).isNull()
     return {
         "event_ms": event_ms,
-        "rows_of_other_files": ~same & ~is_one_of(spark, name, check.base_files),
-        "rows_without_key": F.col(KEY[0]).isNull() | F.col(KEY[1]).isNull(),
+        "odd_rows": is_of_another | has_no_key | (same & source.isNotNull() & event_ms.isNull()),
         "same_rows": same,
         "same_promised": same & (event_ms <= threshold_ms) & inside(event_ms, check),
         "same_null_event_times": same & source.isNull(),
-        "same_unreadable_event_times": same & source.isNotNull() & event_ms.isNull(),
     }
 
 

@@ -83,6 +83,7 @@ def _only(frame: Any, wanted: Any, key: list[str]) -> Any:  # noqa: ANN401
 def _counts(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, Any]:  # noqa: ANN401
     rows, known = joined(rt, ro, threshold_ms), facts()
     counts = aggregated(rows, known)
+    del counts["partitions"]
     wanted = [name for name in SAMPLED if counts[name]]
     counts["samples"] = samples_of(rows, known, wanted, sample_size) if wanted and sample_size else {}
     if "duplicate_keys_in_rt" in counts["samples"]:

@@ -30,18 +30,43 @@ def is_wrong(counts: Mapping[str, Any]) -> bool:
     return any(counts[name] for name in SAMPLED)
 
 
-def aggregated(rows: Any, known: Mapping[str, Any], *also: Any) -> dict[str, Any]:  # noqa: ANN401
-    """How many rows each fact holds of, the range of their event times, and whatever else is asked of all of them."""
+def aggregated(rows: Any, known: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """How many rows each fact holds of, the range of their event times, and the partitions of those that are in RT.
+
+    Rows are counted by which facts hold of them, as bits of one number: that is one count for Spark, not one for each fact.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    row = rows.agg(
-        *[F.count(F.when(fact, 1)).alias(name) for name, fact in known.items()],
-        F.max(F.when(known["unreadable_event_times"], F.col("unreadable"))).alias("unreadable_sample"),
-        F.min(F.least("event_ms", "ro_event_ms")).alias("earliest_event_ms"),
-        F.max(F.greatest("event_ms", "ro_event_ms")).alias("latest_event_ms"),
-        *also,
-    ).first()
-    return {**row.asDict(), "samples": {}}
+    bits = [F.when(fact, F.lit(1 << place)).otherwise(F.lit(0)) for place, fact in enumerate(known.values())]
+    marked = rows.select(
+        reduce(lambda all_bits, bit: all_bits.bitwiseOR(bit), bits).alias("facts"),
+        F.when(F.col("rt_copy").isNotNull(), F.col("partition")).alias("partition"),
+        F.least("event_ms", "ro_event_ms").alias("earliest"),
+        F.greatest("event_ms", "ro_event_ms").alias("latest"),
+    )
+    ends = F.min("earliest").alias("earliest"), F.max("latest").alias("latest")
+    # A set among the first counts would have Spark count row by row, without code of its own.
+    of_partitions = marked.groupBy("facts", "partition").agg(F.count(F.lit(1)).alias("rows"), *ends)
+    of_facts = of_partitions.groupBy("facts").agg(F.sum("rows").alias("rows"), *ends, F.collect_set("partition"))
+    found = of_facts.collect()
+    counts: dict[str, Any] = {
+        name: sum(one["rows"] for one in found if one["facts"] >> place & 1) for place, name in enumerate(known)
+    }
+    return counts | {
+        "unreadable_sample": _unreadable(rows, known) if counts["unreadable_event_times"] else None,
+        "earliest_event_ms": min((one["earliest"] for one in found if one["earliest"] is not None), default=None),
+        "latest_event_ms": max((one["latest"] for one in found if one["latest"] is not None), default=None),
+        "partitions": frozenset(partition for one in found for partition in one[-1]),
+        "samples": {},
+    }
+
+
+def _unreadable(rows: Any, known: Mapping[str, Any]) -> str | None:  # noqa: ANN401
+    """A value of the event-time column that cannot be read as a time."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    sample: str | None = rows.where(known["unreadable_event_times"]).agg(F.max("unreadable")).first()[0]
+    return sample
 
 
 def joined(

@@ -48,14 +48,22 @@ def on_class_path(confs: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
 
 
 def remember_jars(confs: Mapping[str, str], session: Any) -> None:  # noqa: ANN401 - a SparkSession
-    """Keep which jars the packages of these settings are, by what Spark has made of them."""
+    """Keep which jars the packages of these settings are, by what Java has loaded beside the user's own jars.
+
+    The session's `spark.jars` does not say: PySpark puts the user's own jars there again, and the fetched ones are lost.
+    """
     if not _may_be_known(confs) or not confs.get(_PACKAGES):
         return
-    found = [unquote(urlsplit(one).path) for one in session.conf.get(_JARS, "").split(",") if one]
+    own = set(confs.get(_JARS, "").split(","))
     with suppress(OSError):  # then the next session resolves them again
-        sizes = {jar: Path(jar).stat().st_size for jar in found}
+        sizes = {jar: Path(jar).stat().st_size for jar in _loaded(session) if jar not in own}
         folder, name = _place(confs)
         write_below(folder, name, json.dumps(sizes).encode("utf-8"))
+
+
+def _loaded(session: Any) -> list[str]:  # noqa: ANN401
+    loader = session.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return [unquote(urlsplit(url.toString()).path) for url in loader.getURLs()]
 
 
 def _may_be_known(confs: Mapping[str, str]) -> bool:
@@ -94,4 +102,4 @@ def _place(confs: Mapping[str, str]) -> tuple[Path, str]:
     """Where the jars of these settings are kept: a folder of this user, and a file's name in it."""
     decisive = json.dumps([confs.get(key) for key in _DECIDE])
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "etc-policy", f"jars-{hashlib.sha256(decisive.encode()).hexdigest()[:16]}.json"
+    return home / "etc-policy", f"packages-{hashlib.sha256(decisive.encode()).hexdigest()[:16]}.json"

@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,10 +19,15 @@ CONFS = {
 
 
 class Session:
-    """What Spark has made of packages."""
+    """What Spark has made of packages: its settings name the user's own jars alone, where there are some."""
 
     def __init__(self, jars):
-        self.conf = {"spark.jars": ",".join(f"file://{jar}" for jar in jars)}
+        urls = [SimpleNamespace(toString=f"file:{jar}".__str__) for jar in jars]
+        thread = SimpleNamespace(getContextClassLoader=lambda: SimpleNamespace(getURLs=lambda: urls))
+        threads = SimpleNamespace(currentThread=lambda: thread)
+        self.sparkContext = SimpleNamespace(
+            _jvm=SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(Thread=threads)))
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +65,14 @@ def test_the_first_session_resolves_and_the_next_one_does_not(jars):
     assert class_path(CONFS) == os.pathsep.join(map(str, jars))
     assert LAST not in os.environ
     assert class_path({**CONFS, "spark.jars.packages": "a:b:2"}) is None
+
+
+def test_jars_of_the_users_are_loaded_beside_what_was_fetched(jars, tmp_path):
+    mine, other = jar_at(tmp_path / "mine.jar"), jar_at(tmp_path / "other.jar")
+    confs = {**CONFS, "spark.jars": str(mine), "spark.jars.packages": "a:b:3"}
+    remember_jars(confs, Session([mine, *(str(jar).replace(" ", "%20") for jar in jars)]))
+    assert class_path(confs) == os.pathsep.join(map(str, [mine, *jars]))
+    assert class_path({**confs, "spark.jars": str(other)}) == os.pathsep.join(map(str, [other, *jars]))
 
 
 def test_a_class_path_of_the_users_comes_first(jars, monkeypatch):
