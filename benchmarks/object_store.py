@@ -5,7 +5,8 @@
 
 The table is that of `benchmarks.metadata_verification`, copied into a bucket of a server on this machine: moto, or
 versitygw where it is installed. Seconds are the best of some runs of `etc plan` as a process of its own, at the server;
-requests and bytes are counted by a proxy in other runs. Beside them the same plan on local disk.
+requests and bytes are counted by a proxy in other runs. Beside them the same plan on local disk, and at last, once, stock Hudi's
+`run_compaction(op => 'schedule')` on the same server, a process with its JVM.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--file-groups", type=int, default=100)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--server", choices=("moto", "versitygw"), default="moto")
+    parser.add_argument("--no-stock", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running(given.server, Path(name) / "server") as server:
         folder = Path(name) / "lake"
@@ -53,11 +55,14 @@ def main() -> None:
         began = time.perf_counter()
         root = upload(server, folder)
         print(f"{given.commits * given.file_groups:,} log files copied in {time.perf_counter() - began:.0f} s")
-        measure(Path(name), folder, server, root, given.runs)
+        cold, warm = measure(Path(name), folder, server, root, given.runs)
+        if not given.no_stock:
+            seconds = schedule(server, f"{root}/t")
+            print(f"stock      {seconds:6.2f} s  ({seconds / cold:.1f} times cold, {seconds / warm:.1f} times cached)")
 
 
-def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> None:  # noqa: ANN401 - of the tests
-    """Prints a line for each way."""
+def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> tuple[float, float]:  # noqa: ANN401 - of the tests
+    """Prints a line for each way; the seconds of the cold and of the cached one."""
     from tests.faulty_proxy import faulty_proxy
 
     project = scratch / "project"
@@ -81,6 +86,19 @@ def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> N
         print(
             f"{title:<10} {seconds:6.2f} s  {requests:,} requests {kinds}  {sent:,} bytes  ({seconds / disk:.1f} times local)"
         )
+    return cold, warm
+
+
+def schedule(server: Any, table: str) -> float:  # noqa: ANN401 - of the tests
+    """Seconds of stock Hudi's scheduling, which has to leave a plan."""
+    variables = {**os.environ, "AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_REGION": "us-east-1"}
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "benchmarks.planning", "--schedule", table], env=variables, check=True)
+    seconds = time.perf_counter() - began
+    bucket = table.removeprefix("s3a://").partition("/")[0]
+    if not any(key.endswith(".compaction.requested") for key in server.keys(bucket, "t/.hoodie/timeline/")):
+        raise RuntimeError("stock Hudi scheduled nothing")
+    return seconds
 
 
 def plan(project: Path, cache: Path, target: str) -> float:

@@ -134,8 +134,13 @@ def _cost(command: list[str], variables: Mapping[str, str]) -> Cost:
 def schedule(table: str) -> None:
     """Schedule a compaction of all slices with stock Hudi's procedure."""
     from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
+    from etc_policy.declare.project_schema import StorageSettings
 
-    spark = start_spark({"spark.driver.memory": "3g"})
+    confs = {"spark.driver.memory": "3g"}
+    if "://" in table:
+        confs = s3a_confs(StorageSettings(), os.environ, confs)
+    spark = start_spark(confs, None, None, s3_packages(confs, ()) if "://" in table else ())
     spark.sql(f"CALL run_compaction(op => 'schedule', path => '{table}', options => '{_OPTIONS}')").collect()
     spark.stop()
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from uuid import uuid4
 
@@ -49,7 +50,7 @@ class S3Server:
 
     endpoint: str
 
-    @property
+    @cached_property
     def client(self):
         import boto3
 

@@ -22,11 +22,10 @@ from pathlib import Path
 from tests.integration.beside_writer import look_afterwards, start_writer, stop_writer, words_of
 from tests.integration.held import AT_STEPS, freeze
 from tests.integration.history import HISTORY, Oracle, write_history
+from tests.integration.kill_checks import check_files, check_views
 from tests.integration.kills import (
     REPOSITORY,
     Project,
-    check_files,
-    check_views,
     exit_when_told,
     wait_for_group,
 )

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from tests.faulty_proxy import FaultyProxy
 from tests.integration.history import HISTORY, Oracle, Views, Write, write_history
+from tests.integration.kill_checks import check_files, check_views
 from tests.integration.kills import (
     EXPIRY,
     LOCK,
@@ -22,8 +23,6 @@ from tests.integration.kills import (
     VICTIMS,
     Project,
     Table,
-    check_files,
-    check_views,
 )
 from tests.integration.version6 import Table6
 from tests.integration.version6_kinds import OF_HUDI_0, WRITES, Kind
@@ -148,8 +147,18 @@ class BucketTable(Table):
     def glob(self, pattern: str) -> list[Path]:
         return self._listed().glob(pattern)
 
-    def _listed(self) -> Table:
-        return _Listed(self.base, tuple(self.server.keys(self.bucket, f"{self.base}/")), self)
+    def content(self, path: Path) -> bytes:
+        try:
+            return self.server.content(self.bucket, str(path))
+        except self.server.client.exceptions.NoSuchKey as error:
+            raise FileNotFoundError(str(path)) from error
+
+    def timeline(self, pattern: str) -> list[Path]:
+        return self._listed(f"{self.timeline_folder}/").timeline(pattern)
+
+    def _listed(self, folder: str = "") -> Table:
+        """The table as it is now, or a folder of it."""
+        return _Listed(self.base, tuple(self.server.keys(self.bucket, f"{self.base}/{folder}")), self)
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """A soak of one table: `python -m tests.integration.soak --minutes 30 --index simple --seed 1`.
 
-One or two stock writers with optimistic concurrency and a declared file-system lock write small batches, clean and archive as
-often as Hudi lets them, and are killed at random moments; `etc apply` runs again and again, is killed too, and gets company. The
-writers' journals are the oracle: at checkpoints and at the end RT (with the metadata table and without), RO up to each published
-threshold, what `etc freshness` says and `etc history` are held against them; `etc verify --level data` has to pass. Exit 1 and
-the table's folder on any difference.
+One or two stock writers with optimistic concurrency and a declared lock (a file; in a bucket Hudi's storage-based one) write
+small batches, clean and archive as often as Hudi lets them, and are killed at random moments; `etc apply` runs again and again,
+is killed too, and gets company. `--where moto --beside 1 --cleaner` plays it in a bucket, with two runs of etc and a cleaner.
+The writers' journals are the oracle: at checkpoints and at the end RT (with the metadata table and without), RO up to each
+published threshold, what `etc freshness` says and `etc history` are held against them; `etc verify --level data` has to pass.
+Exit 1 and the table's folder on any difference.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.integration.kills import Table, exit_when_told, kill
+from tests.integration.kills import exit_when_told, kill
 from tests.integration.session import stop_spark
 from tests.integration.soak_checks import Expected, history_problems, published_problems, read_views
+from tests.integration.soak_places import Place, place_of, start_spark_at
 from tests.integration.soak_processes import NEVER, Apply, BrokenPromiseError, draw_moment, etc
 from tests.integration.soak_setting import Setting, read_setting
 from tests.integration.soak_timeline import Timeline
 
 SPARK = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1"}
-#: The writers pause together for the last seconds of each period: a source is empty at times, and runs may go on then.
-PERIOD_SECONDS, PAUSE_SECONDS = 40.0, 8.0
+#: The writers work so long and then pause together: a source is empty at times, and runs may go on then.
+WORK_SECONDS = 32.0
 #: How often a run is tried while nobody writes, and the pause between: a dead writer looks alive for a while.
 QUIET_TRIES, QUIET_PAUSE_SECONDS = 8, 8.0
 #: Done, or worth another try: nothing else may happen to a run that nobody kills.
@@ -36,9 +38,9 @@ ALLOWED = (0, 4)
 #: Of so many keys that are wrong all writes are shown.
 KEY, KEYS_SHOWN = re.compile(r"\bkey (\d+) "), 3
 TICK_SECONDS, POLL_SECONDS = 0.02, 0.4
-LONGEST_REST_SECONDS = 30.0
-#: Of all runs so many die, and so many get a second one beside them.
-KILLED_SHARE, BESIDE_SHARE = 0.42, 0.25
+LONGEST_REST_SECONDS = 22.0
+#: Of all runs so many die.
+KILLED_SHARE = 0.42
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Soak:
     """One table, everybody who works on it, and what was counted."""
 
     setting: Setting
+    place: Place
     counts: Counter = field(default_factory=Counter)
     outcomes: Counter = field(default_factory=Counter)
     beside: Counter = field(default_factory=Counter)
@@ -59,10 +62,13 @@ class Soak:
     polled: float = 0.0
 
     def __post_init__(self) -> None:
-        self.setting.write_project()
-        self.timeline, self.table = Timeline(self.setting.base), Table(self.setting.base)
+        self.setting.write_project(self.place)
+        self.table = self.place.table
+        self.timeline = Timeline(self.table)
         self.dice = self.setting.dice("applies")
-        self.writers = [self.setting.writer(number, self.timeline) for number in range(self.setting.writers)]
+        self.writers = [self.setting.writer(n, self.place, self.timeline) for n in range(self.setting.writers)]
+        cleaner = [self.setting.cleaner(self.place, self.timeline)] if self.setting.has_cleaner else []
+        self.workers = [*self.writers, *cleaner]
         self.began = time.monotonic()
 
     @property
@@ -87,7 +93,7 @@ class Soak:
 
     @property
     def _is_pause(self) -> bool:
-        return (time.monotonic() - self.began) % PERIOD_SECONDS > PERIOD_SECONDS - PAUSE_SECONDS
+        return (time.monotonic() - self.began) % (WORK_SECONDS + self.place.pause_seconds) > WORK_SECONDS
 
     def _make_table(self) -> None:
         """The first batch of the first writer makes the table; the others start after it."""
@@ -98,10 +104,10 @@ class Soak:
                 raise BrokenPromiseError(f"the table could not be made: {list(first.reasons)}")
             time.sleep(TICK_SECONDS)
         self.rested_since = time.monotonic()
-        self.say(f"the table is made: {self.setting.base}")
+        self.say(f"the table is made: {self.place.location}")
 
     def _tick_writers(self, *, paused: bool) -> None:
-        for writer in self.writers:
+        for writer in self.workers:
             if writer.tick(paused=paused):
                 fate = ", ".join(f"{writer.counts[fate]} {fate}" for fate in ("there", "absent"))
                 self.say(f"writer {writer.batches.writer} killed in the middle of a batch (so far {fate})")
@@ -115,7 +121,7 @@ class Soak:
         if starting and self.apply is None and self._wants_apply(now):
             moment, victim = draw_moment(self.dice, self.usual_seconds, mends=self.timeline.any_pending())
             self.apply = self._start(moment if self.dice.random() < KILLED_SHARE else None, victim)
-            beside = self.dice.random() < BESIDE_SHARE
+            beside = self.dice.random() < self.setting.beside_share
             self.second_at = now + self.dice.random() * self.usual_seconds if beside else NEVER
         if starting and self.apply and self.second is None and now > self.second_at:
             self.second, self.second_at = self._start(), NEVER
@@ -135,13 +141,14 @@ class Soak:
         What a killed run has left, its lock among it, is taken up at once.
         """
         ready = self.apply_was_killed or (self._is_pause and len(self.timeline.batches) >= self.next_after)
-        return ready or now > self.rested_since + LONGEST_REST_SECONDS
+        return ready or now > self.rested_since + LONGEST_REST_SECONDS + self.place.pause_seconds
 
     def _start(self, moment: tuple[str, float] | None = None, victim: str = "both") -> Apply:
         self.counts["applies"] += 1
         number, patience_seconds = self.counts["applies"], self.setting.patience_seconds
         folder = self.setting.folder / "runs" / f"{number:04}"
-        return Apply(number, folder, patience_seconds, self.table, self.timeline, moment, victim).start()
+        run = Apply(number, folder, patience_seconds, self.table, self.timeline, self.place.confs, moment, victim)
+        return run.start()
 
     def _end(self, apply: Apply, kind: str) -> None:
         """Count how a run ended; any exit code but 0 and 4 breaks a promise."""
@@ -158,7 +165,7 @@ class Soak:
 
     def checkpoint(self, spark) -> None:
         """Nobody writes: look at the table as it is, let a run finish what is begun, and look again."""
-        while self.apply or self.second or not all(writer.at_rest for writer in self.writers):
+        while self.apply or self.second or not all(writer.at_rest for writer in self.workers):
             self._tick_writers(paused=True)
             if self.apply_was_killed and self.apply is None:
                 self.apply = self._start()  # a writer may wait for the lock that the killed run has left
@@ -192,7 +199,7 @@ class Soak:
     def _look(self, spark, promises: dict[str, int | None], when: str) -> None:
         self.timeline.poll()
         expected = Expected.of([writer.journal_path for writer in self.writers], self.timeline)
-        views = read_views(spark, self.setting.base)
+        views = read_views(spark, self.place.location)
         problems = [*self.timeline.problems, *(f"{name} is unreadable" for name in sorted(self.timeline.unreadable))]
         problems += expected.problems(views, forgets_deleted=self.setting.index == "record")
         latency_ms = self.setting.latency_seconds * 1000
@@ -221,13 +228,13 @@ class Soak:
         for apply in (self.apply, self.second):
             if apply and apply.process.poll() is None:
                 kill(-apply.process.pid)
-        for writer in self.writers:
+        for writer in self.workers:
             writer.stop()
 
     def summary(self) -> str:
         setting, counts = self.setting, self.counts
         written = sum((writer.counts for writer in self.writers), Counter())
-        reasons = sum((writer.reasons for writer in self.writers), Counter())
+        reasons = sum((writer.reasons for writer in self.workers), Counter())
         lines = [
             f"index {setting.index}, seed {setting.seed}, {setting.writers} writers, lock expiry {setting.expire_minutes} min, "
             f"{time.monotonic() - self.began:.0f} s: {written['acknowledged']} batches acknowledged, {written['failed']} "
@@ -236,6 +243,11 @@ class Soak:
             f"{counts['apply kills']} applies, {written['kills']} writers (of their last batches {written['there']} there, "
             f"{written['absent']} absent); {counts['checkpoints']} checkpoints",
         ]
+        if self.setting.has_cleaner:
+            cleaned = self.workers[-1].counts
+            lines.append(
+                f"cleaner: {cleaned['acknowledged']} done, {cleaned['failed']} failed, killed {cleaned['kills']} times"
+            )
         for name, counter in (("applies", self.outcomes), ("second applies", self.beside), ("failed writes", reasons)):
             lines.append(f"{name}: {'; '.join(f'{count} {what}' for what, count in counter.most_common()) or 'none'}")
         return "\n  ".join(lines)
@@ -244,11 +256,14 @@ class Soak:
 def main() -> int:
     setting = read_setting(__doc__)
     exit_when_told()
-    from etc_policy.adapters.spark.session import start_spark
+    with place_of(setting.where, setting.folder, setting.expire_minutes) as place:
+        return play(setting, place)
 
-    soak = Soak(setting)
-    spark = start_spark(SPARK, setting.folder / "look.log")
-    broken = None
+
+def play(setting: Setting, place: Place) -> int:
+    spark = start_spark_at(place.location, SPARK, setting.folder / "look.log")
+    place.prepare(spark)
+    soak, broken = Soak(setting, place), None
     try:
         soak.play(spark)
     except BrokenPromiseError as error:

@@ -32,15 +32,20 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """One call of `save()`: rows to upsert, or keys to delete. `name` is recorded in its commit."""
+    """One call of `save()`: rows to upsert, or keys to delete. `name` is recorded in its commit.
+
+    One that `cleans` writes nothing.
+    """
 
     name: str
     rows: tuple[Row, ...] = ()
     deleted_keys: tuple[int, ...] = ()
+    cleans: bool = False
 
     @classmethod
     def of(cls, fields: Mapping) -> Batch:
-        return cls(fields["name"], tuple(Row(*row) for row in fields["rows"]), tuple(fields["deleted_keys"]))
+        rows = tuple(Row(*row) for row in fields["rows"])
+        return cls(fields["name"], rows, tuple(fields["deleted_keys"]), fields.get("cleans", False))
 
 
 def partition_of(key: int, writers: int) -> str:
@@ -133,6 +138,19 @@ class Batches:
         if late_ms == newest_ms or not living:
             late_ms = max(late_ms, newest_ms + 1)
         return Row(key, f"{name}/{key}", late_ms)
+
+
+@dataclass
+class Cleanings:
+    """What a process is to do that cleans, and nothing else."""
+
+    writer: str = "that cleans"
+    number: int = -1
+
+    def draw(self) -> Batch:
+        """The next one."""
+        self.number += 1
+        return Batch(f"clean-{self.number}", cleans=True)
 
 
 class Journal:

@@ -33,14 +33,14 @@ class Seen(NamedTuple):
     file_name: str
 
 
-def read_views(spark, base: Path) -> dict[str, dict[int, list[Seen]]]:
+def read_views(spark, location: str) -> dict[str, dict[int, list[Seen]]]:
     """All rows of each view by key, in one pass of Spark."""
     from pyspark.sql import functions as F
 
     frames = [
         spark.read.format("hudi")
         .options(**of_view)
-        .load(str(base))
+        .load(location)
         .select(F.lit(name).alias("view"), "id", "v", "ts", "_hoodie_file_name")
         for name, of_view in VIEWS.items()
     ]

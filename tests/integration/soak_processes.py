@@ -11,12 +11,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tests.integration.kills import ORDER, TIMEOUT_SECONDS, Table, java_of, kill, spawn, wait_for_group
-from tests.integration.soak_batches import Batch, Batches, Journal
+from tests.integration.soak_batches import Batch, Batches, Cleanings, Journal
 from tests.integration.soak_timeline import Timeline
 
 #: A writer lives so many batches at least and at most, and dies in the one after them.
@@ -42,7 +42,7 @@ def kill_group(process: subprocess.Popen, victim: str) -> None:
 class Writer:
     """One writer: gets a batch, is waited for, dies at times, and starts again."""
 
-    batches: Batches
+    batches: Batches | Cleanings
     command: list[str]
     journal_path: Path
     timeline: Timeline
@@ -96,7 +96,7 @@ class Writer:
 
     def _send(self, batch: Batch) -> None:
         assert self.process and self.process.stdin
-        fields = {"name": batch.name, "rows": batch.rows, "deleted_keys": batch.deleted_keys}
+        fields = asdict(batch)
         self.process.stdin.write((json.dumps(fields) + "\n").encode())
         self.process.stdin.flush()
         self.under_way, self.since = batch, time.monotonic()
@@ -119,6 +119,8 @@ class Writer:
         """The batch under way is in the table, or not: by its commit."""
         batch, self.under_way = self.under_way, None
         assert batch
+        if isinstance(self.batches, Cleanings):
+            return acknowledged
         self.timeline.poll()
         there = batch.name in self.timeline.batches
         if there:
@@ -169,6 +171,7 @@ class Apply:
     patience_seconds: float
     table: Table
     timeline: Timeline
+    confs: Mapping[str, str]
     moment: tuple[str, float] | None = None
     victim: str = "both"
     killed_at: str | None = None
@@ -178,7 +181,7 @@ class Apply:
         self.before = self.timeline.plans()
         command = [*etc("apply", "--yes", "--output", "json"), "--project-dir", str(self.folder.parents[1])]
         command += ["--target-dir", str(self.folder / "target")]
-        command += [part for conf in APPLY_CONFS for part in ("--conf", conf)]
+        command += [part for conf in (*APPLY_CONFS, *map("=".join, self.confs.items())) for part in ("--conf", conf)]
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
             self.process = spawn(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         self.began, self.reached_at = time.monotonic(), None

@@ -10,10 +10,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.integration.soak_batches import Batches
+from tests.integration.soak_batches import Batches, Cleanings
+from tests.integration.soak_places import PLACES, Place
 from tests.integration.soak_processes import Writer, at_any_time, never_holds
 from tests.integration.soak_timeline import Timeline
-from tests.integration.soak_writer import INDEXES, lock
+from tests.integration.soak_writer import INDEXES
 
 POLICY = """version: 1
 policies:
@@ -45,10 +46,9 @@ class Setting:
     expire_minutes: int
     checkpoint_seconds: float
     patience_seconds: float
-
-    @property
-    def base(self) -> Path:
-        return self.folder / "lake" / "t"
+    where: str
+    beside_share: float
+    has_cleaner: bool
 
     @property
     def latency_seconds(self) -> int:
@@ -60,35 +60,48 @@ class Setting:
         return (
             f"python -m tests.integration.soak --index {self.index} --seed {self.seed} --minutes {self.minutes:g} "
             f"--batches {self.batches} --writers {self.writers} --expire {self.expire_minutes} "
-            f"--checkpoint {self.checkpoint_seconds:g} --patience {self.patience_seconds:g}"
+            f"--checkpoint {self.checkpoint_seconds:g} --patience {self.patience_seconds:g} --where {self.where} "
+            f"--beside {self.beside_share:g}{' --cleaner' if self.has_cleaner else ''}"
         )
 
     def dice(self, whose: str) -> random.Random:
         """Dice of one actor: its draws do not depend on how fast the others are."""
         return random.Random(f"{self.seed} {whose}")
 
-    def write_project(self) -> None:
+    def write_project(self, place: Place) -> None:
         for folder in ("runs", "policies", "lake"):
             (self.folder / folder).mkdir(parents=True)
         text = POLICY.format(
-            table=self.base,
+            table=place.location,
             latency=self.latency_seconds,
             granularity="file_slice" if self.seed % 5 == 0 else "log_file",
             index=DECLARED[self.index],
-            lock=json.dumps(lock(self.expire_minutes)),
+            lock=json.dumps(place.lock),
         )
         (self.folder / "policies" / "t.yml").write_text(text)
 
-    def writer(self, number: int, timeline: Timeline) -> Writer:
+    def writer(self, number: int, place: Place, timeline: Timeline) -> Writer:
         """One of the writers; where its lock never expires, it is not killed while it may hold it."""
-        journal = self.folder / f"writer-{number}.journal"
-        command = [sys.executable, "-m", "tests.integration.soak_writer", str(self.base), str(journal)]
-        command += ["--index", self.index, "--seed", str(self.seed), "--expire", str(self.expire_minutes)]
-        command += ["--writers", str(self.writers), *(() if number else ("--cleans",))]
         batches = Batches(number, self.writers, self.dice(f"batches {number}"))
-        may_be_killed = at_any_time if self.expire_minutes else never_holds(self.base / ".hoodie" / "lock")
-        victims = ("both", "both", "both", "python") if self.expire_minutes else ("both",)
-        dice = self.dice(f"writer {number}")
+        cleans = not number and not self.has_cleaner
+        return self._process(f"writer-{number}", batches, place, timeline, cleans=cleans)
+
+    def cleaner(self, place: Place, timeline: Timeline) -> Writer:
+        """Who cleans, and writes nothing."""
+        return self._process("cleaner", Cleanings(), place, timeline, cleans=True)
+
+    def _process(
+        self, name: str, batches: Batches | Cleanings, place: Place, timeline: Timeline, *, cleans: bool
+    ) -> Writer:
+        journal = self.folder / f"{name}.journal"
+        command = [sys.executable, "-m", "tests.integration.soak_writer", place.location, str(journal)]
+        command += ["--index", self.index, "--seed", str(self.seed), "--writers", str(self.writers)]
+        command += ["--options", json.dumps({**place.lock, **place.writer_options}), "--confs", json.dumps(place.confs)]
+        expires = bool(self.expire_minutes) or self.where != "disk"
+        may_be_killed = at_any_time if expires else never_holds(self.folder / "lake" / "t" / ".hoodie" / "lock")
+        victims = ("both", "both", "both", "python") if expires else ("both",)
+        command += ["--cleans"] if cleans else []
+        dice = self.dice(name)
         return Writer(batches, command, journal, timeline, dice, may_be_killed, victims, self.patience_seconds)
 
 
@@ -104,6 +117,11 @@ def read_setting(description: str | None) -> Setting:
     )
     parser.add_argument("--checkpoint", type=float, default=300, help="seconds between checkpoints")
     parser.add_argument("--patience", type=float, default=240, help="seconds after which a process counts as stuck")
+    parser.add_argument("--where", choices=PLACES, default="disk")
+    parser.add_argument(
+        "--beside", type=float, default=0.25, help="the share of runs of etc that get a second one beside them"
+    )
+    parser.add_argument("--cleaner", action="store_true", help="a process of its own cleans, and no writer does")
     parser.add_argument("--folder", type=Path, help="where the table and all else is made; default: a temporary one")
     given = parser.parse_args()
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="soak-"))).resolve()
@@ -111,4 +129,5 @@ def read_setting(description: str | None) -> Setting:
     expire = given.seed // 2 % 2 if given.expire is None else given.expire
     times = (given.checkpoint, given.patience)
     lengths = (given.minutes, given.batches)
-    return Setting(folder, given.index, given.seed, *lengths, writers, expire, *times)
+    others = (given.where, given.beside, given.cleaner)
+    return Setting(folder, given.index, given.seed, *lengths, writers, expire, *times, *others)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
 import fastavro
+
+from tests.integration.kills import Table
 
 THRESHOLD, SEEN_UNTIL, WITHDRAWN = "etc.event_time.threshold", "etc.seen_until", "etc.withdrawn"
 LEFT_OUT = "etc.left_out"
@@ -26,7 +29,7 @@ class Compaction(NamedTuple):
 class Timeline:
     """Completed commits, read while they are active; `poll` must come sooner than archiving does."""
 
-    base: Path
+    table: Table
     batches: dict[str, str] = field(default_factory=dict)
     compactions: list[Compaction] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
@@ -34,22 +37,18 @@ class Timeline:
     withdrawn: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
 
-    @property
-    def folder(self) -> Path:
-        return self.base / ".hoodie" / "timeline"
-
     def poll(self) -> None:
         """Read what has completed since the last call; a file that is still being written waits for the next."""
         self.unreadable = set()
         for pattern in ("*_*.deltacommit", "*_*.commit"):
-            for path in sorted(self.folder.glob(pattern)):
+            for path in self.table.timeline(pattern):
                 if path.name not in self._seen:
                     self._read(path)
 
     def _read(self, path: Path) -> None:
         try:
-            with path.open("rb") as handle:
-                extra = next(iter(fastavro.reader(handle)))["extraMetadata"] or {}
+            content = BytesIO(self.table.content(path))
+            extra = next(iter(fastavro.reader(content)))["extraMetadata"] or {}
         except FileNotFoundError:
             return
         except (ValueError, EOFError, StopIteration):
@@ -75,14 +74,14 @@ class Timeline:
 
     def plans(self) -> set[str]:
         """The instants of compactions that were requested and are not archived yet."""
-        return {path.name.split(".")[0] for path in self.folder.glob("*.compaction.requested")}
+        return {path.name.split(".")[0] for path in self.table.timeline("*.compaction.requested")}
 
     def any_pending(self) -> bool:
         """Whether a compaction is requested or begun, and not completed."""
         return not all(map(self.completed, self.plans()))
 
     def completed(self, instant: str) -> bool:
-        return any(self.folder.glob(f"{instant}_*.commit"))
+        return bool(self.table.done("commit", instant))
 
 
 def _number(text: str | None) -> int | None:

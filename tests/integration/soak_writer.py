@@ -8,9 +8,9 @@ import os
 import sys
 from pathlib import Path
 
-from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import QUICK, WRITER
 from tests.integration.soak_batches import Batch, partition_of
+from tests.integration.soak_places import start_spark_at
 from tests.integration.stock_writer import reason
 
 SCHEMA = "id int, p string, v string, ts long, _hoodie_is_deleted boolean"
@@ -29,24 +29,12 @@ INDEXES = {
     },
     "record": {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"},
 }
-PROVIDER = "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
 SHARED = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.client.heartbeat.interval_in_ms": "3000",
     "hoodie.client.heartbeat.tolerable.misses": "3",
 }
-
-
-def lock(expire_minutes: int) -> dict[str, str]:
-    """The declared lock: a file in the table's own folder, with an expiry or without."""
-    expire = {"hoodie.write.lock.filesystem.expire": str(expire_minutes)} if expire_minutes else {}
-    return {
-        "hoodie.write.lock.provider": PROVIDER,
-        **expire,
-        "hoodie.write.lock.wait_time_ms_between_retry": "200",
-        "hoodie.write.lock.num_retries": "400",
-    }
 
 
 def services(seed: int, *, cleans: bool) -> dict[str, str]:
@@ -68,18 +56,27 @@ def services(seed: int, *, cleans: bool) -> dict[str, str]:
     }
 
 
-def options(index: str, seed: int, expire_minutes: int, *, cleans: bool) -> dict[str, str]:
-    return {**WRITER, **QUICK, **SHARED, **services(seed, cleans=cleans), **lock(expire_minutes), **INDEXES[index]}
+def options(index: str, seed: int, *, cleans: bool) -> dict[str, str]:
+    return {**WRITER, **QUICK, **SHARED, **services(seed, cleans=cleans), **INDEXES[index]}
 
 
-def save(spark, base: Path, batch: Batch, chosen: dict[str, str], writers: int) -> None:
+def clean(spark, location: str, chosen: dict[str, str]) -> None:
+    """The stock cleaner, once, by a process that writes nothing."""
+    spark.sql(f"CREATE TABLE IF NOT EXISTS cleaned USING hudi LOCATION '{location}'")
+    wanted = {**SHARED, **chosen, "hoodie.clean.automatic": "true"}
+    given = ",".join(f"{key}={value}" for key, value in wanted.items() if key.startswith("hoodie."))
+    retained = chosen["hoodie.clean.commits.retained"]
+    spark.sql(f"CALL run_clean(table => 'cleaned', retain_commits => {retained}, options => '{given}')").collect()
+
+
+def save(spark, location: str, batch: Batch, chosen: dict[str, str], writers: int) -> None:
     """One stock write; its name goes into the commit's metadata."""
     rows = [(row.key, partition_of(row.key, writers), row.value, row.event_ms, row.deleted) for row in batch.rows]
     rows += [(key, partition_of(key, writers), "", 0, False) for key in batch.deleted_keys]
     operation = "delete" if batch.deleted_keys else "upsert"
     spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("hudi").options(
         **{**chosen, "hoodie.datasource.write.operation": operation, "_batch": batch.name}
-    ).mode("append").save(str(base))
+    ).mode("append").save(location)
 
 
 def first_and_last(error: Exception) -> str:
@@ -103,23 +100,29 @@ class JournalWriter:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("table", type=Path)
+    parser.add_argument("location")
     parser.add_argument("journal", type=Path)
     parser.add_argument("--index", choices=INDEXES, required=True)
     parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--expire", type=int, required=True)
     parser.add_argument("--writers", type=int, required=True)
     parser.add_argument("--cleans", action="store_true")
+    parser.add_argument("--options", type=json.loads, required=True, help="more for Hudi, its lock among them")
+    parser.add_argument("--confs", type=json.loads, required=True, help="more for Spark")
     arguments = parser.parse_args()
-    chosen = options(arguments.index, arguments.seed, arguments.expire, cleans=arguments.cleans)
-    spark = start_spark(SPARK, arguments.journal.with_suffix(".log"))
+    chosen = {**options(arguments.index, arguments.seed, cleans=arguments.cleans), **arguments.options}
+    confs = {**SPARK, **arguments.confs}
+    spark = start_spark_at(arguments.location, confs, arguments.journal.with_suffix(".log"))
     journal = JournalWriter(arguments.journal)
     journal.append("ready")
     for line in sys.stdin:
         fields = json.loads(line)
         journal.append("attempt", batch=fields)
         try:
-            save(spark, arguments.table, Batch.of(fields), chosen, arguments.writers)
+            batch = Batch.of(fields)
+            if batch.cleans:
+                clean(spark, arguments.location, chosen)
+            else:
+                save(spark, arguments.location, batch, chosen, arguments.writers)
         except Exception as error:
             journal.append("failed", name=fields["name"], reason=first_and_last(error))
         else:

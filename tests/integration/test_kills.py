@@ -9,7 +9,8 @@ import pytest
 
 from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import HISTORY, Oracle
-from tests.integration.kills import STEPS, Project, check_files, check_views, kill_at, kill_while_it_rolls_back
+from tests.integration.kill_checks import check_files, check_views
+from tests.integration.kills import STEPS, Project, kill_at, kill_while_it_rolls_back
 from tests.integration.session import stop_spark
 
 pytestmark = pytest.mark.spark

@@ -8,7 +8,8 @@ import pytest
 from etc_policy.adapters.lease.lock_holder import read_holder
 from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import HISTORY, Oracle
-from tests.integration.kills import EXPIRY, LOCK, Project, check_files, check_views, kill_holding
+from tests.integration.kill_checks import check_files, check_views
+from tests.integration.kills import EXPIRY, LOCK, Project, kill_holding
 from tests.integration.session import stop_spark
 
 pytestmark = pytest.mark.spark

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from tests.integration.kills import Table
 from tests.integration.soak_batches import Batch, Batches, Row
 from tests.integration.soak_checks import Expected, Seen, history_problems, in_ms, published_problems
 from tests.integration.soak_timeline import Compaction, Timeline
@@ -24,7 +25,7 @@ RIGHT = {1: [Seen("newer", 300, "f")], 2: [Seen("first", 100, "f")], 4: [Seen("a
 @pytest.fixture
 def timeline(tmp_path):
     """Four batches that completed at 1 to 4, one that did not, and a compaction that had seen the first two."""
-    found = Timeline(tmp_path)
+    found = Timeline(Table(tmp_path))
     found.batches = {f"w0-{number}": str(number + 1) for number in range(4)}
     found.compactions = [Compaction("25", "26", 300, "2")]
     return found
@@ -92,7 +93,7 @@ def test_a_delete_by_key_is_due_at_once_unless_its_file_slice_may_have_been_left
     said = [{"what": "attempt", "batch": batch.__dict__} for batch in batches]
     said += [{"what": "acknowledged", "name": batch.name} for batch in batches]
     (tmp_path / "writer.journal").write_text("".join(f"{json.dumps(line)}\n" for line in said))
-    timeline = Timeline(tmp_path)
+    timeline = Timeline(Table(tmp_path))
     timeline.batches = {"w0-0": "20261123124409000", "w0-1": "20261123124416316"}
     expected, ro = Expected.of([tmp_path / "writer.journal"], timeline), {1: [Seen("first", 100, "f")]}
     bound_ms = in_ms("20261123124416316") - 6_000
