@@ -56,6 +56,14 @@ STOCK: dict[StrategyType, Stock] = {
 }
 
 
+EVENT_TIME_KEYS = ("granularity", "partitions", "max_io", "every", "carry")
+
+
+def keys_of(kind: StrategyType) -> tuple[str, ...]:
+    """The keys of `strategy` that a type has, beside `type`."""
+    return STOCK[kind].keys if kind in STOCK else EVENT_TIME_KEYS
+
+
 def stock_options(declared: Strategy) -> dict[str, str]:
     """The options by which Hudi's planner chooses as the strategy says; empty for `event_time`, which Hudi does not have."""
     stock = STOCK.get(declared.type)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.stock_options import KEY_OF_OPTION, STOCK, stock_options
+from etc_policy.compile.stock_options import EVENT_TIME_KEYS, KEY_OF_OPTION, STOCK, keys_of, stock_options
 from etc_policy.declare.project import DeclaredPolicy
 from etc_policy.errors import Issue
-
-EVENT_TIME_KEYS = ("granularity", "partitions", "max_io", "every", "carry")
 
 
 def strategy_issues(policy: DeclaredPolicy) -> Iterator[Issue]:
     """Every key that is given is one of the type's, and `partition_regex` has its expression."""
     declared = policy.declaration.strategy
-    stock = STOCK.get(declared.type)
-    known = stock.keys if stock else EVENT_TIME_KEYS
+    known = keys_of(declared.type)
     for key in sorted(declared.model_fields_set - {"type", *known}):
         if getattr(declared, key) is not None:
             message = f"the strategy `{declared.type}` has no `{key}`"

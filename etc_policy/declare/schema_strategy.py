@@ -61,7 +61,7 @@ class Strategy(Declared):
     target_io: Budget | None = Field(
         None,
         description="For `bounded_io`, `log_file_size`, `log_file_num` and `day_based`: Hudi takes slices until they read and "
-        "write as much, so that the last one may go beyond it. 500000 MiB where it is not given, which is Hudi's default.",
+        "write as much, so that the last one may go beyond it. 512000 MiB where it is not given, which is Hudi's default.",
         examples=["50 GiB"],
     )
     min_log_size: SizeBytes | None = Field(
