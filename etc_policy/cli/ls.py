@@ -81,7 +81,7 @@ def _table(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
                 policy.table.removeprefix(root),
                 format_duration(policy.data_latency_ms),
                 format_duration(target) if target is not None else "-",
-                policy.granularity,
+                policy.strategy if policy.stock_options else policy.granularity,
                 " ".join(policy.tags),
             )
         )

@@ -79,6 +79,11 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.SYMLINKS_DANGLE: "On table version 6 the log files that stay get a second name in the new slice. A symbolic link leads\n"
     "to the old file, which Hudi's cleaner removes some commits later: from then on RT fails or lacks rows. A hard link and a\n"
     "copy outlive it.",
+    Code.NOT_OF_STRATEGY: "Each `strategy.type` has keys of its own. `event_time` has `granularity`, `partitions`, `max_io`,\n"
+    "`every` and `carry`. The types that are named after strategies of Hudi choose whole file slices as Hudi does, and have\n"
+    "what Hudi has an option for: `target_io` (`bounded_io`, `log_file_size`, `log_file_num`, `day_based`), `min_log_size`\n"
+    "(`log_file_size`), `min_log_files` (`log_file_num`), `latest_partitions` (`day_based`), `regex` (`partition_regex`, which\n"
+    "needs it). `unbounded` has none. A key may come from a template or from the defaults of a folder: the place says which.",
     Code.CHANGED_SECRET: "What `hudi_options` and locks take from `env_var` may be a secret, so files that etc writes keep the\n"
     "reference `{{ env_var('NAME') }}`, and the engine alone gets the value. There is no reference to a value that a filter\n"
     "(`upper`, `trim`, `replace`, `int`) or a sum has changed. Take the variable as it is, alone or with text round it.",

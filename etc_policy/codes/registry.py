@@ -76,6 +76,7 @@ class Code(StrEnum):
     LOCK_WITHOUT_EXPIRY = "ETC145", "A lock file that never expires"
     SYMLINKS_DANGLE = "ETC146", "Log files may not be carried by symbolic links"
     INTERVAL_WITHOUT_TARGET = "ETC147", "An interval between runs without a freshness target"
+    NOT_OF_STRATEGY = "ETC148", "A key that does not go with the type of strategy"
     CHANGED_SECRET = "ETC144", "A value of the environment may only be used unchanged"
 
     NO_TABLE = "ETC201", "There is no table at that path"

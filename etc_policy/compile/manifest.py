@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validat
 from pydantic_core import PydanticSerializationError
 
 from etc_policy import __version__
+from etc_policy.declare.schema_values import StrategyType
 
 MANIFEST_SCHEMA_VERSION = 1
 
@@ -29,6 +30,7 @@ _LATER_KEYS = (
     ("", "max_io_bytes"),
     ("", "every_ms"),
     ("", "carry"),
+    ("", "stock_options"),
     ("freshness", "proof"),
     ("verify", "full"),
 )
@@ -112,7 +114,8 @@ class Sync(Frozen):
 class Policy(Frozen):
     """One policy, resolved: what is promised for one table.
 
-    `source` is `file:line:column` of the policy's name and is not part of the fingerprint.
+    `source` is `file:line:column` of the policy's name and is not part of the fingerprint. `stock_options` are what a strategy
+    of Hudi's own becomes, and what it is carried out from; empty for `event_time`.
     """
 
     name: str
@@ -121,12 +124,13 @@ class Policy(Frozen):
     event_time: EventTime
     data_latency_ms: int
     log_file_max_bytes: int | None = None
-    strategy: Literal["event_time"] = "event_time"
+    strategy: StrategyType = "event_time"
     granularity: Granularity = "log_file"
     partitions: tuple[str, ...] = ()
     max_io_bytes: int | None = None
     every_ms: int | None = None
     carry: Carry | None = None
+    stock_options: dict[str, str] = Field(default_factory=dict)
     freshness: Freshness = Freshness()
     verify: Verify = Verify()
     writer: Writer = Writer()

@@ -17,6 +17,7 @@ _KEYS = {
     "max_io_bytes": "strategy.max_io_bytes",
     "every_ms": "strategy.every_ms",
     "carry": "strategy.carry",
+    "stock_options": "strategy.options",
     "log_file_max_bytes": "log_file_max_size_bytes",
 }
 

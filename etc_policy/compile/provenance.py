@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.compile.stock_options import keys_of
 from etc_policy.declare.project import DeclaredPolicy
 from etc_policy.declare.secrets import is_secret, without_secret
 from etc_policy.declare.targets import Target
@@ -27,7 +28,9 @@ def render_provenance(declared: DeclaredPolicy, policy: Policy, target: Target) 
 
 def _lines(declared: DeclaredPolicy, policy: Policy, target: Target) -> Iterator[tuple[str, str]]:
     given = _spelled_out(declared.values)
-    for key, default in declared.declaration.model_dump().items():
+    strategy = declared.declaration.strategy
+    others = set(type(strategy).model_fields) - {"type", *keys_of(strategy.type)}
+    for key, default in declared.declaration.model_dump(exclude={"strategy": others}).items():
         if key == "table":
             yield f"table: {_text(policy.table)}", declared.places.source(("table",))
         elif key == "extends" and default is None:

@@ -37,6 +37,7 @@ WHOLE_NUMBER_OPTIONS = {
     "hoodie.keep.min.commits": 20,
     "hoodie.keep.max.commits": 30,
     "hoodie.time.generator.max_expected_clock_skew_ms": 200,
+    "hoodie.parquet.max.file.size": 120 * 2**20,
 }
 #: Archiving leaves the first, and starts above the second.
 ARCHIVE_LIMITS = ("hoodie.keep.min.commits", "hoodie.keep.max.commits")

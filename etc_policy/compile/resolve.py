@@ -10,6 +10,7 @@ from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import Carry, EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
 from etc_policy.compile.pace_rules import pace_issues
 from etc_policy.compile.rules import RULES, CheckedProject
+from etc_policy.compile.stock_options import STOCK, stock_options
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
 from etc_policy.declare.schema import VerifyChoice
 from etc_policy.declare.schema_strategy import Strategy
@@ -79,11 +80,12 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
         data_latency_ms=declared.data_latency,
         log_file_max_bytes=declared.log_file_max_size,
         strategy=declared.strategy.type,
-        granularity=declared.strategy.granularity,
+        granularity="file_slice" if declared.strategy.type in STOCK else declared.strategy.granularity,
         partitions=declared.strategy.partitions,
         max_io_bytes=declared.strategy.max_io,
         every_ms=declared.strategy.every,
         carry=_carry(declared.strategy),
+        stock_options=stock_options(declared.strategy),
         freshness=Freshness(
             target_ms=limits.target,
             warn_after_ms=limits.warn_after,

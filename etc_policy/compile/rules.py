@@ -19,6 +19,7 @@ from etc_policy.compile.reserved_options import (
     option_fault,
     spark_conf_fault,
 )
+from etc_policy.compile.strategy_rules import strategy_issues
 from etc_policy.declare.project import DeclaredPolicy, Places
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.suggestions import did_you_mean
@@ -262,6 +263,12 @@ def carried_files_outlive_cleaning(project: CheckedProject) -> Iterator[Issue]:
             yield Issue(Code.SYMLINKS_DANGLE, message, policy.where("strategy", "carry"), hint)
 
 
+def strategies_have_their_keys(project: CheckedProject) -> Iterator[Issue]:
+    """No key of `strategy` that its type does not have, and none that it needs is missing."""
+    for policy in project.policies:
+        yield from strategy_issues(policy)
+
+
 RULES: tuple[Rule, ...] = (
     names_are_unique,
     tables_have_one_policy,
@@ -280,4 +287,5 @@ RULES: tuple[Rule, ...] = (
     suites_exist,
     writers_leave_compaction,
     carried_files_outlive_cleaning,
+    strategies_have_their_keys,
 )

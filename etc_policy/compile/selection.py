@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Manifest, Policy
+from etc_policy.compile.manifest import Granularity, Manifest, Policy
+from etc_policy.declare.schema_values import StrategyType
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 
@@ -123,7 +124,7 @@ class _Chooser:
         return found
 
     def _by_strategy(self, pattern: str) -> _Names:
-        kinds = ("event_time", "log_file", "file_slice")
+        kinds = (*get_args(StrategyType), *get_args(Granularity))
         if not any(fnmatchcase(kind, pattern) for kind in kinds):
             hint = did_you_mean(pattern, kinds) or f"the strategies are {', '.join(kinds)}"
             raise UsageError(Code.BAD_SELECTION, f"there is no strategy `{pattern[:60]}`", hint=hint)

@@ -6,16 +6,26 @@ from typing import Literal
 
 from pydantic import Field
 
-from etc_policy.declare.schema_values import Declared, IntervalMs, PartitionTerms, SizeBytes
+from etc_policy.declare.schema_values import (
+    Budget,
+    Count,
+    Declared,
+    IntervalMs,
+    PartitionRegex,
+    PartitionTerms,
+    SizeBytes,
+    StrategyType,
+)
 
 
 class Strategy(Declared):
     """How log files are chosen for compaction."""
 
-    type: Literal["event_time"] = Field(
+    type: StrategyType = Field(
         "event_time",
-        description="Compact what holds events at or before the threshold, now minus `data_latency`.",
-        examples=["event_time"],
+        description="`event_time` compacts what holds events at or before the threshold, now minus `data_latency`. The others "
+        "choose whole file slices as the strategies of Hudi do that they are named after, and T is what RO holds then.",
+        examples=["event_time", "log_file_num"],
     )
     granularity: Literal["log_file", "file_slice"] = Field(
         "log_file",
@@ -47,4 +57,32 @@ class Strategy(Declared):
         "that stay get their names in the new slice. `auto` takes a hard link, or a copy where the file system has none; "
         "`symlink` is refused. Without it such a table is refused.",
         examples=["auto"],
+    )
+    target_io: Budget | None = Field(
+        None,
+        description="For `bounded_io`, `log_file_size`, `log_file_num` and `day_based`: Hudi takes slices until they read and "
+        "write as much, so that the last one may go beyond it. 512000 MiB where it is not given, which is Hudi's default.",
+        examples=["50 GiB"],
+    )
+    min_log_size: SizeBytes | None = Field(
+        None,
+        description="For `log_file_size`: only slices with so many bytes in log files are compacted, the most first.",
+        examples=["256 MiB"],
+    )
+    min_log_files: Count | None = Field(
+        None,
+        description="For `log_file_num`: only slices with so many log files are compacted, the most first.",
+        examples=[5],
+    )
+    latest_partitions: Count | None = Field(
+        None,
+        description="For `day_based`, whose partitions are days as `yyyy/MM/dd`: only so many of the latest are compacted, "
+        "10 where it is not given.",
+        examples=[3],
+    )
+    regex: PartitionRegex | None = Field(
+        None,
+        description="For `partition_regex`, which needs it: only partitions in whose paths it is found are compacted. Java and "
+        "Python must read it alike, so groups may not be repeated, and there are no look-arounds or back references.",
+        examples=["^2026/0[1-6]/"],
     )

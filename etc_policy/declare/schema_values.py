@@ -18,6 +18,7 @@ from pydantic import (
 from pydantic.json_schema import WithJsonSchema
 
 from etc_policy.declare.quantities import parse_duration_ms, parse_size_bytes
+from etc_policy.declare.shared_regex import require_plain
 
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
 
@@ -33,6 +34,9 @@ SizeBytes: TypeAlias = Annotated[
     BeforeValidator(parse_size_bytes),
     WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}),
 ]
+Count: TypeAlias = Annotated[
+    StrictInt, AfterValidator(lambda value: _at_least_one(value)), Field(ge=1, le=1_000_000_000)
+]
 Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
 _PartitionTerm: TypeAlias = Annotated[Text, AfterValidator(lambda term: _in_order(term))]
 #: A bare term is the list that it means.
@@ -43,6 +47,10 @@ PartitionTerms: TypeAlias = Annotated[
         json_schema_input_type=str | tuple[_PartitionTerm, ...],
     ),
 ]
+#: What the partitions of `partition_regex` are found by: Java and Python read it alike.
+PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
+#: Hudi counts a budget in whole MiB.
+Budget: TypeAlias = Annotated[SizeBytes, AfterValidator(lambda value: _a_mebibyte(value))]
 Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
 OptionValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat
 WriterIndex: TypeAlias = Literal[
@@ -58,6 +66,17 @@ WriterIndex: TypeAlias = Literal[
 ]
 
 
+StrategyType: TypeAlias = Literal[
+    "event_time",
+    "unbounded",
+    "bounded_io",
+    "log_file_size",
+    "log_file_num",
+    "day_based",
+    "partition_regex",
+]
+
+
 class Declared(BaseModel):
     """Base of the file's models: immutable, no unknown keys."""
 
@@ -67,6 +86,18 @@ class Declared(BaseModel):
 def _above_zero(value: int) -> int:
     if not value:
         raise ValueError("an interval is longer than nothing")
+    return value
+
+
+def _at_least_one(value: int) -> int:
+    if value < 1:
+        raise ValueError(f"a count is 1 at least, not {value}")
+    return value
+
+
+def _a_mebibyte(value: int) -> int:
+    if value < 2**20:
+        raise ValueError("a budget is 1 MiB at least: Hudi counts it in whole MiB")
     return value
 
 

@@ -15,7 +15,6 @@ from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.io_budget import Slices, io_bytes, within_budget
 from etc_policy.plan.operations import operation_of, size_of
 from etc_policy.plan.pace import Pace
-from etc_policy.plan.partition_filter import is_in
 from etc_policy.plan.plan_warnings import (
     budget_warning,
     exposed_warning,
@@ -24,7 +23,15 @@ from etc_policy.plan.plan_warnings import (
     space_warning,
     unknown_warning,
 )
-from etc_policy.plan.planning_context import Context, Place, context_of, merging_what_is_due, must_merge, no_run_before
+from etc_policy.plan.planning_context import (
+    Context,
+    Place,
+    context_of,
+    is_wanted,
+    merging_what_is_due,
+    must_merge,
+    no_run_before,
+)
 from etc_policy.plan.refusals import (
     Refusal,
     find_refusal,
@@ -35,6 +42,7 @@ from etc_policy.plan.refusals import (
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
+from etc_policy.plan.stock_choice import days_refusal
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -62,18 +70,16 @@ def build_table_plan(
     can wait for the next run.
     """
     context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
-    refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms)
+    refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms) or days_refusal(policy, state)
     if refusal is not None:
         return _idle(context, "refused", refusal)
     due = tuple(filter(context.is_due, state.slices))
-    wanted = tuple(one for one in due if is_in(one.partition, policy.partitions) or context.is_exposed(one))
-    context = _leaving_out(context, due, wanted, "due_but_in_other_partitions")
+    wanted = tuple(one for one in due if is_wanted(context, one))
+    by_stock = bool(policy.stock_options)
+    context = _leaving_out(context, due, wanted, "due_but_not_chosen" if by_stock else "due_but_in_other_partitions")
     if not wanted:
-        idle = _idle(
-            context,
-            "nothing_due",
-            nothing_due(elsewhere=bool(due), can_wait=context.threshold_ms < context.merged_up_to_ms),
-        )
+        can_wait = context.threshold_ms < context.merged_up_to_ms
+        idle = _idle(context, "nothing_due", nothing_due(policy, elsewhere=bool(due), can_wait=can_wait))
         return idle.model_copy(update={"threshold_ms": _complete_without(context)})
     chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
     if not chosen:
@@ -83,7 +89,7 @@ def build_table_plan(
         return found
     context, chosen = _within_budget(*found)
     if _leaves_unknown(context):
-        return _idle(replace(context, left_out={}), "refused", unknown_left_out())
+        return _idle(replace(context, left_out={}), "refused", unknown_left_out(policy))
     place = _instant(context, chosen)
     young = _too_young(context, place.instant)
     return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
@@ -110,9 +116,14 @@ def _leaving_out(context: Context, chosen: Slices, kept: Slices, reason: SkipRea
 
 
 def _leaves_unknown(context: Context) -> bool:
-    """Whether an event time is not known in a slice that is left out: then T cannot be known without it."""
+    """Whether an event time is not known in a slice that is left out: then T cannot be known without it.
+
+    Where a strategy of Hudi does not take the slice, a delete by key counts as in every watermark: as no earlier than its
+    commit completed, less the data latency.
+    """
     return bool(context.left_out) and any(
         log_file.min_event_time_ms is None
+        and not (log_file.has_deletes and context.left_out[file_slice.group] == "due_but_not_chosen")
         for file_slice, log_file in context.state.log_files
         if file_slice.group in context.left_out
     )
@@ -234,6 +245,7 @@ def _idle(context: Context, action: Action, refusal: Refusal | None, place: Plac
         base_path=state.base_path,
         table_version=state.table_version,
         granularity=policy.granularity,
+        stock_options=policy.stock_options,
         action=action,
         reason=refusal.reason if refusal else None,
         reason_code=refusal.code if refusal else None,
@@ -258,7 +270,7 @@ def _idle(context: Context, action: Action, refusal: Refusal | None, place: Plac
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=(*unknown_warning(unknown, len(files)), *pace_warning(context.pace, policy.data_latency_ms)),
+        warnings=(*unknown_warning(policy, unknown, len(files)), *pace_warning(context.pace, policy.data_latency_ms)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 

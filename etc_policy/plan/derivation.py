@@ -32,6 +32,7 @@ _DECIDING = (
     "action",
     "table_version",
     "granularity",
+    "stock_options",
     "data_latency_ms",
     "pace",
     "next_due_ms",

@@ -19,6 +19,7 @@ from etc_policy.plan.formats import (
 )
 from etc_policy.plan.pace_explanation import next_due_rows, pace_rows
 from etc_policy.plan.stages import UNREAD_VERSION, Plan, TablePlan
+from etc_policy.plan.stock_explanation import stock_rows
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 _ACTIONS = {"compact": "compact", "nothing_due": "nothing due", "refused": "refused"}
@@ -60,6 +61,7 @@ def _block(table: TablePlan, *, explain: bool, width: int) -> str:
 def _table(table: TablePlan) -> Iterator[Row]:
     yield "threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here"
     yield from pace_rows(table)
+    yield from stock_rows(table)
     for change in table.policy_changes:
         yield "policy change", f"{change}  since the last compaction"
     if table.action == "compact":

@@ -8,6 +8,7 @@ from itertools import groupby
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.pace_explanation import why_now
 from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
+from etc_policy.plan.stock_explanation import CHOSEN, MERGED
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: (label, text); an empty label goes on with the one before it.
@@ -55,7 +56,7 @@ def explain_table(table: TablePlan) -> Iterator[Row]:
         return
     yield from _why_t(table)
     yield from _why_c(table)
-    yield from _slices_in(table.operations)
+    yield from _slices_in(table)
     for left_out in table.left_out:
         yield from _slices_out(table, left_out)
     yield from _what_holds_back(table)
@@ -94,7 +95,9 @@ def _why_c(table: TablePlan) -> Iterator[Row]:
         yield "why C", f"C is the time of planning: tables of version {table.table_version} {how}."
         return
     must = (
-        "all of the slices below (`granularity: file_slice`)"
+        MERGED
+        if table.stock_options
+        else "all of the slices below (`granularity: file_slice`)"
         if table.granularity == "file_slice"
         else "all that are due"
         if table.pace is None
@@ -121,14 +124,13 @@ def _moves(moves: list[Move]) -> Iterator[Row]:
         yield "", f"Here: {last.witness}."
 
 
-def _slices_in(operations: tuple[Operation, ...]) -> Iterator[Row]:
+def _slices_in(table: TablePlan) -> Iterator[Row]:
+    operations = table.operations
     if not operations:
         return
-    hold = "holds" if len(operations) == 1 else "hold"
-    yield (
-        "compacted",
-        f"{count_of(len(operations), 'file slice')} {hold} log files that are due, with events at or before T:",
-    )
+    slices, hold = count_of(len(operations), "file slice"), "holds" if len(operations) == 1 else "hold"
+    which = CHOSEN if table.stock_options else f"{hold} log files that are due, with events at or before T"
+    yield "compacted", f"{slices} {which}:"
     order = sorted(operations, key=lambda o: (o.unknown_log_files == 0, o.oldest_event_ms or 0, o.partition, o.file_id))
     for operation in order[:NAMED_SLICES]:
         yield "", f"- {_place(operation.partition, operation.file_id)}"
@@ -194,6 +196,12 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
                 f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is used up. "
                 "So T is earlier for this plan.",
             )
+        case "due_but_not_chosen":
+            yield (
+                "left alone",
+                f"{slices} with events at or before T, or of unknown event time ({files}), that Hudi's strategy does not take. "
+                "So T is earlier for this plan.",
+            )
         case "due_but_refused":
             yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
     for one in left_out.nearest:
@@ -246,6 +254,10 @@ def _next_run(table: TablePlan) -> str:
     reasons = {one.reason for one in table.left_out}
     if "due_but_beyond_budget" in reasons:
         return "with the next run, which goes on where the budget ended."
+    if "due_but_not_chosen" in reasons:
+        return (
+            "as soon as Hudi's strategy takes them, or a policy with `type: event_time` or `unbounded` compacts them."
+        )
     if "due_but_in_other_partitions" in reasons:
         return "as soon as a policy that names the other partitions compacts them."
     return "as soon as a run ends while no writer adds to them, for example in the writer's job, between two batches."

@@ -26,16 +26,17 @@ def within_budget(slices: Slices, max_bytes: int, bytes_of: BytesOf, first: Slic
     is never less for more of them. A slice with an event time that is not known may have the oldest. Those that must come
     `first` are taken whatever they take.
     """
-    ordered = tuple(sorted((one for one in slices if one not in first), key=_age))
+    ordered = tuple(sorted((one for one in slices if one not in first), key=age))
     if not ordered or bytes_of((*first, *ordered), None) <= max_bytes:
         return (*first, *ordered), None
-    ages = [_age(one)[0] for one in ordered]
+    ages = [age(one)[0] for one in ordered]
     counts = range(1, len(ordered))
     fitting = bisect_right(counts, max_bytes, key=lambda count: bytes_of((*first, *ordered[:count]), ages[count]))
     count = max(fitting, 0 if first else 1)
     return (*first, *ordered[:count]), ages[count] if count < len(ordered) else None
 
 
-def _age(file_slice: FileSlice) -> tuple[int, str, str]:
+def age(file_slice: FileSlice) -> tuple[int, str, str]:
+    """Orders slices by their oldest events; one with an event time that is not known may have the oldest."""
     times = (_BEFORE_ALL if f.min_event_time_ms is None else f.min_event_time_ms for f in file_slice.log_files)
     return min(times), file_slice.partition, file_slice.file_id

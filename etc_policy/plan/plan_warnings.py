@@ -12,9 +12,9 @@ from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
 
 
-def unknown_warning(unknown: int, total: int) -> tuple[str, ...]:
-    """Log files without a known event time cost work, whatever they hold."""
-    if not unknown:
+def unknown_warning(policy: Policy, unknown: int, total: int) -> tuple[str, ...]:
+    """Log files without a known event time cost work, whatever they hold; to a strategy of Hudi they are as any other."""
+    if not unknown or policy.stock_options:
         return ()
     return (
         f"{unknown} of {total} log files have no known event time and are compacted whatever they hold: "
@@ -38,6 +38,9 @@ def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:
     if "due_but_in_other_partitions" in counts:
         count = counts["due_but_in_other_partitions"]
         yield f"{count} due in partitions that `strategy.partitions` does not name: RO is complete only up to T above"
+    if "due_but_not_chosen" in counts:
+        count = counts["due_but_not_chosen"]
+        yield f"{count} due that `strategy.type` does not take: RO is complete only up to T above"
 
 
 def budget_warning(policy: Policy, operations: Iterable[Operation], table: TablePlan) -> Iterator[str]:

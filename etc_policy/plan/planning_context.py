@@ -15,6 +15,7 @@ from etc_policy.plan.pace import Pace
 from etc_policy.plan.partition_filter import is_in
 from etc_policy.plan.skipped_slices import LeftOut, WrittenTo
 from etc_policy.plan.stages import Move
+from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.plan.table_versions import WHOLE_SLICE_VERSIONS
 from etc_policy.plan.watermark import Watermark, watermark
@@ -35,7 +36,8 @@ class Context:
 
     `threshold_ms` is T, where nothing is left out: slices with an event at or below it are due. They are merged up to
     `merged_up_to_ms`: above T where slices wait for a later run, below it where the budget reaches no further. `exposed` are
-    the file groups of the state in which the policy's index does not find every key.
+    the file groups of the state in which the policy's index does not find every key. `stock` are those that a strategy of
+    Hudi's own takes, whatever their event times.
     """
 
     policy: Policy
@@ -48,6 +50,7 @@ class Context:
     threshold_ms: int
     merged_up_to_ms: int
     pace: Pace | None = None
+    stock: frozenset[GroupKey] = frozenset()
 
     @property
     def zone(self) -> ZoneInfo:
@@ -63,8 +66,9 @@ class Context:
         return int(self.policy.hudi_options.get(key, default))
 
     def is_due(self, file_slice: FileSlice) -> bool:
-        """Whether RO up to T needs the slice, or some of its keys could come to exist twice."""
-        return self.is_exposed(file_slice) or any(is_due(one, self.threshold_ms) for one in file_slice.log_files)
+        """Whether RO up to T needs the slice, its strategy takes it, or some of its keys could come to exist twice."""
+        at_once = self.is_exposed(file_slice) or file_slice.group in self.stock
+        return at_once or any(is_due(one, self.threshold_ms) for one in file_slice.log_files)
 
     def is_exposed(self, file_slice: FileSlice) -> bool:
         """Whether the index does not find what was written to the slice beside a compaction of its deletes."""
@@ -76,7 +80,12 @@ class Context:
         return self.policy.granularity == "log_file" and self.state.table_version in WHOLE_SLICE_VERSIONS
 
     def in_other_granularity(self) -> Context | None:
-        """The context of the policy's other granularity; None for tables that have no cut, and whose policy does not carry."""
+        """The context of the policy's other granularity; None for strategies and tables that have no other.
+
+        Tables that have no cut, and whose policy does not carry, have none, and Hudi's own strategies.
+        """
+        if self.policy.stock_options:
+            return None
         if self.state.table_version in WHOLE_SLICE_VERSIONS and self.policy.carry is None:
             return None
         other = OTHER_GRANULARITY[self.policy.granularity]
@@ -105,6 +114,13 @@ def must_merge(context: Context, file_slice: FileSlice) -> Iterator[LogFile]:
     return (one for one in latest_first if is_due(one, context.merged_up_to_ms))
 
 
+def is_wanted(context: Context, file_slice: FileSlice) -> bool:
+    """Whether the policy compacts the slice if it is due."""
+    if context.policy.stock_options:
+        return file_slice.group in context.stock or context.is_exposed(file_slice)
+    return is_in(file_slice.partition, context.policy.partitions) or context.is_exposed(file_slice)
+
+
 def context_of(
     policy: Policy, state: TableState, now_ms: int, clock_ms: int, written_to: WrittenTo, pace: Pace | None
 ) -> Context:
@@ -115,7 +131,8 @@ def context_of(
     if pace is not None:
         threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, exposed)
         latest_ms = pace.latest_ms(now_ms, latency_ms)
-    return Context(policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace)
+    stock = stock_choice(policy, state)
+    return Context(policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace, stock)
 
 
 def is_due(log_file: LogFile, threshold_ms: int) -> bool:

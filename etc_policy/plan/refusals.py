@@ -122,20 +122,22 @@ def written_to_all(state: TableState) -> Refusal:
     )
 
 
-def nothing_due(*, elsewhere: bool, can_wait: bool) -> Refusal:
-    """No file slice is due: all can wait for the next run, or those that cannot are not in the policy's partitions."""
+def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
+    """No file slice is due: all can wait for the next run, or those that cannot are not ones that the policy takes."""
+    if policy.stock_options:
+        return Refusal("nothing_due", f"`{policy.strategy}` takes no file slice of the table as it is")
     if can_wait and not elsewhere:
         return Refusal("nothing_due", "what log files hold can wait for the next run without breaking the target")
     where = " in the partitions of `strategy.partitions`" if elsewhere else ""
     return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
 
 
-def unknown_left_out() -> Refusal:
+def unknown_left_out(policy: Policy) -> Refusal:
     """A slice that the policy leaves out may hold any event, so that no T would be true."""
-    reason = (
-        "a log file without a known event time is due, and `strategy.partitions` or `strategy.max_io` leaves it out"
-    )
-    return Refusal("unknown_left_out", reason, "let the writer record event times, or plan with --read-stats")
+    by = "`strategy.type`" if policy.stock_options else "`strategy.partitions` or `strategy.max_io`"
+    reason = f"a log file without a known event time is due, and {by} leaves it out"
+    also = ", or set `strategy.type: unbounded`" if policy.stock_options else ""
+    return Refusal("unknown_left_out", reason, f"let the writer record event times, or plan with --read-stats{also}")
 
 
 def not_ended(state: TableState) -> str:

@@ -17,6 +17,7 @@ _REASONS: tuple[SkipReason, ...] = (
     "due_but_behind_a_writer",
     "due_but_in_other_partitions",
     "due_but_beyond_budget",
+    "due_but_not_chosen",
     "due_but_refused",
     "newer_than_threshold",
     "no_log_files",

@@ -19,19 +19,21 @@ Action = Literal["compact", "nothing_due", "refused"]
 #: `due_but_refused`: would be compacted if the table could be. `due_but_written_to`: has deletes to compact, and writers kept
 #: adding to it while earlier tries were at work. `due_but_behind_a_writer`: no instant before the oldest write in flight can
 #: merge all of it that is due. `due_but_in_other_partitions`: not one of the policy's. `due_but_beyond_budget`: for a later
-#: run, as `max_io` is used up. The others have nothing at or below T in log files.
+#: run, as `max_io` is used up. `due_but_not_chosen`: a strategy of Hudi's own does not take it.
+#: The others have nothing at or below T in log files.
 SkipReason = Literal[
     "due_but_refused",
     "due_but_written_to",
     "due_but_behind_a_writer",
     "due_but_in_other_partitions",
     "due_but_beyond_budget",
+    "due_but_not_chosen",
     "newer_than_threshold",
     "no_log_files",
 ]
 
 
-_BY_POLICY = ("due_but_in_other_partitions", "due_but_beyond_budget")
+_BY_POLICY = ("due_but_in_other_partitions", "due_but_beyond_budget", "due_but_not_chosen")
 _LEFT_OUT = ("due_but_written_to", "due_but_behind_a_writer", *_BY_POLICY)
 
 
@@ -130,7 +132,8 @@ class TablePlan(Frozen):
     `instant_start`, and `moves` (as texts: `notes`) say how guards raised it. `left_out` counts every other file slice.
     The other granularity would merge `other_log_bytes` of log files of the same slices, None where the table has no other.
     By a `pace` T is before all that slices hold which can wait for a later run, chosen slices are merged up to `now_ms` less
-    `data_latency_ms` all the same, and until `next_due_ms` no run is needed.
+    `data_latency_ms` all the same, and until `next_due_ms` no run is needed. With `stock_options` slices are chosen as Hudi's
+    planner does by these options, whatever their event times.
     """
 
     policy: str
@@ -140,6 +143,7 @@ class TablePlan(Frozen):
     base_path: str
     table_version: int
     granularity: Granularity
+    stock_options: dict[str, str] = Field(default_factory=dict)
     action: Action
     reason: str | None = None
     reason_code: str | None = None

@@ -122,9 +122,9 @@ MUTATIONS: dict[str, Broken] = {
     ),
     "C before a writer in flight": replaced(builder, "closed_before", lambda slices, *_: slices),
     "T without what is left out": replaced(builder, "_complete_without", lambda context: context.threshold_ms),
-    "the oldest events first within a budget": replaced(io_budget, "_age", lambda one: (0, one.file_id, one.partition)),
+    "the oldest events first within a budget": replaced(io_budget, "age", lambda one: (0, one.file_id, one.partition)),
     "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),
-    "no other partitions": replaced(builder, "is_in", lambda *_: True),
+    "no other partitions": replaced(builder, "is_wanted", lambda *_: True),
     "merge order is that of requests": replaced(operations, "_merge_order", lambda files: tuple(f.name for f in files)),
 }
 

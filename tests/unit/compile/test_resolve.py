@@ -60,6 +60,7 @@ def test_defaults_are_filled_in(read):
         "max_io_bytes": None,
         "every_ms": None,
         "carry": None,
+        "stock_options": {},
         "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None, "proof": None},
         "verify": {
             "suite": "ro_complete",
@@ -99,6 +100,7 @@ def test_every_key_reaches_the_manifest(read):
         "max_io_bytes": 2**30,
         "every_ms": 900_000,
         "carry": "copy",
+        "stock_options": {},
         "freshness": {
             "target_ms": 7_200_000,
             "warn_after_ms": 10_800_000,

@@ -98,6 +98,7 @@ def test_a_manifest_from_before_there_were_targets_is_an_earlier_state():
         (["path:policies/*/b.yml"], ["orders_test"]),
         (["strategy:event_time"], ALL),
         (["strategy:file_slice"], ["payments_ro"]),
+        (["strategy:log_file_num"], []),
         (["tag:hourly,tag:sales"], ["orders_ro"]),
         (["tag:hourly,path:policies/sales orders_test"], ["orders_test", "payments_ro"]),
         (["tag:sales,strategy:file_slice"], []),

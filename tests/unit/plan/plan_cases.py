@@ -7,6 +7,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     now, clock what counts as now (12:00:00), and the wall clock (as now)
     latency    minutes (60)
     granularity, carry, partitions, max_io (bytes), index, writers_compact, options        of the policy
+    strategy   of Hudi's own, as a policy file has it: {type: log_file_num, min_log_files: 2}
     target, every, run                        minutes: of freshness, between runs, and that the last run took (none is known)
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
@@ -29,6 +30,8 @@ from typing import Any
 import yaml
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy, Writer
+from etc_policy.compile.stock_options import stock_options
+from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.pace import Pace, pace_of
 from etc_policy.plan.stages import Operation, Plan, TablePlan, make_plan
@@ -71,12 +74,15 @@ def inputs_of_case(folder: Path) -> list[Inputs]:
 
 
 def _inputs(name: str, table: dict[str, Any]) -> Inputs:
+    strategy = Strategy(**table.get("strategy", {}))
     policy = Policy(
         name=name,
         table=f"/{name}",
         event_time=EventTime(column="ts"),
         data_latency_ms=table.get("latency", 60) * 60_000,
-        granularity=table.get("granularity", "log_file"),
+        strategy=strategy.type,
+        stock_options=stock_options(strategy),
+        granularity=table.get("granularity", "file_slice" if "strategy" in table else "log_file"),
         partitions=tuple(table.get("partitions", ())),
         max_io_bytes=table.get("max_io"),
         carry=table.get("carry"),
