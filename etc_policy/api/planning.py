@@ -32,7 +32,10 @@ from etc_policy.wiring import Environment, clock_ms
 
 #: Refusals that another run may not meet.
 _RETRY_CODES = frozenset(
-    {"pending_service", "pending_own_plan", "writer_in_flight", "too_young", Code.TIMELINE_KEEPS_CHANGING}
+    {
+        *("pending_service", "pending_own_plan", "writer_in_flight", "too_young"),
+        *(Code.TIMELINE_KEEPS_CHANGING, Code.STORE_UNREACHABLE, Code.NO_MASTER, Code.NO_EXECUTOR),
+    }
 )
 
 

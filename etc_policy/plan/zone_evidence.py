@@ -60,7 +60,7 @@ def judge_zone(timezone: str, samples: Sequence[Sample]) -> ZoneReading:
     """
     newest = sorted(samples, key=lambda sample: (sample.written_ms, sample.instant))[-_NEWEST:]
     shifts = [_shift(sample, ZoneInfo(timezone)) for sample in newest]
-    fitting = [shift for shift in shifts if shift.fits]
+    fitting = _without_copies([shift for shift in shifts if shift.fits])
     if not shifts:
         return ZoneReading(timezone, "unsure", "there is no instant yet that shows it")
     if len(fitting) < len(shifts) * 4 / 5:
@@ -68,7 +68,7 @@ def judge_zone(timezone: str, samples: Sequence[Sample]) -> ZoneReading:
     if not any(shift.steps for shift in fitting):
         agree = f"its last {count_of(len(fitting), 'instant')} agree with the times of their files"
         return ZoneReading(timezone, "confirmed", agree)
-    if len(fitting) < _FEWEST or not _is_genuine(fitting):
+    if len(fitting) < _FEWEST:
         return ZoneReading(timezone, "unsure", "too few files that show when its instants were written")
     return ZoneReading(timezone, "contradicted", _contradiction(fitting))
 
@@ -86,6 +86,16 @@ def _wall_clock_ms(epoch_ms: int, zone: ZoneInfo) -> int:
 def _offset_ms(epoch_ms: int, zone: ZoneInfo) -> int:
     offset = datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone(zone).utcoffset()
     return int((offset or timedelta()) / timedelta(milliseconds=1))
+
+
+def _without_copies(shifts: Sequence[_Shift]) -> list[_Shift]:
+    """Without the files of another zone's offset that were copied at once; of a single one nobody can tell."""
+    of_offset: dict[int, list[_Shift]] = {}
+    for shift in shifts:
+        of_offset.setdefault(shift.steps, []).append(shift)
+    alone = len(of_offset) == 1
+    copied = {steps for steps, found in of_offset.items() if steps and (alone or found[1:]) and not _is_genuine(found)}
+    return [shift for shift in shifts if shift.steps not in copied]
 
 
 def _is_genuine(shifts: Sequence[_Shift]) -> bool:

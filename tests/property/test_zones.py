@@ -93,6 +93,25 @@ def test_a_copy_is_never_taken_for_another_zone(zone, other, start, gaps, copied
 @given(
     zone=zones,
     start=moments,
+    gaps=st.lists(st.integers(1, 60_000), min_size=1, max_size=8),
+    grid=st.integers(0, 96),
+    rest=st.integers(-20_000, 20_000),
+    later=st.lists(st.integers(1_000, HOUR_MS), min_size=1, max_size=30),
+)
+def test_a_copy_that_is_written_to_is_never_taken_for_another_zone(zone, start, gaps, grid, rest, later):
+    """Also where it was copied whole quarters of an hour after its instants."""
+    times = [start + sum(gaps[:n]) for n in range(len(gaps) + 1)]
+    copied = max(times[0] + grid * 15 * 60_000 + rest, times[-1])
+    samples = [Sample(instant_from_ms(t, ZoneInfo(zone)), copied + n) for n, t in enumerate(times)]
+    after = [copied + 100 + sum(later[: n + 1]) for n in range(len(later))]
+    samples += [written(zone, time) for time in after]
+    assume(len({offset_ms(zone, time) for time in (*times, *after)}) == 1)
+    assert judge_zone(zone, samples).certainty in ("unsure", "confirmed")
+
+
+@given(
+    zone=zones,
+    start=moments,
     commits=st.lists(st.integers(300, HOUR_MS), min_size=1, max_size=8),
     wait=st.integers(0, HOUR_MS),
 )

@@ -20,6 +20,7 @@ from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.metadata_listing import wrongly_listed
+from etc_policy.adapters.spark.store_outage import raise_store_outage, store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, first_line
@@ -64,6 +65,7 @@ class GxVerifier:
                 on partitions is not one.
             TableError: no times can be read from the event-time column.
             EngineError: the table could not be read, or no expectation could run.
+            RetryableError: its store did not answer.
 
         """
         comparison = f"etc_{uuid.uuid4().hex}"
@@ -81,7 +83,7 @@ class GxVerifier:
                 compared = Comparison(self.spark, views["rt"], views["ro"], request)
                 stack.enter_context(named(comparison, compared))
             frames = {side: narrowed(self.spark, view, request) for side, view in views.items()}
-            results = _run(suite, configured, frames, views["ro"])
+            results = _run(suite, configured, frames, views["ro"], request.base_path)
             _require_times(results, views, request)
         if results and all(result.status == "error" for result in results):
             raise EngineError(Code.NOTHING_CHECKED, "no expectation could be checked", cause=results[0].message)
@@ -162,6 +164,7 @@ def _engine_errors(base_path: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise_if_interrupted()
+        raise_store_outage(base_path, error)
         message = f"the rows of `{base_path}` could not be compared"
         raise EngineError(Code.NOTHING_CHECKED, message, cause=first_line(error) or type(error).__name__) from error
 
@@ -184,8 +187,14 @@ def _run(
     configured: list[Any],
     views: Mapping[View, Any],
     ro: Any,  # noqa: ANN401
+    base_path: str,
 ) -> tuple[ExpectationResult, ...]:
-    """Every expectation evaluated on its view; Great Expectations returns them in an order of its own."""
+    """Every expectation evaluated on its view; Great Expectations returns them in an order of its own.
+
+    Raises:
+        RetryableError: the table's store did not answer.
+
+    """
     import great_expectations
     from great_expectations.core import ExpectationSuite
 
@@ -204,8 +213,11 @@ def _run(
         ask_in_few_passes(batch.data.execution_engine)
         outcome = batch.validate(ExpectationSuite(name=side, expectations=chosen), result_format="SUMMARY")
         for result in outcome.results:
-            place = result.expectation_config.meta["etc"]
-            results[place] = read_result(suite[place], result.to_json_dict())
+            place, found = result.expectation_config.meta["etc"], result.to_json_dict()
+            outage = store_outage(base_path, str(found.get("exception_info")))
+            if outage is not None:
+                raise outage
+            results[place] = read_result(suite[place], found)
     return tuple(results[place] for place in range(len(suite)))
 
 

@@ -10,6 +10,7 @@ from etc_policy.adapters.spark.client_options import client_options
 from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
@@ -29,7 +30,7 @@ def hudi_client(
     """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
 
     So does the end of Java itself, which py4j reports as an OSError once its first call has failed. A lock or a heartbeat
-    that somebody else holds is a RetryableError.
+    that somebody else holds is a RetryableError, and so is a store that does not answer.
     """
     from py4j.protocol import Py4JError
 
@@ -50,6 +51,7 @@ def hudi_client(
             hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
             raise RetryableError(Code.LOCK_IS_HELD, message, hint=hint, cause=failure.cause) from error
         raise_if_alone(spark, failure.cause)
+        raise_store_outage(job.base_path, error)
         raise failure from error
 
 

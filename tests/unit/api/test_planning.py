@@ -93,6 +93,8 @@ class TestRefusals:
             ("writer_in_flight", "ETC405", ExitCode.RETRY),
             ("too_young", "ETC405", ExitCode.RETRY),
             ("ETC401", "ETC401", ExitCode.RETRY),
+            ("ETC450", "ETC450", ExitCode.RETRY),
+            ("ETC460", "ETC460", ExitCode.RETRY),
             ("clock_behind", "ETC405", ExitCode.ENGINE),
             ("table_version", "ETC405", ExitCode.ENGINE),
             ("ETC201", "ETC201", ExitCode.ENGINE),

@@ -1,0 +1,37 @@
+"""Failures of Spark that only mean that an object store did not answer for a while: the same command may then succeed."""
+
+from __future__ import annotations
+
+import re
+
+from etc_policy.adapters.storage.door import is_on_object_store
+from etc_policy.codes.registry import Code
+from etc_policy.errors import RetryableError
+
+#: Who asks a store in Java: Hadoop's and Google's file systems for S3, Azure and Google Cloud Storage.
+_ASKED = re.compile(r"org\.apache\.hadoop\.fs\.(s3a|azurebfs)\.|com\.google\.cloud\.hadoop\.")
+_NO_ANSWER = re.compile(
+    r"\b(ConnectException|SocketException|SocketTimeoutException|ConnectTimeoutException|NoHttpResponseException"
+    r"|UnknownHostException|ConnectionClosedException|SSLException|AWSNoResponseException|AWSApiCallTimeoutException"
+    r"|AWSServiceThrottledException|AWSStatus500Exception)\b"
+    r"|Unable to execute HTTP request|Premature end of Content-Length|Connection pool shut down"
+    r"|Status Code: (429|500|502|503|504)\b|\bHTTP (429|500|502|503|504)\b"
+)
+
+
+def store_outage(base_path: str, text: str) -> RetryableError | None:
+    """The error to raise where Java's words, stack included, say that the table's store did not answer; else None."""
+    found = _NO_ANSWER.search(text) if is_on_object_store(base_path) and _ASKED.search(text) else None
+    if found is None:
+        return None
+    hint = "nothing is lost: run `etc apply` again; if it goes on, check `storage.endpoint` of the target"
+    message = f"the object store of `{base_path}` did not answer Spark"
+    line = text[text.rfind("\n", 0, found.start()) + 1 :].splitlines()[0]
+    return RetryableError(Code.STORE_UNREACHABLE, message, hint=hint, cause=line.strip()[:500])
+
+
+def raise_store_outage(base_path: str, error: Exception) -> None:
+    """Raise what `store_outage` finds in an exception of py4j or PySpark; returns where it finds nothing."""
+    outage = store_outage(base_path, str(error))
+    if outage is not None:
+        raise outage from error

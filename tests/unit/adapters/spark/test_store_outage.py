@@ -1,0 +1,74 @@
+"""What Java says of a store that does not answer, as the drills on an S3 server showed it, and what it says of other faults."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from etc_policy.adapters.spark.hudi_client import hudi_client
+from etc_policy.adapters.spark.store_outage import raise_store_outage, store_outage
+from etc_policy.errors import EngineError, ExitCode, RetryableError
+from etc_policy.execute.ports import Job
+from tests.unit.plan.states import POLICY
+
+TABLE = "s3a://bucket/t"
+IN_A_TASK = """An error occurred while calling o1.compact.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 2.0 in stage 0.0 (TID 2)
+\tat org.apache.hudi.io.HoodieMergeHandleFactory.instantiateMergeHandle(HoodieMergeHandleFactory.java:159)
+Caused by: org.apache.hadoop.fs.s3a.AWSClientIOException: getFileStatus on s3a://bucket/t/c/f.parquet: \
+com.amazonaws.SdkClientException: Unable to execute HTTP request: The target server failed to respond
+\tat org.apache.hadoop.fs.s3a.S3AUtils.translateException(S3AUtils.java:214)
+"""
+OUTAGES = {
+    "a task": IN_A_TASK,
+    "an error of the server": "org.apache.hadoop.fs.s3a.AWSStatus500Exception: getFileStatus on s3a://b/t: Status Code: 500; x",
+    "throttling": "org.apache.hadoop.fs.s3a.AWSServiceThrottledException: Status Code: 503; Error Code: SlowDown",
+    "a later client": "org.apache.hadoop.fs.s3a.AWSClientIOException: software.amazon.awssdk.core.exception: "
+    "Unable to execute HTTP request: Connect timed out",
+    "a body cut short": "at org.apache.hadoop.fs.s3a.S3AInputStream.read\nCaused by: Premature end of Content-Length delimited",
+    "Azure": "org.apache.hadoop.fs.azurebfs.services.AbfsRestOperation\nCaused by: java.net.UnknownHostException: x",
+    "Google": "at com.google.cloud.hadoop.gcsio.Storage\nCaused by: java.net.SocketTimeoutException: Read timed out",
+}
+OTHERS = {
+    "no right": "org.apache.hadoop.fs.s3a.S3AUtils: java.nio.file.AccessDeniedException: Status Code: 403; AccessDenied",
+    "no such file": "org.apache.hadoop.fs.s3a.S3AFileSystem: java.io.FileNotFoundException: No such file",
+    "no keys": "org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials provided",
+    "a broken file": "org.apache.hadoop.fs.s3a.S3AInputStream\nCaused by: java.lang.RuntimeException: not a Parquet file",
+    "an executor that does not answer": "at org.apache.spark.network.client\nCaused by: java.net.ConnectException: refused",
+}
+
+
+@pytest.mark.parametrize("text", OUTAGES.values(), ids=list(OUTAGES))
+def test_a_store_that_does_not_answer_is_worth_another_try(text):
+    error = store_outage(TABLE, text)
+    assert (error.code, error.exit_code) == ("ETC450", ExitCode.RETRY)
+    assert error.message == "the object store of `s3a://bucket/t` did not answer Spark"
+    assert store_outage("/disk/t", text) is None
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=list(OTHERS))
+def test_other_failures_stay_what_they_are(text):
+    assert store_outage(TABLE, text) is None
+    raise_store_outage(TABLE, ValueError(text))
+
+
+def test_the_cause_is_the_line_that_says_it():
+    cause = store_outage(TABLE, IN_A_TASK).cause
+    assert cause.startswith("Caused by: org.apache.hadoop.fs.s3a.AWSClientIOException: getFileStatus on s3a://")
+    assert "\n" not in cause
+
+
+@pytest.mark.parametrize(("table", "raised"), [(TABLE, RetryableError), ("/disk/t", EngineError)])
+def test_a_compaction_that_met_it(table, raised):
+    error = OSError(IN_A_TASK)
+
+    class Dead:
+        @property
+        def java(self):
+            raise error
+
+    job = Job(POLICY, table, 9, (), "20260101000000000")
+    with (
+        pytest.raises(raised),
+        hudi_client(SimpleNamespace(_jvm=Dead()), job, EngineError("ETC304", "no luck")),
+    ):
+        pass
