@@ -23,7 +23,8 @@ TableStatus = Literal[
 class Job:
     """One compaction to publish or to finish: where, when (`instant` is C), what, and what is committed beside the data.
 
-    `metadata_partitions` are the table's own: the engine must neither drop nor build any (FACTS 5).
+    `metadata_partitions` are the table's own: the engine must neither drop nor build any (FACTS 5). `partitions_with_logs`
+    have log files as the plan is published.
     """
 
     policy: Policy
@@ -33,6 +34,7 @@ class Job:
     instant: str
     operations: tuple[Operation, ...] = ()
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    partitions_with_logs: tuple[str, ...] = ()
 
     @property
     def carries(self) -> bool:

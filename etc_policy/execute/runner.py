@@ -187,6 +187,7 @@ class Runner:
                 instant=table.instant,
                 operations=table.operations,
                 extra_metadata=extra_metadata(table, plan_id, git_sha),
+                partitions_with_logs=state.partitions_with_logs,
             )
             fence = self.fence(job, lease, state)
             raise_unfit(policy, table, state, self.clock_ms(), published=False)

@@ -204,6 +204,11 @@ class TableState:
         return ((file_slice, log_file) for file_slice in self.slices for log_file in file_slice.log_files)
 
     @property
+    def partitions_with_logs(self) -> tuple[str, ...]:
+        """The partitions that have log files, in the order of their names."""
+        return tuple(sorted({one.partition for one in self.slices if one.log_files}))
+
+    @property
     def last_completed(self) -> str | None:
         """The latest completion time on the active timeline."""
         return max((i.completed or i.requested for i in self.instants if i.state == "completed"), default=None)

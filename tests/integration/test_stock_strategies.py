@@ -18,7 +18,7 @@ from etc_policy.compile.stock_options import stock_options
 from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from tests.integration.bench import Bench
-from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views, partition_of
+from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views, Write, partition_of, write_history
 from tests.integration.test_apply_process import POLICY, run, run_without_time, start_and_stop_at_inflight
 from tests.integration.test_table_kinds import LOG_ONLY, Kind
 
@@ -63,14 +63,15 @@ def chosen_by_etc(bench) -> dict[tuple[str, str], tuple]:
     return {one.group: (one.base_file, frozenset(one.log_files_compacted)) for one in table.operations}
 
 
-def chosen_by_hudi(bench) -> dict[tuple[str, str], tuple]:
-    """What stock Hudi schedules by the policy's options, on a copy of the table."""
+def chosen_by_hudi(bench, **more: str) -> dict[tuple[str, str], tuple]:
+    """What stock Hudi schedules by the policy's options and more, on a copy of the table."""
     copy = bench.base.with_name(f"{bench.base.name}-by-hudi")
     shutil.copytree(bench.base, copy)
-    options = {**bench.policy.stock_options, "hoodie.compact.inline.max.delta.commits": "1"}
+    options = {**bench.policy.stock_options, "hoodie.compact.inline.max.delta.commits": "1", **more}
     text = ",".join(f"{key}={value}" for key, value in options.items())
     bench.spark.sql(f"CALL run_compaction(op => 'schedule', path => '{copy}', options => '{text}')")
-    plans = list((copy / ".hoodie" / "timeline").glob("*.compaction.requested"))
+    known = {plan.name for plan in (bench.base / ".hoodie" / "timeline").iterdir()}
+    plans = [plan for plan in (copy / ".hoodie" / "timeline").glob("*.compaction.requested") if plan.name not in known]
     found = _operations(plans[0]) if plans else {}
     shutil.rmtree(copy, ignore_errors=True)
     return found
@@ -134,6 +135,20 @@ def test_the_latest_days_as_by_hudi(spark, tmp_path):
         by_etc = chosen_by_etc(table)
         assert sorted(partition for partition, _ in by_etc) == [f"2026/01/{day}" for day in days]
         assert by_etc == chosen_by_hudi(table), count
+
+
+def test_hudi_still_sees_what_a_plan_left(spark, written_table, tmp_path):
+    """Incrementally it looks only at partitions with later commits, and at those that the last plan says it missed."""
+    shutil.copytree(written_table, tmp_path / "t")
+    bench = StockBench(spark, tmp_path / "t", strategy={"type": "partition_regex", "regex": "^a$"})
+    before = bench.state()
+    assert {one.partition for one in before.slices if one.log_files} == {"a", "b", "c"}
+    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
+    assert bench.apply(bench.plan(10_000)).status == "compacted"
+    write_history(spark, bench.base, (Write(((0, "later", 900),)),), first=len(HISTORY))
+    bench.strategy = {"type": "unbounded"}
+    chosen = chosen_by_hudi(bench, **{"hoodie.table.services.incremental.enabled": "true"})
+    assert {partition for partition, _ in chosen} == {"a", "b", "c"}
 
 
 @pytest.fixture

@@ -20,15 +20,22 @@ _PLAN_VERSION = 2
 _MEBIBYTE = 1024 * 1024
 
 
-def encode_plan(operations: tuple[Operation, ...], extra_metadata: Mapping[str, str]) -> bytes:
-    """The Avro file of a plan; each operation carries the five metrics that the stock executor reads (FACTS 1)."""
+def encode_plan(
+    operations: tuple[Operation, ...], extra_metadata: Mapping[str, str], partitions_with_logs: tuple[str, ...] = ()
+) -> bytes:
+    """The Avro file of a plan; each operation carries the five metrics that the stock executor reads (FACTS 1).
+
+    Where the next compaction is planned by stock Hudi, it looks only at partitions with commits that completed after this
+    one's instant, and at `missingSchedulePartitions` (FACTS 15): these are all that have log files, as a plan may end
+    withdrawn.
+    """
     record = {
         "operations": [_operation(operation) for operation in operations],
         "extraMetadata": dict(extra_metadata),
         "version": _PLAN_VERSION,
         "strategy": None,
         "preserveHoodieMetadata": False,
-        "missingSchedulePartitions": [],
+        "missingSchedulePartitions": list(partitions_with_logs),
     }
     buffer = BytesIO()
     fastavro.writer(buffer, _schema(), [record], codec="null")

@@ -241,7 +241,8 @@ class HudiCompactor:
             create_plan(job)
             return
         jvm, table = self._jvm, hudi_table(self._spark, client)
-        content = jvm.java.io.ByteArrayInputStream(encode_plan(job.operations, job.extra_metadata))
+        plan_bytes = encode_plan(job.operations, job.extra_metadata, job.partitions_with_logs)
+        content = jvm.java.io.ByteArrayInputStream(plan_bytes)
         plan_class = jvm.java.lang.Class.forName(
             "org.apache.hudi.avro.model.HoodieCompactionPlan", True, jvm.Thread.currentThread().getContextClassLoader()
         )

@@ -30,7 +30,7 @@ def create_plan(job: Job) -> None:
         StalePlanError: somebody else has published a plan at this instant.
 
     """
-    content = encode_plan(job.operations, job.extra_metadata)
+    content = encode_plan(job.operations, job.extra_metadata, job.partitions_with_logs)
     try:
         open_storage(job.base_path).create(_timeline_file(job, "requested"), content)
     except FileExistsError as error:

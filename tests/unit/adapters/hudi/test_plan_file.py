@@ -36,6 +36,11 @@ def test_sizes_come_back_to_the_byte():
     assert decode_operations(decoded(encode_plan((sized,), {}))) == (sized,)
 
 
+def test_what_the_stock_planner_reads_next():
+    """What may be left in partitions that nobody writes to: else it would never look at them again."""
+    assert decoded(encode_plan((), {}, ("", "a=1")))["missingSchedulePartitions"] == ["", "a=1"]
+
+
 def test_what_the_stock_executor_reads():
     planned = Operation(
         partition="p",
