@@ -7,6 +7,7 @@ from typing import Any
 
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_rows import sampled
+from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, Issue, PolicyError, Where
@@ -23,6 +24,7 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
 
     Raises:
         EngineError: the table cannot be read.
+        RetryableError: its store did not answer.
         PolicyError: the policy's condition on partitions is not one.
 
     """
@@ -32,6 +34,7 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
     try:
         frame = reader.option("hoodie.query.as.ro.table", str(view == "ro").lower()).load(request.base_path)
     except Exception as error:
+        raise_store_outage(request.base_path, error)
         name = "read-optimized" if view == "ro" else "real-time"
         message = f"cannot read the {name} view of `{request.base_path}`"
         raise EngineError(Code.CANNOT_READ_VIEW, message, cause=str(error)) from error

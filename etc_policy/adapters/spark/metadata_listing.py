@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etc_policy.adapters.hudi.layout import parse_data_file
+from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
@@ -28,6 +29,7 @@ def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:  # noqa: A
 
     Raises:
         EngineError: the metadata table cannot be read.
+        RetryableError: its store did not answer.
 
     """
     listed = _listed_files(spark, state)
@@ -96,6 +98,7 @@ def _listed_files(spark: Any, state: TableState) -> dict[str, int]:  # noqa: ANN
         finally:
             table.close()
     except Exception as error:
+        raise_store_outage(base_path, error)
         message = f"cannot read the metadata table of `{base_path}`"
         raise EngineError(Code.CANNOT_READ_VIEW, message, cause=str(error)) from error
     return {found["path"].partition(root)[2]: int(found["size"]) for found in _FILE.finditer(text)}

@@ -1,14 +1,18 @@
 """What Java says of a store that does not answer, as the drills on an S3 server showed it, and what it says of other faults."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from etc_policy.adapters.gx.views import read_view
 from etc_policy.adapters.spark.hudi_client import hudi_client
+from etc_policy.adapters.spark.metadata_listing import wrongly_listed
 from etc_policy.adapters.spark.store_outage import raise_store_outage, store_outage
 from etc_policy.errors import EngineError, ExitCode, RetryableError
 from etc_policy.execute.ports import Job
-from tests.unit.plan.states import POLICY
+from etc_policy.verify.ports import DataCheck
+from tests.unit.plan.states import POLICY, STATE
 
 TABLE = "s3a://bucket/t"
 IN_A_TASK = """An error occurred while calling o1.compact.
@@ -72,3 +76,20 @@ def test_a_compaction_that_met_it(table, raised):
         hudi_client(SimpleNamespace(_jvm=Dead()), job, EngineError("ETC304", "no luck")),
     ):
         pass
+
+
+class _Failing:
+    """Whatever is asked of it fails as a store's outage does."""
+
+    def __getattr__(self, name):
+        raise OSError(IN_A_TASK)
+
+
+def test_a_view_and_a_listing_that_met_it():
+    request = DataCheck(POLICY, TABLE, (), 0, 0, None, None, frozenset(), "", frozenset())
+    spark = SimpleNamespace(read=SimpleNamespace(format=lambda _: SimpleNamespace(option=lambda *_: _Failing())))
+    with pytest.raises(RetryableError, match="did not answer Spark"):
+        read_view(spark, request, "ro")
+    state = replace(STATE, base_path=TABLE)
+    with pytest.raises(RetryableError, match="did not answer Spark"):
+        wrongly_listed(SimpleNamespace(_jvm=_Failing()), state)
