@@ -10,7 +10,7 @@ from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
-from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, VerdictError
+from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.log_witness import NOT_THERE
 from etc_policy.plan.table_history import TableHistory
@@ -28,7 +28,9 @@ from etc_policy.wiring import Environment
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
 REREADS = 2
 
-_UNREADABLE, _MOVED_ON = "data_can_be_read", "table_unchanged_while_read"
+_UNREADABLE, _MOVED_ON, _UNANSWERED = "data_can_be_read", "table_unchanged_while_read", "table_can_be_reached"
+#: Expectations that may be met at another try.
+_PASSING = frozenset({_MOVED_ON, _UNANSWERED})
 
 
 def verify_tables(
@@ -91,13 +93,13 @@ def verdict_codes(verifications: Iterable[Verification | None]) -> tuple[ExitCod
 
 
 def exit_code_of(verification: Verification) -> ExitCode | None:
-    """None for a verification that passed; to be tried again where only busy writers were in the way."""
+    """None for a verification that passed; to be tried again where only busy writers or a silent store were in the way."""
     if verification.status == "fail":
         return ExitCode.FAILED
     if verification.status != "error":
         return None
     failed = {one.expectation for one in verification.expectations if one.status != "pass"}
-    return ExitCode.RETRY if failed == {_MOVED_ON} else ExitCode.ENGINE
+    return ExitCode.RETRY if failed and failed <= _PASSING else ExitCode.ENGINE
 
 
 def verdict_error(policy: str, verdict: Verification) -> VerdictError | None:
@@ -186,28 +188,31 @@ def _verify_once(
 ) -> Verification:
     try:
         return verify_table(evidence, suite, level, environment.data_verifier)
-    except EngineError as error:
-        return _without_rows(evidence, level, error)
+    except (EngineError, RetryableError) as error:
+        return _without_rows(evidence, level, error, _expectation_of(error))
 
 
-def _without_rows(
-    evidence: Evidence, level: VerifyLevel, error: EtcError, expectation: str = _UNREADABLE
-) -> Verification:
+def _expectation_of(error: EtcError) -> str:
+    return _UNANSWERED if isinstance(error, RetryableError) else _UNREADABLE
+
+
+def _without_rows(evidence: Evidence, level: VerifyLevel, error: EtcError, expectation: str) -> Verification:
     """The verdict where no row could be read: what metadata proves, and where that shows what is broken it is a failure."""
-    broken = broken_verification(level, evidence.claim.threshold_ms, error, expectation)
+    broken = broken_verification(level, evidence.claim.threshold_ms, error, expectation=expectation)
     proved = always_checked(evidence)
     status: VerificationStatus = "fail" if any(one.status == "fail" for one in proved) else "error"
     return broken.model_copy(update={"status": status, "expectations": (*proved, *broken.expectations)})
 
 
 def broken_verification(
-    level: VerifyLevel, threshold_ms: int | None, error: EtcError, expectation: str = _UNREADABLE
+    level: VerifyLevel, threshold_ms: int | None, error: EtcError, *, expectation: str | None = None
 ) -> Verification:
     """The verdict where nothing could be checked: an error, neither success nor failed data."""
     cause = f": {' '.join(error.cause.split())}" if error.cause else ""
     hint = f" ({error.hint})" if error.hint else ""
     message = f"{error.message}{cause}{hint}"
-    broken = ExpectationResult(expectation=expectation, status="error", message=message)
+    name = expectation or _expectation_of(error)
+    broken = ExpectationResult(expectation=name, status="error", message=message)
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from etc_policy.api.verifying import broken_verification, exit_code_of, verify
-from etc_policy.errors import EngineError, ExitCode
+from etc_policy.errors import EngineError, ExitCode, RetryableError
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.metadata_checks import FILES
@@ -20,6 +20,11 @@ def test_what_kept_the_rows_from_being_read_is_one_sentence():
     assert broken.message == "Spark did not start"
 
 
+def test_a_store_that_does_not_answer_is_worth_another_try():
+    error = RetryableError("ETC450", "the object store of `s3a://b/t` does not answer")
+    assert exit_code_of(broken_verification("logs", None, error)) is ExitCode.RETRY
+
+
 def verification(status, *failed):
     found = tuple(ExpectationResult(expectation=name, status=how) for name, how in failed)
     return Verification(level="data", status=status, threshold_ms=0, expectations=found)
@@ -33,6 +38,7 @@ def verification(status, *failed):
         (verification("fail", ("a", "fail")), ExitCode.FAILED),
         (verification("error", ("data_can_be_read", "error")), ExitCode.ENGINE),
         (verification("error", ("a", "pass"), ("table_unchanged_while_read", "error")), ExitCode.RETRY),
+        (verification("error", ("a", "pass"), ("table_can_be_reached", "error")), ExitCode.RETRY),
         (verification("error", ("a", "error"), ("table_unchanged_while_read", "error")), ExitCode.ENGINE),
         (verification("fail", ("a", "fail"), ("table_unchanged_while_read", "error")), ExitCode.FAILED),
     ],
@@ -42,19 +48,30 @@ def test_only_busy_writers_are_worth_another_try(found, code):
 
 
 class NoSpark:
-    """An environment whose data engine fails on the table's files."""
+    """An environment whose data engine fails on the table's files, or on their store."""
 
     project_dir = Path("no-such-project")
 
+    def __init__(self, kind=EngineError):
+        self.kind = kind
+
     def data_verifier(self):
-        raise EngineError("ETC332", "no expectation could be checked", cause="Exception when reading log file")
+        raise self.kind("ETC332", "no expectation could be checked", cause="Exception when reading log file")
 
 
-@pytest.mark.parametrize(("cut", "status", "code"), [(0, "error", ExitCode.ENGINE), (1, "fail", ExitCode.FAILED)])
-def test_metadata_says_which_file_is_broken_where_no_row_can_be_read(cut, status, code):
+@pytest.mark.parametrize(
+    ("kind", "cut", "status", "code"),
+    [
+        (EngineError, 0, "error", ExitCode.ENGINE),
+        (RetryableError, 0, "error", ExitCode.RETRY),
+        (EngineError, 1, "fail", ExitCode.FAILED),
+        (RetryableError, 1, "fail", ExitCode.FAILED),
+    ],
+)
+def test_metadata_says_which_file_is_broken_where_no_row_can_be_read(kind, cut, status, code):
     state = with_slice(STATE, "f1", base_file_bytes=slice_of(STATE, "f1").base_file_bytes - cut)
     evidence = Evidence(POLICY, state, TableHistory("UTC"), claim_of(POLICY, state, NOW), NOW)
-    found = verify(NoSpark(), evidence, "data", lambda: evidence)
+    found = verify(NoSpark(kind), evidence, "data", lambda: evidence)
     assert (found.status, exit_code_of(found)) == (status, code)
     assert "Exception when reading log file" in found.expectations[-1].message
     files = next(one for one in found.expectations if one.expectation == FILES)
