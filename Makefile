@@ -41,6 +41,7 @@ bench: install  ## what parsing and verification cost, as ratios of one run
 	$(BIN)/python -m benchmarks.object_store
 	$(BIN)/python -m benchmarks.simulated_day
 	$(BIN)/python -m benchmarks.start_up
+	$(BIN)/python -m benchmarks.execution
 
 docs: install  ## the documentation site in build/docs; any warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
