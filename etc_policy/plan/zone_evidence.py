@@ -19,6 +19,8 @@ Certainty = Literal["declared", "confirmed", "unsure", "contradicted"]
 _GRID_MS = 15 * 60_000
 #: A file is written as long after its instant at most; more is taken for a copy's time.
 _SLACK_MS = 20_000
+#: Files that were written within so long may be those of one copy.
+_AT_ONCE_MS = 1_000
 _NEWEST = 40
 _FEWEST = 3
 
@@ -60,7 +62,7 @@ def judge_zone(timezone: str, samples: Sequence[Sample]) -> ZoneReading:
     """
     newest = sorted(samples, key=lambda sample: (sample.written_ms, sample.instant))[-_NEWEST:]
     shifts = [_shift(sample, ZoneInfo(timezone)) for sample in newest]
-    fitting = _without_copies([shift for shift in shifts if shift.fits])
+    fitting = _without_copies(shifts)
     if not shifts:
         return ZoneReading(timezone, "unsure", "there is no instant yet that shows it")
     if len(fitting) < len(shifts) * 4 / 5:
@@ -89,13 +91,24 @@ def _offset_ms(epoch_ms: int, zone: ZoneInfo) -> int:
 
 
 def _without_copies(shifts: Sequence[_Shift]) -> list[_Shift]:
-    """Without the files of another zone's offset that were copied at once; of a single one nobody can tell."""
+    """Those that fit, without the files of another zone's offset that were copied at once; of a single one nobody can tell."""
     of_offset: dict[int, list[_Shift]] = {}
     for shift in shifts:
-        of_offset.setdefault(shift.steps, []).append(shift)
+        if shift.fits:
+            of_offset.setdefault(shift.steps, []).append(shift)
     alone = len(of_offset) == 1
-    copied = {steps for steps, found in of_offset.items() if steps and (alone or found[1:]) and not _is_genuine(found)}
-    return [shift for shift in shifts if shift.steps not in copied]
+    copied = {
+        steps
+        for steps, found in of_offset.items()
+        if steps and (alone or found[1:] or _has_neighbour(found[0], shifts)) and not _is_genuine(found)
+    }
+    return [shift for shift in shifts if shift.fits and shift.steps not in copied]
+
+
+def _has_neighbour(one: _Shift, shifts: Sequence[_Shift]) -> bool:
+    """Whether another file was written at once with it."""
+    beside = (shift for shift in shifts if shift is not one)
+    return any(abs(shift.sample.written_ms - one.sample.written_ms) < _AT_ONCE_MS for shift in beside)
 
 
 def _is_genuine(shifts: Sequence[_Shift]) -> bool:
@@ -103,7 +116,7 @@ def _is_genuine(shifts: Sequence[_Shift]) -> bool:
     written = [shift.sample.written_ms for shift in shifts]
     rests = [shift.rest_ms for shift in shifts]
     took_ms = max(written) - min(written)
-    return took_ms >= 1_000 and (max(rests) - min(rests)) * 3 <= took_ms
+    return took_ms >= _AT_ONCE_MS and (max(rests) - min(rests)) * 3 <= took_ms
 
 
 def _contradiction(shifts: Sequence[_Shift]) -> str:

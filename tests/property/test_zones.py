@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from etc_policy.plan.builder import build_table_plan
@@ -83,6 +83,7 @@ def test_writers_in_two_zones_are_recognised(zone, other, start, gaps):
     gaps=st.lists(st.integers(1, 3_600_000), max_size=12),
     copied=st.integers(0, 10**9),
 )
+@example(zone="UTC", other="UTC", start=1_772_956_800_000, gaps=[860_001, 1], copied=19_998)
 def test_a_copy_is_never_taken_for_another_zone(zone, other, start, gaps, copied):
     """All of its files were written within the blink of an eye."""
     times = [start + sum(gaps[:n]) for n in range(len(gaps) + 1)]
@@ -98,6 +99,7 @@ def test_a_copy_is_never_taken_for_another_zone(zone, other, start, gaps, copied
     rest=st.integers(-20_000, 20_000),
     later=st.lists(st.integers(1_000, HOUR_MS), min_size=1, max_size=30),
 )
+@example(zone="UTC", start=1_772_956_800_000, gaps=[2], grid=1, rest=-20_000, later=[1_000] * 3)
 def test_a_copy_that_is_written_to_is_never_taken_for_another_zone(zone, start, gaps, grid, rest, later):
     """Also where it was copied whole quarters of an hour after its instants."""
     times = [start + sum(gaps[:n]) for n in range(len(gaps) + 1)]
