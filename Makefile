@@ -1,5 +1,5 @@
 # The everyday commands. `make check` is what CI runs; the others are parts of it, or make something to look at.
-.PHONY: help install check test lint format demo bench docs picture changelog
+.PHONY: help install check test test-extended lint format demo bench docs picture changelog
 
 BIN := .venv/bin
 
@@ -18,6 +18,9 @@ check:  ## everything that CI checks (installs Debian packages where they are mi
 
 test: install  ## all tests; `make test ARGS="tests/unit -n 0"` for some
 	$(BIN)/pytest $(ARGS)
+
+test-extended: install  ## one more variant of some tests, for which the everyday run has no time
+	$(BIN)/pytest -m extended
 
 lint: install  ## linters, types and import contracts
 	$(BIN)/ruff check .

@@ -54,7 +54,7 @@ def mend(spark, table, kept_at):
     exec(compile(code, str(HOW_TO), "exec"), {"spark": spark})
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
+@pytest.mark.parametrize("index", ["SIMPLE", pytest.param("BLOOM", marks=pytest.mark.extended)])
 def test_it_is_found_and_mended(spark, tmp_path, index):
     table = hurt_table(spark, tmp_path / "t", index)
     metadata, debug = looked_at(table)

@@ -1,4 +1,4 @@
-"""Eight short random histories on real tables; `python -m tests.integration.histories` plays any number of longer ones."""
+"""Four short random histories on real tables; `python -m tests.integration.histories` plays any number of longer ones."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from tests.integration.histories import run_history
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_history(spark, tmp_path, seed):
     run_history(spark, tmp_path / "t", seed, short=True)

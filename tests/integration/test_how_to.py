@@ -261,7 +261,16 @@ def leaves_no_tables(one_session):
     one_session.conf.unset("hoodie.write.track.event.time.watermark")
 
 
-@pytest.mark.parametrize("kind", [Timestamps, Stream, Sql, SqlWithOrdering, Version6], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Stream,
+        Sql,
+        Version6,
+        *(pytest.param(kind, marks=pytest.mark.extended) for kind in (Timestamps, SqlWithOrdering)),
+    ],
+    ids=lambda kind: kind.__name__,
+)
 def test_a_table_of_every_kind_is_adopted_by_the_page(
     blocks, kind, types, leaves_no_tables, tmp_path, monkeypatch, spark
 ):

@@ -11,11 +11,13 @@ pytestmark = pytest.mark.spark
 CASES = [
     Case("simple", True, "ours published", "metadata"),
     Case("simple", True, "ours checked", "metadata"),
-    Case("simple", True, "writer writing", "metadata"),
     Case("bloom", False, "ours compacted", "metadata"),
+    Case("global_simple", False, "plan withdrawn", "metadata"),
+]
+EXTENDED = [
+    Case("simple", True, "writer writing", "metadata"),
     Case("simple", False, "ours checked", "metadata"),
     Case("simple", True, "plan withdrawn", "metadata"),
-    Case("global_simple", False, "plan withdrawn", "metadata"),
 ]
 
 
@@ -32,7 +34,9 @@ def stage(writer, spark, tmp_path_factory):
     return Stage(tmp_path_factory.mktemp("stage"), spark, writer)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case", [*CASES, *(pytest.param(case, marks=pytest.mark.extended) for case in EXTENDED)], ids=str
+)
 def test_no_key_stands_twice(stage, case, monkeypatch):
     monkeypatch.setattr(
         "etc_policy.execute.fence.WRITER_WAIT_SECONDS", 1.0

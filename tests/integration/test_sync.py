@@ -34,5 +34,6 @@ def test_metastore_over_thrift(no_spark, tmp_path):
         play("thrift", tmp_path, jars, within=("ip", "netns", "exec", name))
 
 
+@pytest.mark.extended
 def test_derby_in_this_process(no_spark, tmp_path):
     play("derby", tmp_path)

@@ -17,7 +17,7 @@ from tests.integration.version6_kinds import LAST, WRITES, Kind
 
 pytestmark = pytest.mark.spark
 #: Where runs are killed.
-STEPS = ("carrying", "executing", "committing to the metadata table")
+STEPS = ("carrying", "committing to the metadata table")
 
 
 def test_every_view_is_right_at_each_step(spark, written_version_6, tmp_path):
@@ -69,7 +69,7 @@ def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
     assert "left at each of 1 steps, then finished or withdrawn: right" in said
 
 
-def test_three_kills_and_one_run_that_mends_them(written_version_6, no_spark, tmp_path):
+def test_two_kills_and_one_run_that_mends_them(written_version_6, no_spark, tmp_path):
     setting, project, tables = OfVersion6(), Project(tmp_path), {}
     for number, step in enumerate(STEPS):
         name = f"t{number}"
