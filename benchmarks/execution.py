@@ -4,7 +4,8 @@
 
 The table has a log file in each of its file groups. Every run has a copy of it: etc plans, publishes, compacts and commits;
 stock Hudi runs a plan that it made before, and, timed apart, makes it and runs it. All are done in turn, after a first turn that
-is not counted; prints medians, and medians of the ratios within each turn. Nothing is verified.
+is not counted; prints medians, and medians of the ratios within each turn. Nothing is verified. At last, what a scan of each
+view takes, before and after.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def main() -> None:
             write(environment.spark, folder / "t", given.rows, given.file_groups)
             time.sleep(MAX_CLOCK_SKEW_MS / 1000)
             measure(environment, folder, given.runs)
+            measure_queries(environment, folder, given.runs)
         finally:
             environment.close()
 
@@ -84,6 +86,25 @@ def measure(environment: Environment, folder: Path, runs: int) -> None:
         wall, used = (median(turn[name][of] for turn in turns) for of in (0, 1))
         ratios = [median(turn[name][of] / turn[stock][of] for turn in turns) for of in (0, 1)]
         print(f"{name:28}{wall:7.2f} s{used:7.2f} s{ratios[0]:12.2f}{ratios[1]:8.2f}", flush=True)
+
+
+def measure_queries(environment: Environment, folder: Path, runs: int) -> None:
+    """Prints what a scan of each view takes, of the table and of the copy that was compacted last."""
+    places = {"before": folder / "t", "after": folder / "copy"}
+    views = {(when, view): (base, view) for when, base in places.items() for view in ("RO", "RT")}
+    turns = [{name: scan(environment, *of) for name, of in views.items()} for _ in range(1 + runs)][1:]
+    for when, view in views:
+        seconds = median(turn[when, view] for turn in turns)
+        ratio = median(turn[when, view] / turn["before", "RT"] for turn in turns)
+        print(f"scan of {view} {when + ' compaction':20}{seconds:6.2f} s{ratio:10.2f} of RT before")
+
+
+def scan(environment: Environment, base: Path, view: str) -> float:
+    """Seconds of reading every column of every row."""
+    began = time.perf_counter()
+    reader = environment.spark.read.format("hudi").option("hoodie.query.as.ro.table", str(view == "RO").lower())
+    reader.load(str(base)).write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - began
 
 
 def size_of(base: Path) -> int:
