@@ -17,17 +17,36 @@ _NO_ANSWER = re.compile(
     r"|Unable to execute HTTP request|Premature end of Content-Length|Connection pool shut down"
     r"|Status Code: (429|500|502|503|504)\b|\bHTTP (429|500|502|503|504)\b"
 )
+#: Hudi's data source logs why it could not look, and says that the table is not there (`DataSourceUtils.getTablePath`).
+_NOT_FOUND = re.compile(r"TableNotFoundException(?s:.)*\bDataSourceUtils\.getTablePath\b")
 
 
 def store_outage(base_path: str, text: str) -> RetryableError | None:
-    """The error to raise where Java's words, stack included, say that the table's store did not answer; else None."""
-    found = _NO_ANSWER.search(text) if is_on_object_store(base_path) and _ASKED.search(text) else None
+    """The error to raise where Java's words, stack included, say that the table's store did not answer; else None.
+
+    The table is one that etc has just read: where Hudi's data source does not find it, the store did not answer, or not to Spark.
+    """
+    if not is_on_object_store(base_path):
+        return None
+    if missing := _NOT_FOUND.search(text):
+        hint = (
+            "nothing is lost: run the same command again; if it goes on, Spark's `fs.s3a.*` settings lead to another endpoint "
+            "or account than the target's `storage`"
+        )
+        message = (
+            f"Spark did not find `{base_path}`, which etc has just read: its store did not answer, or not to Spark"
+        )
+        return RetryableError(Code.STORE_UNREACHABLE, message, hint=hint, cause=_line_at(text, missing.start()))
+    found = _NO_ANSWER.search(text) if _ASKED.search(text) else None
     if found is None:
         return None
     hint = "nothing is lost: run `etc apply` again; if it goes on, check `storage.endpoint` of the target"
     message = f"the object store of `{base_path}` did not answer Spark"
-    line = text[text.rfind("\n", 0, found.start()) + 1 :].splitlines()[0]
-    return RetryableError(Code.STORE_UNREACHABLE, message, hint=hint, cause=line.strip()[:500])
+    return RetryableError(Code.STORE_UNREACHABLE, message, hint=hint, cause=_line_at(text, found.start()))
+
+
+def _line_at(text: str, place: int) -> str:
+    return text[text.rfind("\n", 0, place) + 1 :].splitlines()[0].strip()[:500]
 
 
 def raise_store_outage(base_path: str, error: Exception) -> None:

@@ -55,6 +55,26 @@ def test_other_failures_stay_what_they_are(text):
     raise_store_outage(TABLE, ValueError(text))
 
 
+def test_a_table_that_only_spark_does_not_find_is_worth_another_try():
+    """Hudi's data source swallows what its look at the store met (seen in a drill that answered 500 to all of Spark)."""
+    text = (
+        "An error occurred while calling o380.load.\n"
+        ": org.apache.hudi.exception.TableNotFoundException: Hoodie table not found in path s3a://bucket/t\n"
+        "\tat org.apache.hudi.DataSourceUtils.getTablePath(DataSourceUtils.java:90)\n"
+        "\tat org.apache.hudi.DefaultSource.createRelation(DefaultSource.scala:123)\n"
+    )
+    error = store_outage(TABLE, text)
+    assert (error.code, error.exit_code) == ("ETC450", ExitCode.RETRY)
+    assert error.message.startswith("Spark did not find `s3a://bucket/t`, which etc has just read")
+    assert (
+        error.cause
+        == ": org.apache.hudi.exception.TableNotFoundException: Hoodie table not found in path s3a://bucket/t"
+    )
+    assert "fs.s3a" in error.hint
+    assert store_outage("/disk/t", text) is None
+    assert store_outage(TABLE, text.replace("DataSourceUtils.getTablePath", "HoodieTableMetaClient.build")) is None
+
+
 def test_the_cause_is_the_line_that_says_it():
     cause = store_outage(TABLE, IN_A_TASK).cause
     assert cause.startswith("Caused by: org.apache.hadoop.fs.s3a.AWSClientIOException: getFileStatus on s3a://")
