@@ -35,16 +35,8 @@ format: install  ## put the code into its form
 demo: install  ## a real table: written, planned, compacted, verified
 	$(BIN)/etc demo
 
-bench: install  ## what parsing and verification cost, as ratios of one run
-	$(BIN)/python -m benchmarks.parse
-	$(BIN)/python -m benchmarks.metadata_verification
-	$(BIN)/python -m benchmarks.data_verification
-	$(BIN)/python -m benchmarks.fleet
-	$(BIN)/python -m benchmarks.planning
-	$(BIN)/python -m benchmarks.object_store
-	$(BIN)/python -m benchmarks.simulated_day
-	$(BIN)/python -m benchmarks.start_up
-	$(BIN)/python -m benchmarks.execution
+bench: install  ## all benchmarks but the large table, each figure a ratio of one run; nothing else should run meanwhile
+	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: install  ## the documentation site in build/docs; any warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs

@@ -8,12 +8,14 @@ row and throws them away. Prints seconds and ratios of one run.
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import add_json, write_figures
 from etc_policy.api.applying import Applier
 from etc_policy.api.verifying import suite_items
 from etc_policy.compile.manifest import Sample, Sync, Verify, VerifyLevel
@@ -39,16 +41,20 @@ def shortest(act: Callable[[], Any]) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_json(parser)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder)
         environment = Environment(project, progress=print, spark_log=project / "spark.log")
         try:
-            measure(project, environment)
+            write_figures(given.json, measure(project, environment))
         finally:
             environment.close()
 
 
-def measure(project: Path, environment: Environment) -> None:
+def measure(project: Path, environment: Environment) -> dict[str, float]:
+    """Seconds of each, printed."""
     (project / "policies").mkdir()
     (project / "policies" / "flights.yml").write_text(read_template("demo/flights.yml"))
     (policy,) = compile_project(read_project(str(project), {}), ("ro_complete",)).policies
@@ -75,6 +81,7 @@ def measure(project: Path, environment: Environment) -> None:
     print(f"level data      {proved:6.2f} s  {proved / scanned:6.1f} x the scan")
     print(f"level sample    {sampled:6.2f} s  {sampled / scanned:6.1f} x the scan")
     print(f"level metadata  {from_metadata:6.3f} s  {from_metadata / scanned:6.2f} x the scan")
+    return {"scan": scanned, "data": proved, "sample": sampled, "metadata": from_metadata}
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.figures import add_json, write_figures
 from benchmarks.large_table import EPOCH_MS, PARTITIONS, WRITER
 from etc_policy.api.planning import plan_tables
 from etc_policy.compile.manifest import EventTime, Policy, Writer
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--file-groups", type=int, default=16)
     parser.add_argument("--runs", type=int, default=3, help="how often each is done, in turn")
+    add_json(parser)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -47,8 +49,9 @@ def main() -> None:
         try:
             write(environment.spark, folder / "t", given.rows, given.file_groups)
             time.sleep(MAX_CLOCK_SKEW_MS / 1000)
-            measure(environment, folder, given.runs)
-            measure_queries(environment, folder, given.runs)
+            found = measure(environment, folder, given.runs)
+            found |= measure_queries(environment, folder, given.runs)
+            write_figures(given.json, found)
         finally:
             environment.close()
 
@@ -73,8 +76,9 @@ def write(spark: Any, base: Path, rows: int, file_groups: int) -> None:  # noqa:
         ).save(str(base))
 
 
-def measure(environment: Environment, folder: Path, runs: int) -> None:
-    """Prints what each takes."""
+def measure(environment: Environment, folder: Path, runs: int) -> dict[str, list[float]]:
+    """Seconds of the wall and of Java's processor that each takes, and the ratios of both; printed."""
+    found = {}
     turns = [{name: one(environment, folder, way) for name, way in WAYS.items()} for _ in range(1 + runs)][1:]
     log_files = {found[2] for turn in turns for found in turn.values()}
     if len(log_files) != 1:
@@ -86,10 +90,13 @@ def measure(environment: Environment, folder: Path, runs: int) -> None:
         wall, used = (median(turn[name][of] for turn in turns) for of in (0, 1))
         ratios = [median(turn[name][of] / turn[stock][of] for turn in turns) for of in (0, 1)]
         print(f"{name:28}{wall:7.2f} s{used:7.2f} s{ratios[0]:12.2f}{ratios[1]:8.2f}", flush=True)
+        found[name] = [wall, used, *ratios]
+    return found
 
 
-def measure_queries(environment: Environment, folder: Path, runs: int) -> None:
-    """Prints what a scan of each view takes, of the table and of the copy that was compacted last."""
+def measure_queries(environment: Environment, folder: Path, runs: int) -> dict[str, list[float]]:
+    """Seconds of a scan of each view, of the table and of the copy that was compacted last, and the ratio; printed."""
+    found = {}
     places = {"before": folder / "t", "after": folder / "copy"}
     views = {(when, view): (base, view) for when, base in places.items() for view in ("RO", "RT")}
     turns = [{name: scan(environment, *of) for name, of in views.items()} for _ in range(1 + runs)][1:]
@@ -97,6 +104,8 @@ def measure_queries(environment: Environment, folder: Path, runs: int) -> None:
         seconds = median(turn[when, view] for turn in turns)
         ratio = median(turn[when, view] / turn["before", "RT"] for turn in turns)
         print(f"scan of {view} {when + ' compaction':20}{seconds:6.2f} s{ratio:10.2f} of RT before")
+        found[f"scan of {view} {when}"] = [seconds, ratio]
+    return found
 
 
 def scan(environment: Environment, base: Path, view: str) -> float:

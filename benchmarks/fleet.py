@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.figures import add_json, write_figures
 from benchmarks.fleet_tables import write_fleet
 
 COMMANDS = ("plan", "freshness")
@@ -67,6 +68,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="runs of each, in turn")
     parser.add_argument("--latency-ms", type=float, default=0.0)
     parser.add_argument("--etc", action="store_true", help=argparse.SUPPRESS)
+    add_json(parser)
     arguments, rest = parser.parse_known_args()
     if arguments.etc:
         return etc_with_latency(arguments.latency_ms, rest)
@@ -74,6 +76,7 @@ def main() -> int:
         project = Path(folder) / "project"
         write_fleet(project, arguments.tables, arguments.commits)
         print(f"{arguments.tables} tables of {arguments.commits} commits, {arguments.latency_ms:g} ms an access")
+        found = []
         for command in COMMANDS:
             ways = {name: (command, "--project-dir", str(project), *more) for name, more in JOBS}
             measure(project, 0.0, ways["the default"])
@@ -84,6 +87,10 @@ def main() -> int:
             for name in ways:
                 wall, cpu, lines = (median(run[name][place] for run in runs) for place in range(3))
                 print(f"etc {command:<10} {name:<12} {wall:7.2f} s wall  {cpu:6.2f} s CPU  {lines:g} lines")
+                found.append(
+                    {"command": command, "jobs": name, "wall_seconds": wall, "cpu_seconds": cpu, "lines": lines}
+                )
+        write_figures(arguments.json, found)
     return 0
 
 

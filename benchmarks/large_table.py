@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.figures import add_json, write_figures
 from etc_policy.api.verifying import suite_items
 from etc_policy.compile.manifest import EventTime, Policy, Verify, VerifyLevel
 from etc_policy.verify.evidence import Evidence
@@ -57,6 +58,7 @@ def main() -> None:
     parser.add_argument("--file-groups", type=int, default=1_000)
     parser.add_argument("--runs", type=int, default=2, help="how often each is done, in turn; of `full` there is one")
     parser.add_argument("--skip-full", action="store_true")
+    add_json(parser)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         environment = Environment(Path(folder), progress=print, spark_log=Path(folder) / "spark.log")
@@ -64,7 +66,7 @@ def main() -> None:
             base = Path(folder) / "large"
             seconds = timed(lambda: write(environment.spark, base, given.rows, given.file_groups))
             print(f"written in {seconds:.0f} s: {given.rows:,} rows, {given.file_groups:,} file groups")
-            measure(environment, base, given.runs, with_full=not given.skip_full)
+            write_figures(given.json, measure(environment, base, given.runs, with_full=not given.skip_full))
         finally:
             environment.close()
 
@@ -103,8 +105,8 @@ def timed(act: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def measure(environment: Environment, base: Path, runs: int, *, with_full: bool) -> None:
-    """Prints what each costs."""
+def measure(environment: Environment, base: Path, runs: int, *, with_full: bool) -> dict[str, float]:
+    """Seconds of each, printed."""
     policy = Policy(name="large", table=str(base), event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
     now_ms = EPOCH_MS + 24 * 3_600_000
 
@@ -134,12 +136,15 @@ def measure(environment: Environment, base: Path, runs: int, *, with_full: bool)
     }
     turns = [{name: timed(act) for name, act in acts.items()} for _ in range(1 + runs)]
     del turns[0]  # Java compiles meanwhile
+    found = {}
     for name in acts:
-        took = median(one[name] for one in turns)
+        took = found[name] = median(one[name] for one in turns)
         ratio = median(one[name] / one["one scan of RT"] for one in turns)
         print(f"{name:42} {took:7.2f} s  {ratio:6.2f} x the scan of RT", flush=True)
     if with_full:
-        print(f"{'level data, full: true':42} {timed(lambda: verify('data', full=True)):7.2f} s, once", flush=True)
+        took = found["level data, full"] = timed(lambda: verify("data", full=True))
+        print(f"{'level data, full: true':42} {took:7.2f} s, once", flush=True)
+    return found
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from typing import Any
 
 import fastavro
 
+from benchmarks.figures import add_json, write_figures
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.declare.suites import read_suite
@@ -123,6 +124,7 @@ def main() -> None:
     parser.add_argument("--file-groups", type=int, default=100)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    add_json(parser)
     given = parser.parse_args()
     if given.measure:
         print(json.dumps(measure(given.measure)))
@@ -130,7 +132,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "t"
         write_table(base, given.commits, given.file_groups)
-        report([measure_apart(base) for _ in range(given.runs)])
+        runs = [measure_apart(base) for _ in range(given.runs)]
+        report(runs)
+        write_figures(given.json, runs)
 
 
 def measure_apart(base: Path) -> dict[str, Any]:

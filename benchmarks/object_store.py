@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import add_json, write_figures
 from benchmarks.metadata_verification import write_table
 
 _PROJECT = """name: bench
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--server", choices=("moto", "versitygw"), default="moto")
     parser.add_argument("--no-stock", action="store_true")
+    add_json(parser)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running(given.server, Path(name) / "server") as server:
         folder = Path(name) / "lake"
@@ -55,14 +57,16 @@ def main() -> None:
         began = time.perf_counter()
         root = upload(server, folder)
         print(f"{given.commits * given.file_groups:,} log files copied in {time.perf_counter() - began:.0f} s")
-        cold, warm = measure(Path(name), folder, server, root, given.runs)
+        found = measure(Path(name), folder, server, root, given.runs)
         if not given.no_stock:
-            seconds = schedule(server, f"{root}/t")
-            print(f"stock      {seconds:6.2f} s  ({seconds / cold:.1f} times cold, {seconds / warm:.1f} times cached)")
+            seconds = found["stock"] = schedule(server, f"{root}/t")
+            ratios = [seconds / found[name] for name in ("cold", "cached")]
+            print(f"stock      {seconds:6.2f} s  ({ratios[0]:.1f} times cold, {ratios[1]:.1f} times cached)")
+        write_figures(given.json, found)
 
 
-def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> tuple[float, float]:  # noqa: ANN401 - of the tests
-    """Prints a line for each way; the seconds of the cold and of the cached one."""
+def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> dict[str, Any]:  # noqa: ANN401 - of the tests
+    """The seconds of each way, with its requests and bytes; printed."""
     from tests.faulty_proxy import faulty_proxy
 
     project = scratch / "project"
@@ -86,7 +90,11 @@ def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> t
         print(
             f"{title:<10} {seconds:6.2f} s  {requests:,} requests {kinds}  {sent:,} bytes  ({seconds / disk:.1f} times local)"
         )
-    return cold, warm
+    traffic = {
+        name: {"requests": requests, "kinds": kinds, "bytes": sent}
+        for name, (requests, kinds, sent) in zip(("cold", "cached"), counted, strict=True)
+    }
+    return {"disk": disk, "cold": cold, "cached": warm, "traffic": traffic}
 
 
 def schedule(server: Any, table: str) -> float:  # noqa: ANN401 - of the tests

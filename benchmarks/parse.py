@@ -21,6 +21,8 @@ import time
 import venv
 from pathlib import Path
 
+from benchmarks.figures import add_json, write_figures
+
 FILES, PER_FILE = 100, 10
 BUDGET_SECONDS = 1.5
 #: From 1.12 on dbt-core wants a parser that is no wheel on PyPI.
@@ -98,6 +100,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="runs of each, in turn")
     parser.add_argument("--workdir", type=Path, default=Path(tempfile.gettempdir()) / "etc-benchmark")
+    add_json(parser)
     arguments = parser.parse_args()
     dbt = dbt_environment(arguments.workdir / "dbt")
     with tempfile.TemporaryDirectory() as folder:
@@ -123,6 +126,9 @@ def main() -> int:
     wall, cpu = (medians["dbt parse"][kind] / medians["etc parse"][kind] for kind in (0, 1))
     print(f"dbt parse takes {wall:.1f} times as long as etc parse, and {cpu:.1f} times its CPU, in this run")
     print(f"etc parse has {BUDGET_SECONDS} s")
+    write_figures(
+        arguments.json, {name: {"wall_seconds": one[0], "cpu_seconds": one[1]} for name, one in medians.items()}
+    )
     return 0 if medians["etc parse"][0] <= BUDGET_SECONDS else 1
 
 

@@ -14,7 +14,6 @@ Tables are those of `benchmarks.metadata_verification`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.figures import add_json, write_figures
 from benchmarks.metadata_verification import write_table
 
 POLICY = """version: 1
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--no-stock", action="store_true")
     parser.add_argument("--quick", action="store_true", help="10,000 log files alone, one run")
-    parser.add_argument("--json", type=Path, help="write the figures here too")
+    add_json(parser)
     parser.add_argument("--schedule", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.schedule:
@@ -61,8 +61,7 @@ def main() -> None:
     commits = (given.commits,) if given.commits else (100,) if given.quick else (100, 1000)
     runs = 1 if given.quick else given.runs
     found = [measure(one, given.file_groups, runs, stock=not given.no_stock) for one in commits]
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+    write_figures(given.json, found)
 
 
 def measure(commits: int, file_groups: int, runs: int, *, stock: bool) -> dict[str, object]:

@@ -1,15 +1,15 @@
 """Draws the pictures of two benchmarks from the figures that they wrote.
 
-    python -m benchmarks.replay --json benchmarks/figures/replay.json
-    python -m benchmarks.planning --json benchmarks/figures/planning.json
-    python -m benchmarks.plots
+    python -m benchmarks.replay --json FOLDER/replay.json
+    python -m benchmarks.planning --json FOLDER/planning.json
+    python -m benchmarks.plots FOLDER [--pictures docs/pictures]
 
 Needs matplotlib (`pip install -e ".[plots]"`).
 """
 
 from __future__ import annotations
 
-import json
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,22 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-FIGURES, PICTURES = REPOSITORY / "benchmarks" / "figures", REPOSITORY / "docs" / "pictures"
+from benchmarks.figures import read_figures
+
 STOCK, ETC = "#8a8a8a", "#1f6feb"
 MARKS = "osD^v<>ph*XP"
 _HOUR = 3_600_000
 
 
 def main() -> None:
-    bytes_against_lag(json.loads((FIGURES / "replay.json").read_text())["rows"], PICTURES / "bytes-against-lag.png")
-    plan_time(json.loads((FIGURES / "planning.json").read_text()), PICTURES / "plan-time.png")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the figures are")
+    parser.add_argument("--pictures", type=Path, help="where the pictures go (default: beside the figures)")
+    given = parser.parse_args()
+    pictures = given.pictures or given.folder
+    pictures.mkdir(parents=True, exist_ok=True)
+    bytes_against_lag(read_figures(given.folder / "replay.json")["rows"], pictures / "bytes-against-lag.png")
+    plan_time(read_figures(given.folder / "planning.json"), pictures / "plan-time.png")
 
 
 def bytes_against_lag(rows: list[dict[str, Any]], picture: Path) -> None:

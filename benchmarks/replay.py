@@ -14,7 +14,6 @@ of the day is of stock Hudi in all ways, and compacts what they have left.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from statistics import quantiles
 from typing import Any
 
 from benchmarks.execution import java_seconds
+from benchmarks.figures import add_json, write_figures
 from benchmarks.workloads import MINUTE, START, STEP, Row, Workload, flights, skewed, uniform, updates
 from etc_policy.compile.manifest import EventTime, Freshness, Granularity, Policy, Writer
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS, build_table_plan
@@ -254,7 +254,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--workload", action="append", choices=tuple(workloads(0, 0)), help="default: all")
     parser.add_argument("--quick", action="store_true", help="six hours of the uniform updates, by four ways")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    add_json(parser)
     given = parser.parse_args(arguments)
     made = workloads(QUICK_STEPS if given.quick else STEPS, given.seed)
     names = given.workload or (["uniform"] if given.quick else list(made))
@@ -273,8 +273,7 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             environment.close()
     print(f"\n{time.monotonic() - began:.0f} s.")
-    if given.json:
-        given.json.write_text(json.dumps({"seed": given.seed, "rows": found}, indent=1) + "\n")
+    write_figures(given.json, {"seed": given.seed, "rows": found})
     return int(any(row["minutes_missed"] for row in found if "just in time" in row["way"]))
 
 

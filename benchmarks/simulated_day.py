@@ -10,15 +10,14 @@ Base files stay as large as they are.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
+from benchmarks.figures import add_json, write_figures
 from tests.property.day import DAY, MINUTE, START, Day, Promise, Written, live
 
 LATENCY, HOUR, RUN = 30 * MINUTE, 60 * MINUTE, 2 * MINUTE
@@ -122,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--groups", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    add_json(parser)
     options = parser.parse_args(arguments)
     began, rows = time.monotonic(), []
     print(
@@ -138,8 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
             flush=True,
         )
     print(f"\nPromise: {TARGET / MINUTE:.0f} min. {time.monotonic() - began:.0f} s.")
-    if options.json:
-        options.json.write_text(json.dumps({"groups": options.groups, "seed": options.seed, "rows": rows}, indent=1))
+    write_figures(options.json, {"groups": options.groups, "seed": options.seed, "rows": rows})
     return int(any(row["missed"] for row in rows))
 
 

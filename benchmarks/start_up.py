@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.figures import add_json, write_figures
+
 PROJECT = """name: start_up
 profiles:
   start_up:
@@ -83,7 +85,9 @@ def main() -> None:
     """Build the demo's table, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3, help="so often each of the two (default: 3)")
-    runs = parser.parse_args().runs
+    add_json(parser)
+    given = parser.parse_args()
+    runs = given.runs
     with tempfile.TemporaryDirectory(prefix="etc-start-up-") as name:
         built = Path(name) / "built"
         shutil.copytree(Path(__file__).resolve().parents[1] / "policies", built / "policies")
@@ -103,6 +107,11 @@ def main() -> None:
     for what, (wall, used) in (("etc apply, before", before), ("etc apply", now)):
         print(f"{what:20}{wall:6.1f} s{used:6.1f} s")
     print(f"{'ratio':20}{now[0] / before[0]:8.2f}{now[1] / before[1]:8.2f}")
+    figures = {
+        name: {"wall_seconds": wall, "cpu_seconds": used}
+        for name, (wall, used) in zip(ways, (before, now), strict=True)
+    }
+    write_figures(given.json, figures)
 
 
 if __name__ == "__main__":
