@@ -6,9 +6,11 @@ hundreds of megabytes. So what a first run resolved is kept, and trusted as long
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -17,12 +19,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from etc_policy.adapters.outputs.files import write_below
+from etc_policy.adapters.storage.below import folder_of, open_regular
 
 _JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
 #: What `spark-submit` puts at the end of Java's class path.
 LAST_JARS = "SPARK_DIST_CLASSPATH"
 #: What decides which jars the packages are, beside the packages themselves.
 _DECIDE = (_PACKAGES, "spark.jars.excludes", "spark.jars.ivy", "spark.jars.ivySettings", "spark.jars.repositories")
+#: Who fetches packages has so long; then others begin too.
+_FETCH_SECONDS, _POLL_SECONDS = 600, 0.2
 
 
 @contextmanager
@@ -45,6 +50,40 @@ def on_class_path(confs: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
             del os.environ[LAST_JARS]
         else:
             os.environ[LAST_JARS] = before
+
+
+@contextmanager
+def fetching_alone(confs: Mapping[str, str]) -> Iterator[None]:
+    """Meanwhile no other process of this user fetches packages: Ivy fails where two download the same jar at once."""
+    if not confs.get(_PACKAGES):
+        yield
+        return
+    folder, _ = _place(confs)
+    handle = None
+    with suppress(OSError):  # where nothing can be kept, there is no turn either
+        folder.mkdir(parents=True, exist_ok=True)
+        with folder_of(folder, "packages.lock", make=False) as (opened, name):
+            handle = open_regular(opened, name, os.O_RDWR | os.O_CREAT)
+    try:
+        if handle is not None:
+            _wait_for(handle)
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _wait_for(handle: int) -> None:
+    end = time.monotonic() + _FETCH_SECONDS
+    while time.monotonic() < end:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_POLL_SECONDS)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
 
 
 def remember_jars(confs: Mapping[str, str], session: Any) -> None:  # noqa: ANN401 - a SparkSession

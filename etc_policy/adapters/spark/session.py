@@ -23,7 +23,7 @@ from etc_policy.adapters.spark.cluster import (
     watch_executors,
 )
 from etc_policy.adapters.spark.java_runtime import use_java
-from etc_policy.adapters.spark.known_jars import on_class_path, remember_jars
+from etc_policy.adapters.spark.known_jars import fetching_alone, on_class_path, remember_jars
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
 from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
@@ -132,7 +132,8 @@ def _start(confs: Mapping[str, str], given: Mapping[str, str], log: Path | None,
     try:
         with _jvm_output_to(log), on_class_path(confs) if is_first else nullcontext(confs) as launched:
             started = with_archive(launched) if launched != confs and JAVA_OPTIONS not in given else launched
-            _launch(started)
+            with fetching_alone(started):
+                _launch(started)
             with answered_within(confs["spark.master"], cluster_seconds):
                 session = _session(started)
             if is_first and launched == confs:

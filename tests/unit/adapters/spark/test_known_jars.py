@@ -2,12 +2,13 @@
 
 import json
 import os
+import threading
 import zipfile
 from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.adapters.spark.known_jars import on_class_path, remember_jars
+from etc_policy.adapters.spark.known_jars import fetching_alone, on_class_path, remember_jars
 
 LAST = "SPARK_DIST_CLASSPATH"
 CONFS = {
@@ -132,3 +133,38 @@ def test_where_nothing_can_be_kept_each_session_resolves(tmp_path):
     (tmp_path / "cache").write_text("a file")
     remember_jars(CONFS, Session([jar_at(tmp_path / "a.jar")]))
     assert class_path(CONFS) is None
+
+
+def begun_beside(confs, other, seconds=0.6):
+    """Whether another fetch begins while one is under way, and whether it does afterwards."""
+    begun = threading.Event()
+
+    def fetch():
+        with fetching_alone(other):
+            begun.set()
+
+    thread = threading.Thread(target=fetch)
+    with fetching_alone(confs):
+        thread.start()
+        meanwhile = begun.wait(seconds)
+    thread.join(10)
+    return meanwhile, begun.is_set()
+
+
+def test_packages_are_fetched_by_one_process_at_a_time():
+    assert begun_beside(CONFS, {**CONFS, "spark.jars.packages": "d:e:1"}) == (False, True)
+
+
+def test_who_fetches_nothing_waits_for_nobody():
+    assert begun_beside(CONFS, {"spark.master": "local[2]"}) == (True, True)
+
+
+def test_where_nothing_can_be_kept_nobody_waits(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert begun_beside(CONFS, CONFS) == (True, True)
+
+
+def test_who_takes_too_long_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr("etc_policy.adapters.spark.known_jars._FETCH_SECONDS", 0.2)
+    assert begun_beside(CONFS, CONFS) == (True, True)
