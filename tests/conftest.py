@@ -1,8 +1,9 @@
-"""Two workers: each has one half of the integration tests, and with it at most one Spark; then they share all else."""
+"""How the workers share the tests: each has at most one Spark, and integration tests come first, as they last longest."""
 
 import os
 import tempfile
 
+import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -14,33 +15,42 @@ __all__ = ["moto_server", "s3_server", "s3_variables", "versity_server"]
 settings.register_profile("etc", deadline=None)
 settings.load_profile("etc")
 
-#: As long together as the other half; all that start `etc` as processes of their own are among them.
-SECOND_HALF = (
-    "test_apply_process.py",
-    "test_cluster.py",
-    "test_commit_zone.py",
-    "test_gx_verifier.py",
-    "test_how_to.py",
-    "test_interleavings.py",
+#: Who starts Spark in processes of its own, the longest first: each test by itself, begun before all others.
+OWN_PROCESSES = (
+    "test_object_store.py",
+    "test_soak.py",
+    "test_sync.py",
     "test_kills.py",
     "test_left_locks.py",
-    "test_prometheus.py",
-    "test_repair.py",
-    "test_soak.py",
-    "test_soak_oracle.py",
-    "test_sync.py",
-    "test_zones.py",
+    "test_apply_process.py",
+    "test_cluster.py",
+    "test_apply_side_by_side.py",
 )
+#: Those of the files of one worker's Spark that take longest.
+LONG = ("test_version_6.py", "test_withdrawn.py", "test_zones.py", "test_how_to.py", "test_gx_verifier.py")
 
 
-class OneSparkForEachWorker(LoadScopeScheduling):
-    """Sends whole files to a worker, and each half of the files of `tests/integration` to one."""
+def place_of(nodeid):
+    """Where a test stands in the queue: processes of their own, then tests of a worker's Spark, then all else."""
+    folder, _, file = nodeid.split("::", 1)[0].rpartition("/")
+    if not folder.endswith("integration"):
+        return (2, 0)
+    if file in OWN_PROCESSES:
+        return (0, OWN_PROCESSES.index(file))
+    return (1, LONG.index(file) if file in LONG else len(LONG))
+
+
+class LongestFirst(LoadScopeScheduling):
+    """Sends whole files to a worker, so that what they share is made once; tests with processes of their own one by one."""
 
     def _split_scope(self, nodeid):
-        file = nodeid.split("::", 1)[0]
-        if "integration/" not in file:
-            return file
-        return "second half" if file.endswith(SECOND_HALF) else "first half"
+        return nodeid if place_of(nodeid)[0] == 0 else nodeid.split("::", 1)[0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """The order in which workers get them."""
+    items.sort(key=lambda item: place_of(item.nodeid))
 
 
 def pytest_configure(config):
@@ -52,6 +62,6 @@ def pytest_configure(config):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    """The scheduler, whatever `--dist` says; the integration tests come first, as they last longest."""
+    """The scheduler, whatever `--dist` says."""
     config.option.loadscopereorder = False
-    return OneSparkForEachWorker(config, log)
+    return LongestFirst(config, log)

@@ -1,5 +1,8 @@
-"""One Spark for the whole pytest session, and real merge-on-read tables written by the stock writer."""
+"""One Spark for each worker, and real merge-on-read tables written by the stock writer, once for all workers."""
 
+import fcntl
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,20 +55,31 @@ def spark(tmp_path_factory) -> Iterator:
     _Session.stop()
 
 
+def written_once(tmp_path_factory, name, write) -> Path:
+    """A table that the first worker who needs it writes, with a session of its own; the others wait for it."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+    folder = root / name
+    with (root / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "written").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            write(_Session.start(folder / "spark.log"), folder / "t")
+            (folder / "written").touch()
+    return folder / "t"
+
+
 @pytest.fixture(scope="session")
-def written_table(spark, tmp_path_factory) -> Path:
+def written_table(tmp_path_factory) -> Path:
     """A table with the whole history of `history.HISTORY`; tests copy it."""
-    base = tmp_path_factory.mktemp("written") / "t"
-    write_history(spark, base)
-    return base
+    return written_once(tmp_path_factory, "table-as-written", write_history)
 
 
 @pytest.fixture(scope="session")
 def written_version_6(tmp_path_factory) -> Path:
-    """The same of table version 6, by any session that lives."""
-    folder = tmp_path_factory.mktemp("written-version-6")
-    make_table(_Session.start(folder / "spark.log"), folder / "t")
-    return folder / "t"
+    """The same of table version 6."""
+    return written_once(tmp_path_factory, "version-6-as-written", make_table)
 
 
 @pytest.fixture
