@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime, timedelta
 from etc_policy.adapters.demo.flights import StatusEvent, batches
 
 MINUTE = 60_000
-#: A commit every half hour.
-STEP = 30 * MINUTE
+#: A commit every hour.
+STEP = 60 * MINUTE
 START = 1_357_030_800_000  # 2013-01-01 09:00 UTC
 LATENESS = ((0.8, MINUTE), (0.95, 5 * MINUTE), (1.0, 30 * MINUTE))
 DAYS, GROUPS_OF_A_DAY, KEYS_OF_A_GROUP, TOUCHED_GROUPS, TOUCHED_KEYS = 4, 5, 4_000, 6, 25
