@@ -1,8 +1,11 @@
-"""The shipped list of expectations against the Great Expectations that is installed; `gx_catalog` rewrites it."""
+"""The shipped list of expectations against the installed Great Expectations; `python -m dev.expectations_list` rewrites it."""
 
 import ast
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,19 +14,18 @@ from etc_policy.adapters.gx.view_join import SAMPLED
 from etc_policy.verify import metadata_checks
 from etc_policy.verify.catalog import CATALOG_FILE, OWN, argument_faults, name_fault, offered, source_of
 
+REPOSITORY = Path(__file__).parents[4]
+EXPECTATIONS = REPOSITORY / "etc_policy" / "adapters" / "gx" / "expectations.py"
+
 
 def test_the_list_is_that_of_the_installed_version(tmp_path):
     """In a process of its own: the import takes seconds and many modules."""
-    import subprocess
-    import sys
-
     script = tmp_path / "render.py"
-    script.write_text(
-        "from etc_policy.adapters.gx.catalog import render_catalog\nprint('BEGIN' + render_catalog(), end='')\n"
-    )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    script.write_text("from dev.expectations_list import render_catalog\nprint('BEGIN' + render_catalog(), end='')\n")
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, env=environment)
     listed, installed = json.loads(Path(CATALOG_FILE).read_text("utf-8")), json.loads(done.stdout.split("BEGIN", 1)[1])
-    assert listed["expectations"] == installed["expectations"], "run `python -m etc_policy.adapters.gx.catalog`"
+    assert listed["expectations"] == installed["expectations"], "run `python -m dev.expectations_list`"
 
 
 def of_source(source):
@@ -33,22 +35,20 @@ def of_source(source):
 def test_each_of_etcs_own_has_its_check():
     """Read, not imported: Great Expectations takes seconds."""
     assert of_source("metadata") == metadata_checks._CHECKS.keys(), "of OWN and of _CHECKS in verify/metadata_checks.py"
-    source = Path(metadata_checks.__file__).parents[1] / "adapters" / "gx" / "expectations.py"
-    classes = [node.name for node in ast.parse(source.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+    classes = [node.name for node in ast.parse(EXPECTATIONS.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
     names = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in classes if name.startswith("Expect")}
     assert of_source("rows") == names, "of OWN and of the classes in adapters/gx/expectations.py"
 
 
 def test_what_fails_an_expectation_counts_as_a_fault():
-    source = Path(metadata_checks.__file__).parents[1] / "adapters" / "gx" / "expectations.py"
-    failures = re.findall(r"^    failures = (\(.*\))$", source.read_text("utf-8"), re.MULTILINE)
+    failures = re.findall(r"^    failures = (\(.*\))$", EXPECTATIONS.read_text("utf-8"), re.MULTILINE)
     counts = {name for names in failures for name in ast.literal_eval(names)}
     assert len(counts) > 5
     assert counts <= set(SAMPLED), "add it to SAMPLED of adapters/gx/view_join.py"
 
 
 def test_the_page_has_each_of_etcs_own_with_its_arguments():
-    text = (Path(__file__).parents[4] / "docs" / "how-to" / "verify.md").read_text("utf-8")
+    text = (REPOSITORY / "docs" / "how-to" / "verify.md").read_text("utf-8")
     rows = re.findall(r"^\| `(expect_\w+)` \| (.*?)\| \w", text, re.MULTILINE)
     assert {name: set(re.findall(r"`(\w+)`", cell)) for name, cell in rows} == {
         name: set(offer.arguments) for name, offer in OWN.items()
