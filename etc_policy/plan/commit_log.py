@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_metadata import THRESHOLD, WITHDRAWN
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
@@ -73,11 +72,3 @@ class CommitLog:
     timezone: str
     commits: tuple[Commit, ...]
     complete: bool
-
-
-class CommitLogReader(Protocol):
-    """Reads a table's history. Raises TableError for a table that is missing or of a kind that is not handled."""
-
-    def read_commit_log(self, base_path: str, event_time: EventTime, *, compactions_only: bool = False) -> CommitLog:
-        """The history now; with `compactions_only` it holds nothing else, and far less is read."""
-        ...

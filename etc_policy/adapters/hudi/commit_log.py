@@ -1,4 +1,4 @@
-"""CommitLogReader over the active and the archived timeline: what was written when, without a JVM."""
+"""The log of commits from the active and the archived timeline: what was written when, without a JVM."""
 
 from __future__ import annotations
 

@@ -169,7 +169,6 @@ def _state(commits: _Commits) -> TableState:
     writes = (write for groups in commits.writes.values() for write in groups.values())
     return TableState(
         base_path=storage.location,
-        table_name=properties.get("hoodie.table.name") or storage.location.rpartition("/")[2],
         table_version=int(properties["hoodie.table.version"]),
         timezone=zone.timezone,
         metadata_partitions=metadata_partitions(properties),
