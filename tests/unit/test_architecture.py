@@ -1,6 +1,7 @@
 """The layers of the package hold: see [tool.importlinter] in pyproject.toml."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 from importlinter import cli
@@ -46,6 +47,16 @@ def test_files_of_tables_are_touched_by_their_storage_alone():
                 if is_builtin or (is_of_os and node.func.attr in FILE_CALLS):
                     touched.append(f"{path.name}: {ast.unparse(node)}")
     assert touched == []
+
+
+def test_no_name_of_a_class_is_there_twice():
+    found = Counter(
+        node.name
+        for file in ADAPTERS.parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in found.items() if count > 1] == []
 
 
 def test_no_class_but_the_facade_and_the_storage_has_more_than_ten_public_methods():
