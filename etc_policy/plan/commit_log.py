@@ -1,4 +1,4 @@
-"""What a table's own timeline tells of its past: every write that completed, as far back as its archive goes."""
+"""What a table's own timeline says of its past: every write that completed, as far back as its archive goes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GroupChange:
     """What one commit wrote to one file group.
 
     `log_files` counts those that it wrote, 0 for a new base file. `min_event_time_ms` is None where the commit does not
-    tell it. `previous` is the instant of the slice that was there before, None for a new file group. `merged_log_files`
+    say it. `previous` is the instant of the slice that was there before, None for a new file group. `merged_log_files`
     and `merged_log_bytes` are those that a compaction read.
     """
 
@@ -32,7 +32,7 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A completed write; `extra` are the pairs of ours in its metadata and in its plan (`etc.*`).
+    """A completed write; `extra` are etc's own pairs in its metadata and in its plan (`etc.*`).
 
     `replaced` are the (partition, file id) that a replace commit took away. `bytes_written_estimate` is what a compaction's
     plan expected of its base files; None where there is no plan, or it does not say.

@@ -91,7 +91,7 @@ def _offset_ms(epoch_ms: int, zone: ZoneInfo) -> int:
 
 
 def _without_copies(shifts: Sequence[_Shift]) -> list[_Shift]:
-    """Those that fit, without the files of another zone's offset that were copied at once; of a single one nobody can tell."""
+    """Those that fit, without the files of another zone's offset that were copied at once; of a single one nobody knows."""
     of_offset: dict[int, list[_Shift]] = {}
     for shift in shifts:
         if shift.fits:

@@ -1,4 +1,4 @@
-"""The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, our thresholds.
+"""The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, etc's thresholds.
 
 Opened only when something is not on the active timeline any more. Table versions before 8 keep no completion times and
 are not read.

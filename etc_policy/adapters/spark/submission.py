@@ -61,7 +61,7 @@ class Submission:
             message = "Spark runs no Python driver inside a standalone cluster"
             raise UsageError(Code.USAGE, message, hint="leave `deploy_mode` of the target at `client`")
         if self.deploy_mode == "cluster" and is_local(self.master):
-            message = f"`{self.master}` is no cluster that could run the driver"
+            message = f"`{self.master}` is not a cluster that can run the driver"
             raise UsageError(Code.USAGE, message, hint="give the target a `spark.master`, or `deploy_mode: client`")
 
     @property
