@@ -116,14 +116,12 @@ class Archive:
             return []
         manifest = f"manifest_{version}"
         try:
-            return [
-                str(entry["fileName"]) for entry in load_json(self._storage.read(f"{self._folder}/{manifest}"))["files"]
-            ]
+            return _names_in(load_json(self._storage.read(f"{self._folder}/{manifest}")))
         except FileNotFoundError as error:
             if self._version() == version:
                 raise self._corrupt(manifest, error) from error
             raise
-        except (ValueError, RecursionError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise self._corrupt(manifest, error) from error
 
     def _version(self) -> str | None:
@@ -155,6 +153,17 @@ class Archive:
     def _corrupt(self, name: str, error: Exception) -> TableError:
         message = f"cannot read archived timeline file `{self._place(name)}`"
         return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error)[:500])
+
+
+def _names_in(manifest: object) -> list[str]:
+    """The files that a manifest lists; ValueError where it is of another form."""
+    entries = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(entries, list):
+        raise ValueError("it has no list of files")
+    names = [entry.get("fileName") if isinstance(entry, dict) else None for entry in entries]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("it lists what has no name")
+    return [str(name) for name in names]
 
 
 def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:
