@@ -175,7 +175,7 @@ class VerdictError(EtcError):
 class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
     """The errors of several tables, gathered while the other tables went on; `report` is what the verb found and did.
 
-    What all have in common (code, place, hint) is the group's own; of different codes it is ETC355, and the text has each.
+    What all have in common (code, place, hint) is the group's own; of different codes it is `SEVERAL`, and the text has each.
     """
 
     def __init__(self, errors: Iterable[EtcError], exit_code: ExitCode, report: object = None) -> None:

@@ -64,7 +64,7 @@ class CheckedCommand(click.Command):
 
 
 def report_checks(checks: Iterable[Check]) -> None:
-    """Tell what was checked; commands without the forms forget it."""
+    """Report what was checked; commands without the forms forget it."""
     context = click.get_current_context(silent=True)
     if context is not None:
         context.meta.setdefault(_KEY, []).extend(checks)

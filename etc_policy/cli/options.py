@@ -133,7 +133,7 @@ def _given_variables(_context: click.Context, _parameter: click.Parameter, text:
     except PolicyError as error:
         raise click.BadParameter(error.issues[0].message) from error
     if not isinstance(found, dict):
-        raise click.BadParameter(f"`{text[:60]}` is no mapping such as `{{lake: /mnt/lake, days: 3}}`")
+        raise click.BadParameter(f"`{text[:60]}` is not a mapping such as `{{lake: /mnt/lake, days: 3}}`")
     return found
 
 

@@ -35,7 +35,7 @@ RUNNING: Mapping[Code, str] = {
     "repair the table. An empty file of a commit is what Hudi 0.x leaves when it is killed while it writes it, and it reads the "
     "file as a commit that wrote nothing. If the commit is a compaction that etc planned, run `etc apply`: it begins the "
     "compaction anew. For another write stop all writers and look that nothing was compacted or cleaned since, then "
-    "remove the empty file: Hudi rolls the write back, which nobody was told had worked.",
+    "remove the empty file: Hudi rolls the write back. Its writer never reported it as done.",
     Code.NO_EVENT_TIME_COLUMN: "`event_time_column` must be a column of the table's newest schema; the hint "
     "lists its columns.",
     Code.NEEDS_PYARROW: "Install the extra `spark`, or pyarrow itself.",

@@ -29,7 +29,7 @@ _VARS = re.compile(r"(?m)^vars[ \t]*:.*(?:\n(?:[ \t#-].*|[ \t]*$))*")
 
 @dataclass(slots=True)
 class Loaded:
-    """A file as read; `value` is None where it is no mapping, `problems` are templates that gave no value.
+    """A file as read; `value` is None where it is not a mapping, `problems` are templates that gave no value.
 
     `partial` says that a loop or condition failed, so that parts of the file are not there.
     """
@@ -83,7 +83,7 @@ def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
     if isinstance(marked.value, dict):
         loaded.value = marked.value
     else:
-        kind = "empty" if marked.value is None else "no mapping"
+        kind = "empty" if marked.value is None else "not a mapping"
         loaded.issues.append(Issue(Code.WRONG_TYPE, f"the file is {kind}", loaded.file.where(()), hint))
     return loaded
 

@@ -36,7 +36,7 @@ class Strategy(Declared):
     partitions: PartitionTerms = Field(
         (),
         description="Compact only these partitions: globs over their paths, where `*` is also `/`, or ranges `FROM..TO` in the "
-        "order of texts, either end of which may be left away. How far RO is complete still counts for the whole table.",
+        "order of texts, either end of which may be omitted. How far RO is complete still counts for the whole table.",
         examples=[["region=eu*", "2026-01-01..2026-01-31"]],
     )
     max_io: SizeBytes | None = Field(

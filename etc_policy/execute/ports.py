@@ -164,7 +164,7 @@ class Lease(Protocol):
         ...
 
     def begun(self, instant: str) -> None:
-        """Note that the run of `instant` which is inflight now is ours, and no other's that has taken it over."""
+        """Note that the run of `instant` which is inflight now is this process's own, and not one that has taken it over."""
         ...
 
     def wait_for_dead_run(self, instant: str) -> None:

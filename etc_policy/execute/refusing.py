@@ -20,7 +20,7 @@ def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
 
 
 def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int, *, published: bool) -> None:
-    """Raise where a plan may not be carried out on its table as it is now; `published` says that it stands on the table.
+    """Raise where a plan may not be carried out on its table as it is now; `published` says that it is on the table.
 
     Raises:
         EngineError: the clock or its zone forbids it.

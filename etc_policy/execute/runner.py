@@ -270,7 +270,7 @@ class Runner:
             return False
         if job.carries:
             message = f"the compaction at {job.instant} of `{job.policy.name}` was committed by another process"
-            hint = "stop all writers and cleaning; `etc explain ETC320` says what to do"
+            hint = f"stop all writers and cleaning; `etc explain {Code.NOT_IN_COMMIT}` says what to do"
             raise EngineError(Code.NOT_IN_COMMIT, f"{message}, without its carried log files", hint=hint)
         return True
 

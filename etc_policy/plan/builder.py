@@ -24,8 +24,8 @@ from etc_policy.plan.plan_warnings import (
     unknown_warning,
 )
 from etc_policy.plan.planning_context import (
-    Context,
     Place,
+    PlanningContext,
     context_of,
     is_wanted,
     merging_what_is_due,
@@ -95,7 +95,7 @@ def build_table_plan(
     return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
 
 
-def _before_writers(context: Context, chosen: Slices) -> tuple[Context, Slices] | TablePlan:
+def _before_writers(context: PlanningContext, chosen: Slices) -> tuple[PlanningContext, Slices] | TablePlan:
     """The chosen slices that an instant before the oldest write in flight can merge; a refusal where T would not be known."""
     place, state = _instant(context, chosen), context.state
     writer = min(state.living_writers, default=place.instant)
@@ -109,13 +109,13 @@ def _before_writers(context: Context, chosen: Slices) -> tuple[Context, Slices] 
     return without, closed
 
 
-def _leaving_out(context: Context, chosen: Slices, kept: Slices, reason: SkipReason) -> Context:
+def _leaving_out(context: PlanningContext, chosen: Slices, kept: Slices, reason: SkipReason) -> PlanningContext:
     """The context that leaves out those of the chosen slices that are not kept."""
     left_out = set(map(_GROUP, chosen)).difference(map(_GROUP, kept))
     return replace(context, left_out={**context.left_out, **dict.fromkeys(left_out, reason)})
 
 
-def _leaves_unknown(context: Context) -> bool:
+def _leaves_unknown(context: PlanningContext) -> bool:
     """Whether an event time is not known in a slice that is left out: then T cannot be known without it.
 
     Where a strategy of Hudi does not take the slice, a delete by key counts as in every watermark: as no earlier than its
@@ -129,7 +129,7 @@ def _leaves_unknown(context: Context) -> bool:
     )
 
 
-def _within_budget(context: Context, chosen: Slices) -> tuple[Context, Slices]:
+def _within_budget(context: PlanningContext, chosen: Slices) -> tuple[PlanningContext, Slices]:
     """The chosen slices that the policy's budget allows, merged no further than it takes; the others are left out."""
     limit, growth = context.policy.max_io_bytes, context.state.write_growth
     if limit is None:
@@ -146,7 +146,7 @@ def _within_budget(context: Context, chosen: Slices) -> tuple[Context, Slices]:
     return within, tuple(one for one in chosen if one.group in groups)
 
 
-def _too_young(context: Context, instant: str) -> Refusal | None:
+def _too_young(context: PlanningContext, instant: str) -> Refusal | None:
     """A cut is in the past, beyond the clock skew; without one, C is the latest of all instants (FACTS 8)."""
     skew_ms = context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS)
     latest, state = instant_from_ms(context.clock_ms - skew_ms, context.zone), context.state
@@ -159,7 +159,7 @@ def _too_young(context: Context, instant: str) -> Refusal | None:
     return Refusal("too_young", reason, "plan again in a second") if reason else None
 
 
-def _instant(context: Context, chosen: tuple[FileSlice, ...]) -> Place:
+def _instant(context: PlanningContext, chosen: tuple[FileSlice, ...]) -> Place:
     """C: past the last due log file (`log_file`) or past every log file (`file_slice`) of the chosen slices."""
     if context.state.table_version not in CUT_VERSIONS:
         now = instant_from_ms(context.clock_ms, context.zone)
@@ -168,7 +168,7 @@ def _instant(context: Context, chosen: tuple[FileSlice, ...]) -> Place:
     return Place(start, *find_cut(_cut(context, chosen), start))
 
 
-def _cut(context: Context, chosen: tuple[FileSlice, ...]) -> Cut:
+def _cut(context: PlanningContext, chosen: tuple[FileSlice, ...]) -> Cut:
     return Cut(
         slices=chosen,
         instants=context.state.instants,
@@ -177,7 +177,7 @@ def _cut(context: Context, chosen: tuple[FileSlice, ...]) -> Cut:
     )
 
 
-def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> TablePlan:
+def _compact(context: PlanningContext, chosen: tuple[FileSlice, ...], place: Place) -> TablePlan:
     instant = place.instant
     chosen_ids = set(map(_GROUP, chosen))
     left = [
@@ -211,7 +211,7 @@ def _compact(context: Context, chosen: tuple[FileSlice, ...], place: Place) -> T
     )
 
 
-def _other_log_bytes(context: Context, chosen: Slices) -> int | None:
+def _other_log_bytes(context: PlanningContext, chosen: Slices) -> int | None:
     """The bytes of log files that the other granularity would merge of the same slices; None where the table has no other."""
     other = context.in_other_granularity()
     if other is None:
@@ -222,14 +222,14 @@ def _other_log_bytes(context: Context, chosen: Slices) -> int | None:
     return sum(size_of(other.split(one, instant)[0]) for one in chosen)
 
 
-def _complete_without(context: Context) -> int:
+def _complete_without(context: PlanningContext) -> int:
     """T, or what RO is complete up to without the due slices that are left out."""
     files = (log_file for s in context.state.slices if context.leaves_out(s) for log_file in s.log_files)
     mark = context.watermark(files).value_ms
     return context.threshold_ms if mark is None else min(mark, context.threshold_ms)
 
 
-def _idle(context: Context, action: Action, refusal: Refusal | None, place: Place | None = None) -> TablePlan:
+def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, place: Place | None = None) -> TablePlan:
     """A plan that changes nothing; `_compact` fills in the rest."""
     policy, state = context.policy, context.state
     values, last = policy_values(policy), state.last_compaction

@@ -1,12 +1,11 @@
-"""What a table's own timeline tells of its past: every write that completed, as far back as its archive goes."""
+"""What a table's own timeline says of its past: every write that completed, as far back as its archive goes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_metadata import THRESHOLD, WITHDRAWN
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
@@ -17,7 +16,7 @@ class GroupChange:
     """What one commit wrote to one file group.
 
     `log_files` counts those that it wrote, 0 for a new base file. `min_event_time_ms` is None where the commit does not
-    tell it. `previous` is the instant of the slice that was there before, None for a new file group. `merged_log_files`
+    say it. `previous` is the instant of the slice that was there before, None for a new file group. `merged_log_files`
     and `merged_log_bytes` are those that a compaction read.
     """
 
@@ -33,7 +32,7 @@ class GroupChange:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A completed write; `extra` are the pairs of ours in its metadata and in its plan (`etc.*`).
+    """A completed write; `extra` are etc's own pairs in its metadata and in its plan (`etc.*`).
 
     `replaced` are the (partition, file id) that a replace commit took away. `bytes_written_estimate` is what a compaction's
     plan expected of its base files; None where there is no plan, or it does not say.
@@ -73,11 +72,3 @@ class CommitLog:
     timezone: str
     commits: tuple[Commit, ...]
     complete: bool
-
-
-class CommitLogReader(Protocol):
-    """Reads a table's history. Raises TableError for a table that is missing or of a kind that is not handled."""
-
-    def read_commit_log(self, base_path: str, event_time: EventTime, *, compactions_only: bool = False) -> CommitLog:
-        """The history now; with `compactions_only` it holds nothing else, and far less is read."""
-        ...

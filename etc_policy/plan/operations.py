@@ -6,14 +6,14 @@ from operator import attrgetter
 
 from etc_policy.plan.carry import carried_files, log_order
 from etc_policy.plan.io_budget import io_bytes
-from etc_policy.plan.planning_context import Context
+from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import FileSlice, LogFile
 
 _MERGE_ORDER = attrgetter("requested", "completed", "name")
 
 
-def operation_of(context: Context, file_slice: FileSlice, instant: str) -> Operation:
+def operation_of(context: PlanningContext, file_slice: FileSlice, instant: str) -> Operation:
     """What is merged of the slice and what stays, in bytes and event times."""
     merged, left = context.split(file_slice, instant)
     log_bytes = size_of(merged)

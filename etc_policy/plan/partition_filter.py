@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-#: Between the first and the last partition of a range; either may be left away.
+#: Between the first and the last partition of a range; either may be omitted.
 RANGE = ".."
 
 

@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PlanningContext:
     """The policy, the table and the clocks; `left_out` are due slices that are not compacted, beside those `written_to`.
 
     `threshold_ms` is T, where nothing is left out: slices with an event at or below it are due. They are merged up to
@@ -57,7 +57,7 @@ class Context:
         """The table's."""
         return ZoneInfo(self.state.timezone)
 
-    def merging_up_to(self, up_to_ms: int | None) -> Context:
+    def merging_up_to(self, up_to_ms: int | None) -> PlanningContext:
         """The context that merges chosen slices no further than that; the same for None."""
         return self if up_to_ms is None else replace(self, merged_up_to_ms=min(up_to_ms, self.merged_up_to_ms))
 
@@ -79,7 +79,7 @@ class Context:
         """Whether what stays must be carried into the new slice, for want of a cut."""
         return self.policy.granularity == "log_file" and self.state.table_version in WHOLE_SLICE_VERSIONS
 
-    def in_other_granularity(self) -> Context | None:
+    def in_other_granularity(self) -> PlanningContext | None:
         """The context of the policy's other granularity; None for strategies and tables that have no other.
 
         Tables that have no cut, and whose policy does not carry, have none, and Hudi's own strategies.
@@ -106,7 +106,7 @@ class Context:
         return watermark(log_files, self.policy.data_latency_ms, self.zone)
 
 
-def must_merge(context: Context, file_slice: FileSlice) -> Iterator[LogFile]:
+def must_merge(context: PlanningContext, file_slice: FileSlice) -> Iterator[LogFile]:
     """The log files of a chosen slice that it may not keep behind, the latest first."""
     latest_first = reversed(file_slice.log_files)
     if context.policy.granularity == "file_slice" or context.is_exposed(file_slice):
@@ -114,7 +114,7 @@ def must_merge(context: Context, file_slice: FileSlice) -> Iterator[LogFile]:
     return (one for one in latest_first if is_due(one, context.merged_up_to_ms))
 
 
-def is_wanted(context: Context, file_slice: FileSlice) -> bool:
+def is_wanted(context: PlanningContext, file_slice: FileSlice) -> bool:
     """Whether the policy compacts the slice if it is due."""
     if context.policy.stock_options:
         return file_slice.group in context.stock or context.is_exposed(file_slice)
@@ -123,7 +123,7 @@ def is_wanted(context: Context, file_slice: FileSlice) -> bool:
 
 def context_of(
     policy: Policy, state: TableState, now_ms: int, clock_ms: int, written_to: WrittenTo, pace: Pace | None
-) -> Context:
+) -> PlanningContext:
     """The context that leaves out nothing yet."""
     exposed = frozenset() if policy.writer.index in SEES_LOG_FILES else state.exposed
     latency_ms = policy.data_latency_ms
@@ -132,7 +132,9 @@ def context_of(
         threshold_ms = threshold_in_time(pace, state, now_ms, latency_ms, exposed)
         latest_ms = pace.latest_ms(now_ms, latency_ms)
     stock = stock_choice(policy, state)
-    return Context(policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace, stock)
+    return PlanningContext(
+        policy, state, now_ms, clock_ms, written_to, {}, exposed, threshold_ms, latest_ms, pace, stock
+    )
 
 
 def is_due(log_file: LogFile, threshold_ms: int) -> bool:
@@ -140,7 +142,7 @@ def is_due(log_file: LogFile, threshold_ms: int) -> bool:
     return log_file.min_event_time_ms is None or log_file.min_event_time_ms <= threshold_ms
 
 
-def merging_what_is_due(context: Context) -> Context:
+def merging_what_is_due(context: PlanningContext) -> PlanningContext:
     """The context that takes nothing along which could wait; T is no later then than what could not."""
     if context.pace is None:
         return context
@@ -148,7 +150,7 @@ def merging_what_is_due(context: Context) -> Context:
     return replace(context, threshold_ms=min(due_ms, context.threshold_ms)).merging_up_to(due_ms)
 
 
-def no_run_before(context: Context, left: Iterable[tuple[FileSlice, LogFile]]) -> int | None:
+def no_run_before(context: PlanningContext, left: Iterable[tuple[FileSlice, LogFile]]) -> int | None:
     """Until when the policy needs no run, if these log files are left; None without a pace."""
     if context.pace is None:
         return None

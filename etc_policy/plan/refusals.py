@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.instants import parse_instant
@@ -66,7 +67,9 @@ def carried_files_lost(policy: Policy, state: TableState) -> Refusal | None:
     if state.uncarried is None:
         return None
     reason = f"the compaction at {state.uncarried} was committed without the log files that its plan carries"
-    return Refusal("carried_files_lost", reason, "stop all writers and cleaning, and run `etc explain ETC320`")
+    return Refusal(
+        "carried_files_lost", reason, f"stop all writers and cleaning, and run `etc explain {Code.NOT_IN_COMMIT}`"
+    )
 
 
 def orphans_left(policy: Policy, state: TableState) -> Refusal | None:

@@ -1,4 +1,4 @@
-"""What a table's commits tell of its past: what each wrote to which file group, and the compactions of ours."""
+"""What a table's commits say of its past: what each wrote to which file group, and the compactions by etc."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from etc_policy.plan.table_state import CompactionRecord
 
 
 class GroupWrite(NamedTuple):
-    """What one commit wrote to the log files of one file group: the grain at which commits book event times (FACTS 4.1).
+    """What one commit wrote to the log files of one file group: the grain at which commits record event times (FACTS 4.1).
 
-    `min_event_time_ms` is the smallest event time booked, None where none was. Only where `certain` is true can nothing
+    `min_event_time_ms` is the smallest event time recorded, None without one. Only where `certain` is true can nothing
     older be in it: then every write stat has a time and there are no deletes. `rows` are those written, deletes included;
     `has_deletes` says that there are deletes among them, or may be.
     """

@@ -160,7 +160,6 @@ class TableState:
     """
 
     base_path: str
-    table_name: str
     table_version: int
     timezone: str
     metadata_partitions: tuple[str, ...]

@@ -26,7 +26,7 @@ _FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ZoneSample:
     """An instant, and when the file that bears it was last written (epoch ms)."""
 
     instant: str
@@ -46,7 +46,7 @@ class ZoneReading:
 class _Shift:
     """How far an instant is ahead of the zone: whole steps of the grid, and what remains."""
 
-    sample: Sample
+    sample: ZoneSample
     steps: int
     rest_ms: int
 
@@ -55,7 +55,7 @@ class _Shift:
         return abs(self.rest_ms) <= _SLACK_MS
 
 
-def judge_zone(timezone: str, samples: Sequence[Sample]) -> ZoneReading:
+def judge_zone(timezone: str, samples: Sequence[ZoneSample]) -> ZoneReading:
     """Whether the newest samples were written by clocks of the zone.
 
     Files of a copied table were written when it was copied: they say nothing, unless their times fit.
@@ -75,7 +75,7 @@ def judge_zone(timezone: str, samples: Sequence[Sample]) -> ZoneReading:
     return ZoneReading(timezone, "contradicted", _contradiction(fitting))
 
 
-def _shift(sample: Sample, zone: ZoneInfo) -> _Shift:
+def _shift(sample: ZoneSample, zone: ZoneInfo) -> _Shift:
     ahead = instant_to_ms(sample.instant, ZoneInfo("UTC")) - _wall_clock_ms(sample.written_ms, zone)
     steps = round(ahead / _GRID_MS)
     return _Shift(sample, steps, ahead - steps * _GRID_MS)
@@ -91,7 +91,7 @@ def _offset_ms(epoch_ms: int, zone: ZoneInfo) -> int:
 
 
 def _without_copies(shifts: Sequence[_Shift]) -> list[_Shift]:
-    """Those that fit, without the files of another zone's offset that were copied at once; of a single one nobody can tell."""
+    """Those that fit, without the files of another zone's offset that were copied at once; of a single one nobody knows."""
     of_offset: dict[int, list[_Shift]] = {}
     for shift in shifts:
         if shift.fits:

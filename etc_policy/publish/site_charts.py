@@ -77,12 +77,12 @@ def table_past(policy: Policy, log: CommitLog, state: TableState | None, observe
         return Past(policy=policy)
     last_ms = points[-1].at_ms
     shift_ms = 0 if observed_ms >= points[0].at_ms else observed_ms - last_ms
-    ours = {commit.requested for commit in log.commits if commit.is_compaction and THRESHOLD in commit.extra}
+    own = {commit.requested for commit in log.commits if commit.is_compaction and THRESHOLD in commit.extra}
     kept = tuple(_changes(points))
     cut_short = len(kept) > MAX_POINTS // 2
     kept = kept[-(MAX_POINTS // 2) :]
     end_ms = max(observed_ms - shift_ms, last_ms)
-    moments = tuple(_moments(kept, ours, policy.data_latency_ms, shift_ms, end_ms))
+    moments = tuple(_moments(kept, own, policy.data_latency_ms, shift_ms, end_ms))
     return Past(moments, shift_ms, cut_short or not log.complete, policy)
 
 
@@ -143,12 +143,12 @@ def _changes(points: Sequence[CompletenessPoint]) -> Iterator[CompletenessPoint]
 
 
 def _moments(
-    points: Sequence[CompletenessPoint], ours: set[str], latency_ms: int, shift_ms: int, end_ms: int
+    points: Sequence[CompletenessPoint], own: set[str], latency_ms: int, shift_ms: int, end_ms: int
 ) -> Iterator[ChartPoint]:
     """Two for each point: when it came, and just before the next, so that lines run straight in between."""
     for index, point in enumerate(points):
         next_ms = points[index + 1].at_ms - 1 if index + 1 < len(points) else end_ms
-        yield _moment(point, point.at_ms, latency_ms, shift_ms, _mark(point, ours))
+        yield _moment(point, point.at_ms, latency_ms, shift_ms, _mark(point, own))
         if next_ms > point.at_ms:
             yield _moment(point, next_ms, latency_ms, shift_ms, "")
 
@@ -169,9 +169,9 @@ def _moment(point: CompletenessPoint, at_ms: int, latency_ms: int, shift_ms: int
     )
 
 
-def _mark(point: CompletenessPoint, ours: set[str]) -> str:
+def _mark(point: CompletenessPoint, own: set[str]) -> str:
     if point.compaction:
-        return "run" if point.instant in ours else "foreign"
+        return "run" if point.instant in own else "foreign"
     return "late" if point.late_groups else ""
 
 

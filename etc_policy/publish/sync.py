@@ -58,7 +58,7 @@ class PropertyChanges:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verification that took place: over which threshold and which compaction (None: whatever stood last), and when.
+    """A verification that took place: over which threshold and which compaction (None: whichever was last), and when.
 
     `partial` is true where it looked at some of the rows only.
     """

@@ -20,5 +20,5 @@ def pin_of(state: TableState) -> str | None:
     incomplete = min((i.requested for i in state.pending if i.action in _COMMITS), default=None)
     if last is None or incomplete is None or incomplete > last:
         return last
-    pin, ours = add_ms(incomplete, -1), state.last_compaction
-    return pin if ours is not None and ours.instant <= pin else None
+    pin, own = add_ms(incomplete, -1), state.last_compaction
+    return pin if own is not None and own.instant <= pin else None

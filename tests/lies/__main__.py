@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _table(found) -> str:
-    lines = [f"| about | lie | {' | '.join(COLUMNS)} |", f"|---|---|{'---|' * len(COLUMNS)}"]
+    lines = [f"| about | corruption | {' | '.join(COLUMNS)} |", f"|---|---|{'---|' * len(COLUMNS)}"]
     for lie in KINDS:
         if lie in found:
             counts = " | ".join(str(found[lie][column] or "") for column in COLUMNS)

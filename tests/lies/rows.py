@@ -91,7 +91,7 @@ def main() -> int:
 
 
 def _table(found) -> str:
-    lines = [f"| lie | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
+    lines = [f"| corruption | {' | '.join(COLUMNS)} |", f"|---|{'---|' * len(COLUMNS)}"]
     told = (lie for lie in LIES if lie in found)
     lines += (f"| {lie.name} | {' | '.join(str(found[lie][one] or '') for one in COLUMNS)} |" for lie in told)
     return "\n".join(lines)

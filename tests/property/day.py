@@ -162,7 +162,6 @@ class _Table:
             logs[one.group].append(LogFile(one.name, one.size, requested, completed, event, recorded_bytes=one.size))
         return TableState(
             base_path="/day",
-            table_name="day",
             table_version=9,
             timezone="UTC",
             metadata_partitions=("files",),

@@ -237,7 +237,6 @@ class History:
                 slices.append(_slice_of(group.partition, group.file_id, found[-1]))
         return TableState(
             base_path="/table",
-            table_name="table",
             table_version=self.table_version,
             timezone=self.zone,
             metadata_partitions=("files",),

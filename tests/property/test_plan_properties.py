@@ -120,4 +120,5 @@ def test_a_failing_history_is_reported_in_its_shortest_form() -> None:
 
 def test_every_guard_has_a_mutation() -> None:
     source = inspect.getsource(mutate)
-    assert [guard.__name__ for guard in cut.GUARDS if f'without_guard("{guard.__name__}")' not in source] == []
+    missing = [guard.__name__ for guard in cut.GUARDS if f'without_guard("{guard.__name__}")' not in source]
+    assert missing == [], "add an entry to MUTATIONS of tests/property/mutate.py"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import EngineTime, completes_too_early, engine_disagrees
 from etc_policy.plan.instants import instant_from_ms
-from etc_policy.plan.zone_evidence import Sample, judge_zone
+from etc_policy.plan.zone_evidence import ZoneSample, judge_zone
 from tests.unit.plan.plan_cases import POLICY_OF_CASES, state_at
 
 NAMES = ("UTC", "America/Los_Angeles", "Asia/Tokyo", "Asia/Kolkata", "Europe/Paris")
@@ -32,7 +32,7 @@ def offset_ms(name, epoch_ms):
 
 
 def written(zone, moment_ms, late_ms=0):
-    return Sample(instant_from_ms(moment_ms, ZoneInfo(zone)), moment_ms + late_ms)
+    return ZoneSample(instant_from_ms(moment_ms, ZoneInfo(zone)), moment_ms + late_ms)
 
 
 @given(java=zones, table=zones, now=moments, took=st.integers(0, 2_000), skew=st.integers(-5_000, 5_000))
@@ -87,7 +87,7 @@ def test_writers_in_two_zones_are_recognised(zone, other, start, gaps):
 def test_a_copy_is_never_taken_for_another_zone(zone, other, start, gaps, copied):
     """All of its files were written within the blink of an eye."""
     times = [start + sum(gaps[:n]) for n in range(len(gaps) + 1)]
-    samples = [Sample(instant_from_ms(t, ZoneInfo(other)), times[-1] + copied + n) for n, t in enumerate(times)]
+    samples = [ZoneSample(instant_from_ms(t, ZoneInfo(other)), times[-1] + copied + n) for n, t in enumerate(times)]
     assert judge_zone(zone, samples).certainty in ("unsure", "confirmed")
 
 
@@ -104,7 +104,7 @@ def test_a_copy_that_is_written_to_is_never_taken_for_another_zone(zone, start, 
     """Also where it was copied whole quarters of an hour after its instants."""
     times = [start + sum(gaps[:n]) for n in range(len(gaps) + 1)]
     copied = max(times[0] + grid * 15 * 60_000 + rest, times[-1])
-    samples = [Sample(instant_from_ms(t, ZoneInfo(zone)), copied + n) for n, t in enumerate(times)]
+    samples = [ZoneSample(instant_from_ms(t, ZoneInfo(zone)), copied + n) for n, t in enumerate(times)]
     after = [copied + 100 + sum(later[: n + 1]) for n in range(len(later))]
     samples += [written(zone, time) for time in after]
     assume(len({offset_ms(zone, time) for time in (*times, *after)}) == 1)

@@ -1,6 +1,7 @@
 """The layers of the package hold: see [tool.importlinter] in pyproject.toml."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 from importlinter import cli
@@ -34,7 +35,9 @@ FILE_CALLS = {
 
 def test_files_of_tables_are_touched_by_their_storage_alone():
     touched = []
-    for path in [*ADAPTERS.glob("hudi/*.py"), *ADAPTERS.glob("logs/*.py")]:
+    with_storage = [path for path in ADAPTERS.glob("spark/*.py") if "adapters.storage" in path.read_text("utf-8")]
+    assert len(with_storage) > 5
+    for path in [*ADAPTERS.glob("hudi/*.py"), *ADAPTERS.glob("logs/*.py"), *ADAPTERS.glob("gx/*.py"), *with_storage]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 is_builtin = isinstance(node.func, ast.Name) and node.func.id == "open"
@@ -46,6 +49,16 @@ def test_files_of_tables_are_touched_by_their_storage_alone():
                 if is_builtin or (is_of_os and node.func.attr in FILE_CALLS):
                     touched.append(f"{path.name}: {ast.unparse(node)}")
     assert touched == []
+
+
+def test_no_name_of_a_class_is_there_twice():
+    found = Counter(
+        node.name
+        for file in ADAPTERS.parent.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in found.items() if count > 1] == []
 
 
 def test_no_class_but_the_facade_and_the_storage_has_more_than_ten_public_methods():

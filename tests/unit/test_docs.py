@@ -13,12 +13,12 @@ from pathlib import Path
 import click
 import pytest
 
+from dev.error_page import render_error_codes
 from dev.options_page import leaf_commands, render_options, rows_of
+from dev.reference_page import render_reference
 from etc_policy.cli.main import COMMANDS, INTERRUPTED, main
 from etc_policy.codes.registry import Code
 from etc_policy.errors import ExitCode
-from etc_policy.publish.error_page import render_error_codes
-from etc_policy.publish.reference import render_reference
 from tests.unit.cli.test_help import commands
 
 REPOSITORY = Path(__file__).resolve().parents[2]

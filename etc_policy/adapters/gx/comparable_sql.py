@@ -32,7 +32,7 @@ def row_hash(schema: Any) -> Any:  # noqa: ANN401 - a StructType
 
 
 def hashes(*columns: Any) -> tuple[Any, Any]:  # noqa: ANN401 - Columns
-    """Two columns with 64 bits each, the second `other_hash`: together they tell rows apart."""
+    """Two columns with 64 bits each, the second `other_hash`: together they distinguish rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.xxhash64(*columns).alias("hash"), F.xxhash64(F.lit(1), *columns).alias("other_hash")

@@ -1,4 +1,4 @@
-"""Our expectations for Great Expectations; importing this module registers them, so only functions import it."""
+"""Etc's own expectations for Great Expectations; importing this module registers them, so only functions import it."""
 
 from __future__ import annotations
 

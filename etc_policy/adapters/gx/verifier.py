@@ -104,9 +104,9 @@ def _settings(spark: Any, request: DataCheck) -> dict[str, str]:  # noqa: ANN401
 
 def _completed(suite: tuple[SuiteExpectation, ...], comparison: str, threshold_ms: int) -> tuple[SuiteExpectation, ...]:
     """The suite with the arguments that our own expectations take from the check; those run once, on RO."""
-    ours = {"comparison": comparison, "threshold_ms": threshold_ms, "sample_size": SAMPLE_SIZE}
+    own = {"comparison": comparison, "threshold_ms": threshold_ms, "sample_size": SAMPLE_SIZE}
     return tuple(
-        item.model_copy(update={"kwargs": {**ours, **item.kwargs}, "on": "ro"})
+        item.model_copy(update={"kwargs": {**own, **item.kwargs}, "on": "ro"})
         if source_of(item.type) == "rows"
         else item
         for item in suite
@@ -124,7 +124,7 @@ def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-    import etc_policy.adapters.gx.expectations  # noqa: F401 - registers ours
+    import etc_policy.adapters.gx.expectations  # noqa: F401 - registers etc's own
 
     built, issues = [], []
     for place, expectation in enumerate(suite):

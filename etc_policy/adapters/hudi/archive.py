@@ -1,4 +1,4 @@
-"""The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, our thresholds.
+"""The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, etc's thresholds.
 
 Opened only when something is not on the active timeline any more. Table versions before 8 keep no completion times and
 are not read.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from etc_policy.adapters.hudi.archive_rows import BadArchive, Wanted, archive_rows
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata, pairs_of
-from etc_policy.adapters.hudi.history import Commit
+from etc_policy.adapters.hudi.history import CompletedWrite
+from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import load_json, time_of
 from etc_policy.adapters.storage.port import TableStorage
@@ -23,18 +24,8 @@ from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
 
 _MAX_VERSION_BYTES = 1_000
+_WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
 _TIMES = frozenset(("instantTime", "completionTime"))
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedWrite:
-    """An archived instant with its metadata and, for a compaction, its plan; both empty where not kept."""
-
-    requested: str
-    completed: str | None
-    action: str
-    metadata: CommitMetadata
-    plan: Mapping[str, Any]
 
 
 class Archive:
@@ -61,40 +52,32 @@ class Archive:
         rows = self._rows(("instantTime", "metadata"), ("instantTime", instants))
         return {row["instantTime"]: self._commit(row, len(instants)) for row in rows}
 
-    def commits(self) -> Iterator[Commit]:
+    def commits(self) -> Iterator[CompletedWrite]:
         """Every archived write and compaction that completed."""
-        columns = ("instantTime", "completionTime", "action", "metadata", "plan")
-        rows = list(self._rows(columns, ("action", ("commit", "deltacommit", "replacecommit"))))
+        rows = list(self._rows(_WRITE_COLUMNS, ("action", ("commit", "deltacommit", "replacecommit"))))
         for row in rows:
             if row["metadata"] and row["completionTime"]:
-                plan_extra = self._plan_extra(row) if row["action"] == "commit" else None
-                commit = self._commit(row, len(rows))
-                yield Commit(row["instantTime"], row["completionTime"], commit, plan_extra)
+                yield self._write(row, self._plan(row) if row["action"] == "commit" else {}, len(rows))
 
-    def writes(self, actions: Sequence[str], limit: int) -> tuple[list[ArchivedWrite], bool]:
+    def writes(self, actions: Sequence[str], limit: int) -> tuple[list[CompletedWrite], bool]:
         """The newest `limit` archived instants of the given actions, and whether there are older ones."""
         found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", actions))})
         newest = found[max(0, len(found) - limit) :]
         if not newest:
             return [], bool(found)
-        columns = ("instantTime", "completionTime", "action", "metadata", "plan")
-        rows = self._rows(columns, ("instantTime", frozenset(newest)))
-        writes = {row["instantTime"]: self._write(row, len(newest)) for row in rows if row["action"] in actions}
+        rows = self._rows(_WRITE_COLUMNS, ("instantTime", frozenset(newest)))
+        writes = {row["instantTime"]: self._planned_write(row, len(newest)) for row in rows if row["action"] in actions}
         return [writes[instant] for instant in newest], len(found) > len(newest)
 
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
         rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", ("commit",)))
         for row in sorted(rows, key=lambda r: str(r["completionTime"]), reverse=True):
-            extra = {**self._plan_extra(row), **self._commit(row).extra}
+            extra = {**pairs_of(self._plan(row)), **self._commit(row).extra}
             record = compaction_record(row["instantTime"], row["completionTime"], extra)
             if record is not None:
                 return record
         return None
-
-    def _plan_extra(self, row: Mapping[str, Any]) -> dict[str, str]:
-        """The pairs that the plan of an archived compaction carries."""
-        return pairs_of(self._plan(row))
 
     def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return decode_metadata(row["plan"] or b"", self._place())
@@ -102,9 +85,14 @@ class Archive:
     def _commit(self, row: Mapping[str, Any], among: int = 1) -> CommitMetadata:
         return decode_commit(row["metadata"] or b"", self._place(), among=among)
 
-    def _write(self, row: Mapping[str, Any], among: int) -> ArchivedWrite:
-        commit, plan = self._commit(row, among), self._plan(row)
-        return ArchivedWrite(row["instantTime"], row["completionTime"], row["action"], commit, plan)
+    def _write(self, row: Mapping[str, Any], plan: Mapping[str, Any], among: int) -> CompletedWrite:
+        requested, metadata = row["instantTime"], self._commit(row, among)
+        completed = row["completionTime"] or requested
+        return CompletedWrite(requested, completed, row["action"], metadata, pairs_of(plan), archived=True)
+
+    def _planned_write(self, row: Mapping[str, Any], among: int) -> CompletedWrite:
+        plan = self._plan(row)
+        return replace(self._write(row, plan, among), expected_bytes=expected_bytes(plan))
 
     def _rows(self, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
         names = self._files()
@@ -128,14 +116,12 @@ class Archive:
             return []
         manifest = f"manifest_{version}"
         try:
-            return [
-                str(entry["fileName"]) for entry in load_json(self._storage.read(f"{self._folder}/{manifest}"))["files"]
-            ]
+            return _names_in(load_json(self._storage.read(f"{self._folder}/{manifest}")))
         except FileNotFoundError as error:
             if self._version() == version:
                 raise self._corrupt(manifest, error) from error
             raise
-        except (ValueError, RecursionError, KeyError, TypeError) as error:
+        except (ValueError, RecursionError) as error:
             raise self._corrupt(manifest, error) from error
 
     def _version(self) -> str | None:
@@ -167,6 +153,17 @@ class Archive:
     def _corrupt(self, name: str, error: Exception) -> TableError:
         message = f"cannot read archived timeline file `{self._place(name)}`"
         return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error)[:500])
+
+
+def _names_in(manifest: object) -> list[str]:
+    """The files that a manifest lists; ValueError where it is of another form."""
+    entries = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(entries, list):
+        raise ValueError("it has no list of files")
+    names = [entry.get("fileName") if isinstance(entry, dict) else None for entry in entries]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("it lists what has no name")
+    return [str(name) for name in names]
 
 
 def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:

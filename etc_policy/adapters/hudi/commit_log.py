@@ -1,14 +1,14 @@
-"""CommitLogReader over the active and the archived timeline: what was written when, without a JVM."""
+"""The log of commits from the active and the archived timeline: what was written when, without a JVM."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
-from etc_policy.adapters.hudi.archive import Archive, ArchivedWrite
-from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStat, pairs_of
+from etc_policy.adapters.hudi.archive import Archive
+from etc_policy.adapters.hudi.commits import WriteStat, pairs_of
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
+from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
 from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.properties import read_properties
@@ -24,19 +24,7 @@ from etc_policy.plan.table_history import GroupWrite
 MAX_ARCHIVED = 5_000
 
 _ACTIONS: tuple[WriteAction, ...] = get_args(WriteAction)
-_OURS = "etc."
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """A completed write as it stands on either timeline."""
-
-    requested: str
-    completed: str
-    action: WriteAction
-    metadata: CommitMetadata
-    plan: Mapping[str, Any]
-    archived: bool
+_OWN = "etc."
 
 
 class FileCommitLogReader:
@@ -70,7 +58,7 @@ class FileCommitLogReader:
         rows, cut_short = (
             Archive(storage, properties).writes(actions, self._max_archived) if layout > 1 else ((), False)
         )
-        writes = [*active, *(_archived(row) for row in rows if row.requested not in known)]
+        writes = [*active, *(row for row in rows if row.requested not in known)]
         writes.sort(key=lambda write: (write.completed, write.requested))
         metadata = {write.requested: write.metadata for write in writes}
         kind = column_type_of(event_time.column, metadata, base_path)
@@ -93,44 +81,42 @@ def _has_older_archive(timeline: Timeline) -> bool:
     return any(name.startswith(".commits_") for name in names)
 
 
-def _active(timeline: Timeline, actions: tuple[str, ...]) -> Iterator[_Write]:
+def _active(timeline: Timeline, actions: tuple[str, ...]) -> Iterator[CompletedWrite]:
     ends = [end for end in map(timeline.latest, timeline.files) if end.state == "completed" and end.action in actions]
     plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
     timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
     for end in ends:
-        requested = end.requested
-        plan = timeline.plan_of(requested) or {}
-        completed = timeline.completions[requested]
-        yield _Write(requested, completed, _action(end.action), timeline.commit(requested), plan, archived=False)
-
-
-def _archived(row: ArchivedWrite) -> _Write:
-    return _Write(
-        row.requested, row.completed or row.requested, _action(row.action), row.metadata, row.plan, archived=True
-    )
+        plan = timeline.plan_of(end.requested) or {}
+        yield CompletedWrite(
+            end.requested,
+            timeline.completions[end.requested],
+            end.action,
+            timeline.commit(end.requested),
+            pairs_of(plan),
+            expected_bytes=expected_bytes(plan),
+        )
 
 
 def _action(name: str) -> WriteAction:
     return next(action for action in _ACTIONS if action == name)
 
 
-def _commit(write: _Write, trust: Trust) -> Commit:
+def _commit(write: CompletedWrite, trust: Trust) -> Commit:
     stats: dict[tuple[str, str], list[WriteStat]] = {}
     for stat in write.metadata.stats:
         stats.setdefault((stat.partition, stat.file_id), []).append(stat)
     logged = group_writes(write.requested, write.completed, write.metadata, trust)
     groups = (_group(key, found, logged.get(key)) for key, found in stats.items())
-    extra = {**pairs_of(write.plan), **write.metadata.extra}
     return Commit(
         requested=write.requested,
         completed=write.completed,
-        action=write.action,
+        action=_action(write.action),
         operation=write.metadata.operation,
         groups=tuple(groups),
         replaced=write.metadata.replaced,
-        extra={key: value for key, value in extra.items() if key.startswith(_OURS)},
+        extra={key: value for key, value in write.extra.items() if key.startswith(_OWN)},
         archived=write.archived,
-        bytes_written_estimate=expected_bytes(write.plan),
+        bytes_written_estimate=write.expected_bytes,
     )
 
 

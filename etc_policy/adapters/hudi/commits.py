@@ -40,7 +40,7 @@ _WANTED = {
 
 
 class WriteStat(NamedTuple):
-    """What a commit tells of a file that it wrote; a text that it does not tell is empty, a count is 0."""
+    """What a commit says of a file that it wrote; a text that is missing is empty, a count is 0."""
 
     partition: str
     file_id: str
@@ -201,7 +201,7 @@ class _Form:
 
 @lru_cache(maxsize=16)
 def _form(header: bytes) -> _Form | None:
-    """The form that an Avro file's header, up to its sync marker, tells of; None where no pattern is made for it."""
+    """The form that an Avro file's header, up to its sync marker, describes; None where no pattern is made for it."""
     try:
         file = read_header(header + bytes(SYNC_BYTES))
         schema: Any = json.loads(file.schema)

@@ -49,14 +49,14 @@ def _records_carried(extra: Mapping[str, str], commit: CommitMetadata) -> bool:
 
 
 def plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
-    """The pairs of a completed compaction's plan; None for what is no compaction."""
+    """The pairs of a completed compaction's plan; None for what is not a compaction."""
     if timeline.latest(requested).action != "commit":
         return None
     return pairs_of(timeline.plan_of(requested) or {})
 
 
 def own_compactions(timeline: Timeline, metadata: Mapping[str, CommitMetadata]) -> OwnCompactions:
-    """What the active timeline says of its compactions with a threshold, told by commits or, if stock Hudi ran it, by plans.
+    """What the active timeline says of its compactions with a threshold: by commits or, if stock Hudi ran it, by plans.
 
     Cuts may complete in another order than their instants.
     """

@@ -1,4 +1,4 @@
-"""A table's past from commit metadata: what was written when, and which compactions of ours ran."""
+"""A table's past from commit metadata: what was written when, and which compactions by etc ran."""
 
 from __future__ import annotations
 
@@ -6,37 +6,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from etc_policy.adapters.hudi.commits import CommitMetadata
+from etc_policy.adapters.hudi.compactions import plan_extra
 from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes
+from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """A completed write; `plan_extra` are the pairs of a compaction's plan, None for what is no compaction."""
+class CompletedWrite:
+    """A write that completed, as the active or the archived timeline has it.
+
+    `plan_extra` are the pairs of a compaction's plan, empty for what has none. `expected_bytes` is what that plan expected of
+    its base files, as far as it was asked for.
+    """
 
     requested: str
     completed: str
+    action: str
     metadata: CommitMetadata
-    plan_extra: Mapping[str, str] | None = None
+    plan_extra: Mapping[str, str]
+    archived: bool = False
+    expected_bytes: int | None = None
+
+    @property
+    def extra(self) -> dict[str, str]:
+        """The pairs of its plan and of its commit, which win."""
+        return {**self.plan_extra, **self.metadata.extra}
 
     @property
     def record(self) -> CompactionRecord | None:
         """The threshold that a compaction promises by its commit or, if stock Hudi ran it, by its plan."""
-        if self.plan_extra is None:
-            return None
-        pairs = {**self.plan_extra, **self.metadata.extra}
-        return compaction_record(self.requested, self.completed, pairs)
+        return compaction_record(self.requested, self.completed, self.extra) if self.action == "commit" else None
 
     @property
     def is_disputed(self) -> bool:
         """Whether plan and commit both make a promise, and not the same."""
-        planned = compaction_record(self.requested, self.completed, self.plan_extra or {})
+        planned = compaction_record(self.requested, self.completed, self.plan_extra)
         return planned is not None and planned != self.record and WITHDRAWN not in self.metadata.extra
 
 
-def build_history(commits: Sequence[Commit], timezone: str, trust: Trust, known: LogFacts) -> TableHistory:
+def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
+    """The write that completed at an instant of the active timeline."""
+    action, plan_pairs = timeline.latest(requested).action, plan_extra(timeline, requested) or {}
+    return CompletedWrite(requested, timeline.completions[requested], action, timeline.commit(requested), plan_pairs)
+
+
+def build_history(commits: Sequence[CompletedWrite], timezone: str, trust: Trust, known: LogFacts) -> TableHistory:
     """The history in those commits; of some it may be known already what they wrote."""
     writes: list[GroupWrite] = []
     runs: list[CompactionRecord] = []

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts, NoFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata
-from etc_policy.adapters.hudi.compactions import completed_compactions, own_compactions, own_pending, plan_extra
+from etc_policy.adapters.hudi.compactions import completed_compactions, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import read_wrong_times
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
-from etc_policy.adapters.hudi.history import Commit, build_history
+from etc_policy.adapters.hudi.history import build_history, completed_write
 from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, Trust, slice_facts
 from etc_policy.adapters.hudi.partitions import partitions_of
@@ -169,7 +169,6 @@ def _state(commits: _Commits) -> TableState:
     writes = (write for groups in commits.writes.values() for write in groups.values())
     return TableState(
         base_path=storage.location,
-        table_name=properties.get("hoodie.table.name") or storage.location.rpartition("/")[2],
         table_version=int(properties["hoodie.table.version"]),
         timezone=zone.timezone,
         metadata_partitions=metadata_partitions(properties),
@@ -221,10 +220,7 @@ def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
 
 def _history(commits: _Commits, *, archived: bool) -> TableHistory:
     timeline = commits.timeline
-    known = [
-        Commit(requested, timeline.completions[requested], metadata, plan_extra(timeline, requested))
-        for requested, metadata in commits.metadata.items()
-    ]
+    known = [completed_write(timeline, requested) for requested in commits.metadata]
     if archived and timeline.layout >= 2:
         known += [c for c in commits.archive.commits() if c.requested not in timeline.files]
     return build_history(known, table_zone(commits.properties), commits.trust, commits.writes)

@@ -27,7 +27,7 @@ _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
 _NEVER_EMPTY = frozenset(("completed", action) for action in ("commit", "deltacommit", "replacecommit"))
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
-    "`etc explain ETC208` says how to go on"
+    f"`etc explain {Code.DAMAGED_TIMELINE}` says how to go on"
 )
 
 

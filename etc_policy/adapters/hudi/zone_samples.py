@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.timeline import Timeline, declared_zone, table_zone
-from etc_policy.plan.zone_evidence import Sample, ZoneReading, judge_zone
+from etc_policy.plan.zone_evidence import ZoneReading, ZoneSample, judge_zone
 
 #: The newest files that are looked at, by their names: more than a day of a busy table, whatever the zone of a name.
 _MOST = 300
@@ -22,13 +22,13 @@ def read_zone(properties: Mapping[str, str], timeline: Timeline) -> ZoneReading:
     return judge_zone(table_zone(properties), tuple(_samples(timeline, files[-_MOST:])))
 
 
-def _samples(timeline: Timeline, files: list[InstantFile]) -> Iterator[Sample]:
+def _samples(timeline: Timeline, files: list[InstantFile]) -> Iterator[ZoneSample]:
     """Of files that are written as soon as their instant is known; a service plans for minutes, and etc in the past."""
     listed = timeline.storage.list(timeline.folder)
     for file in files:
         instant, found = _instant(file), listed.get(file.name)
         if instant is not None and found is not None:  # None where it was archived since the listing
-            yield Sample(instant, found.modified_ns // 1_000_000)
+            yield ZoneSample(instant, found.modified_ns // 1_000_000)
 
 
 def _instant(file: InstantFile) -> str | None:

@@ -40,7 +40,7 @@ _END_SECONDS = 30
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SubmissionResult:
     """How a job ended; `report` is what it has to say on standard output, where its driver was on this machine."""
 
     exit_code: int
@@ -61,7 +61,7 @@ class Submission:
             message = "Spark runs no Python driver inside a standalone cluster"
             raise UsageError(Code.USAGE, message, hint="leave `deploy_mode` of the target at `client`")
         if self.deploy_mode == "cluster" and is_local(self.master):
-            message = f"`{self.master}` is no cluster that could run the driver"
+            message = f"`{self.master}` is not a cluster that can run the driver"
             raise UsageError(Code.USAGE, message, hint="give the target a `spark.master`, or `deploy_mode: client`")
 
     @property
@@ -103,7 +103,7 @@ class Submission:
         properties = ["--properties-file", str(folder / PROPERTIES)]
         return [str(_program()), *own, *properties, *files, str(folder / ENTRY), name, *arguments]
 
-    def run(self, *arguments: str) -> Outcome:
+    def run(self, *arguments: str) -> SubmissionResult:
         """Run the job and wait for it; all that it prints goes to standard error, as it comes.
 
         Raises:
@@ -120,12 +120,12 @@ class Submission:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _outcome(self, path: Path, code: int) -> Outcome:
+    def _outcome(self, path: Path, code: int) -> SubmissionResult:
         reported = _reported(path)
         if reported is not None:
             return reported
         if code == 0 and self.deploy_mode == "cluster":
-            return Outcome(ExitCode.DONE)
+            return SubmissionResult(ExitCode.DONE)
         where = " before the job could report" if self.deploy_mode == "client" else ""
         hint = (
             "spark-submit's own messages are above"
@@ -140,12 +140,12 @@ class Submission:
             (folder / name).chmod(0o600)
 
 
-def _reported(path: Path) -> Outcome | None:
+def _reported(path: Path) -> SubmissionResult | None:
     """What a job has said of itself; None where it did not come so far."""
     try:
         match json.loads(path.read_text("utf-8")):
             case {"exit_code": int(code), "report": str(report)}:
-                return Outcome(code, report)
+                return SubmissionResult(code, report)
     except (OSError, ValueError):
         pass
     return None

@@ -61,5 +61,5 @@ def problem_of(error: Exception, what: str = "the template", *, secret: bool = F
         return too_big("the template is nested too deeply, or calls itself too deeply")
     if isinstance(error, MemoryError):
         return too_big("the template takes too much memory")
-    told = "it does not work with this value of the environment" if secret else str(error)[:200]
-    return TemplateProblem(Code.TEMPLATE_SYNTAX, f"{what} fails: {told}", ALLOWED_HINT)
+    said = "it does not work with this value of the environment" if secret else str(error)[:200]
+    return TemplateProblem(Code.TEMPLATE_SYNTAX, f"{what} fails: {said}", ALLOWED_HINT)

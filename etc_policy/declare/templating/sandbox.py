@@ -128,7 +128,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         raise forbidden(f"{shown(argument)} is not allowed: only mappings have keys, and only lists have items")
 
     def call(self, context: Any, obj: Value, *args: Value, **named: Value) -> Value:  # noqa: ANN401
-        """Call a function of ours, a macro, or a method that was asked for."""
+        """Call one of etc's functions, a macro, or a method that was asked for."""
         named.pop("_loop_vars", None)
         named.pop("_block_vars", None)
         if isinstance(obj, Macro):

@@ -56,7 +56,8 @@ class Missing(StrictUndefined):
             hint = near or f"the keys here are {', '.join(f'`{key}`' for key in list(inner)[:10])}"
             return TemplateProblem(Code.UNKNOWN_VARIABLE, f"there is no key {shown(name)} here", hint)
         kind = "text" if isinstance(inner, str) else "list"
-        message = f"the {kind} has {len(inner)} items, there is no item {shown(name)}"
+        items = "1 item" if len(inner) == 1 else f"{len(inner)} items"
+        message = f"the {kind} has {items}, there is no item {shown(name)}"
         return TemplateProblem(Code.UNKNOWN_VARIABLE, message)
 
     def fail(self) -> None:
@@ -85,7 +86,7 @@ class SecretFragment(EnvText):
 
 
 class UnusableFragment(Missing):
-    """What a macro gives that is no text: it can be put into the file, but not be worked with."""
+    """What a macro gives that is not text: it can be put into the file, but not be worked with."""
 
     pieces: tuple[Piece, ...]
     __slots__ = ("pieces",)
@@ -175,7 +176,7 @@ def _items(value: Value) -> Iterable[Value]:
     else:
         name = str(getattr(value, "name", ""))[:60]
         raise forbidden(
-            f"`{name}` is a function; call it: {name}('...')" if name else "this is no value that a file can hold"
+            f"`{name}` is a function; call it: {name}('...')" if name else "this is not a value that a file can hold"
         )
     if len(items) > MAX_ITEMS:
         raise too_big(f"a list has more than {MAX_ITEMS} items")
@@ -183,7 +184,7 @@ def _items(value: Value) -> Iterable[Value]:
 
 
 def marked(value: Value) -> Value:
-    """The value, known to come from the environment; truth and nothing are told by no mark."""
+    """The value, known to come from the environment; `true`, `false` and nothing bear no mark."""
     if isinstance(value, EnvText | EnvNumber | bool | None):
         return value
     if isinstance(value, str):

@@ -106,7 +106,6 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
     slices = tuple(_slice(place, told) for place, told in table.get("slices", {}).items())
     return TableState(
         base_path=base_path,
-        table_name="t",
         table_version=table.get("version", 9),
         timezone=table.get("timezone", "UTC"),
         metadata_partitions=tuple(table.get("metadata_partitions", ("files",))),
@@ -141,7 +140,6 @@ def state_at(completed: list[str], timezone: str) -> TableState:
     logs = tuple(LogFile(f"L{n}", 1, time, time, 0) for n, time in enumerate(completed[1:]))
     return TableState(
         base_path="/t",
-        table_name="t",
         table_version=9,
         timezone=timezone,
         metadata_partitions=(),

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.clock import EngineTime, ahead_of_clock, completes_too_early, engine_disagrees, find_clock_refusal
-from etc_policy.plan.zone_evidence import Sample, ZoneReading, judge_zone
+from etc_policy.plan.zone_evidence import ZoneReading, ZoneSample, judge_zone
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C
 
@@ -80,7 +80,7 @@ class TestTheWritersZone:
         assert judge_zone("UTC", []).certainty == "unsure"
 
     def test_the_evidence_names_an_instant_its_file_and_the_offset(self):
-        samples = [Sample(instant(f"21:0{n}:00"), epoch_ms(f"12:0{n}:00.300")) for n in range(4)]
+        samples = [ZoneSample(instant(f"21:0{n}:00"), epoch_ms(f"12:0{n}:00.300")) for n in range(4)]
         reading = judge_zone("UTC", samples)
         assert (reading.certainty, reading.evidence) == (
             "contradicted",
@@ -94,15 +94,15 @@ class TestTheWritersZone:
             ("12:10:00", "12:10:00"),
             ("04:15:00", "12:15:00"),
         )
-        reading = judge_zone("UTC", [Sample(instant(name), epoch_ms(time)) for name, time in clocks])
+        reading = judge_zone("UTC", [ZoneSample(instant(name), epoch_ms(time)) for name, time in clocks])
         assert reading.evidence.startswith(
             "its instants go back and forth between two zones: 20260101121000000 was written"
         )
         assert reading.evidence.endswith("20260101041500000 was written at 2026-01-01 12:15:00 UTC (UTC-08:00)")
 
     def test_a_few_files_that_were_written_later_do_not_matter(self):
-        samples = [Sample(instant(f"12:{n:02}:00"), epoch_ms(f"12:{n:02}:01")) for n in range(20)]
-        reading = judge_zone("UTC", [*samples, Sample(instant("10:00:00"), epoch_ms("12:20:00"))])
+        samples = [ZoneSample(instant(f"12:{n:02}:00"), epoch_ms(f"12:{n:02}:01")) for n in range(20)]
+        reading = judge_zone("UTC", [*samples, ZoneSample(instant("10:00:00"), epoch_ms("12:20:00"))])
         assert (reading.certainty, reading.evidence) == (
             "confirmed",
             "its last 20 instants agree with the times of their files",

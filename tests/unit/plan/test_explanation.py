@@ -67,7 +67,7 @@ def test_lines_fit_the_width(width):
 
 
 def test_every_guard_has_a_name_and_a_reason():
-    assert set(explanation._GUARDS) == {guard.__name__ for guard in GUARDS}
+    assert {guard.__name__ for guard in GUARDS} == set(explanation._GUARDS), "add it to _GUARDS of plan/explanation.py"
 
 
 def test_a_guard_that_is_not_known_speaks_for_itself():

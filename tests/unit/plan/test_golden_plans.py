@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from etc_policy.plan.cut import GUARDS
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS
 from tests.unit.plan.plan_cases import plan_of_case, readable
@@ -35,6 +36,13 @@ def test_every_reason_has_a_case():
     wanted |= {"too_young", "clock_behind", "unknown_left_out", "not_a_day"}
     wanted |= {"cannot_carry", "carried_files_lost", "orphans_left"}
     assert codes == {None, *wanted}
+
+
+def test_every_guard_has_a_case():
+    moves = {move.guard for case in NAMES for table in plan_of_case(CASES / case).tables for move in table.moves}
+    assert {guard.__name__ for guard in GUARDS} == moves, (
+        "a guard needs a case in tests/golden/plans in which it moves C"
+    )
 
 
 def test_every_blocking_service_has_a_case():

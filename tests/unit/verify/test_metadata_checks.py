@@ -53,7 +53,7 @@ def check(name, kwargs, severity="critical", **told):
 
 
 class TestFiles:
-    def test_what_is_as_it_was_booked_passes(self):
+    def test_what_is_as_it_was_recorded_passes(self):
         found = check_files(evidence())
         assert (found.status, found.observed["data_files"], found.observed["files_that_differ"]) == ("pass", 2, 0)
 
@@ -63,7 +63,7 @@ class TestFiles:
         assert check_files(evidence(table)).status == status
 
     @pytest.mark.parametrize(("more", "status"), [(1, "fail"), (-1, "pass")])
-    def test_a_log_file_may_be_longer_than_it_was_booked_and_never_shorter(self, more, status):
+    def test_a_log_file_may_be_longer_than_it_was_recorded_and_never_shorter(self, more, status):
         table = with_recorded(state(), log=lambda size: size + more)
         assert check_files(evidence(table)).status == status
 
@@ -86,7 +86,7 @@ class TestFiles:
         found = check_files(evidence(with_recorded(state(version=6), log=nothing)))
         assert (found.status, found.observed["data_files"]) == ("pass", 1)
 
-    def test_a_size_that_was_not_booked_is_not_held_against_a_file(self):
+    def test_a_size_that_was_not_recorded_is_not_held_against_a_file(self):
         table = with_recorded(state(), base=lambda _: 0, log=lambda _: 0)
         assert check_files(evidence(table)).status == "pass"
 

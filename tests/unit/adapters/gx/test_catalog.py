@@ -1,25 +1,58 @@
-"""The shipped list of expectations against the Great Expectations that is installed; `gx_catalog` rewrites it."""
+"""The shipped list of expectations against the installed Great Expectations; `python -m dev.expectations_list` rewrites it."""
 
+import ast
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from etc_policy.adapters.gx.view_join import SAMPLED
+from etc_policy.verify import metadata_checks
 from etc_policy.verify.catalog import CATALOG_FILE, OWN, argument_faults, name_fault, offered, source_of
+
+REPOSITORY = Path(__file__).parents[4]
+EXPECTATIONS = REPOSITORY / "etc_policy" / "adapters" / "gx" / "expectations.py"
 
 
 def test_the_list_is_that_of_the_installed_version(tmp_path):
     """In a process of its own: the import takes seconds and many modules."""
-    import subprocess
-    import sys
-
     script = tmp_path / "render.py"
-    script.write_text(
-        "from etc_policy.adapters.gx.catalog import render_catalog\nprint('BEGIN' + render_catalog(), end='')\n"
-    )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    script.write_text("from dev.expectations_list import render_catalog\nprint('BEGIN' + render_catalog(), end='')\n")
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, env=environment)
     listed, installed = json.loads(Path(CATALOG_FILE).read_text("utf-8")), json.loads(done.stdout.split("BEGIN", 1)[1])
-    assert listed["expectations"] == installed["expectations"], "run `python -m etc_policy.adapters.gx.catalog`"
+    assert listed["expectations"] == installed["expectations"], "run `python -m dev.expectations_list`"
+
+
+def of_source(source):
+    return {name for name, offer in OWN.items() if offer.source == source}
+
+
+def test_each_of_etcs_own_has_its_check():
+    """Read, not imported: Great Expectations takes seconds."""
+    assert of_source("metadata") == metadata_checks._CHECKS.keys(), "of OWN and of _CHECKS in verify/metadata_checks.py"
+    classes = [node.name for node in ast.parse(EXPECTATIONS.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+    names = {re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in classes if name.startswith("Expect")}
+    assert of_source("rows") == names, "of OWN and of the classes in adapters/gx/expectations.py"
+
+
+def test_what_fails_an_expectation_counts_as_a_fault():
+    failures = re.findall(r"^    failures = (\(.*\))$", EXPECTATIONS.read_text("utf-8"), re.MULTILINE)
+    counts = {name for names in failures for name in ast.literal_eval(names)}
+    assert len(counts) > 5
+    assert counts <= set(SAMPLED), "add it to SAMPLED of adapters/gx/view_join.py"
+
+
+def test_the_page_has_each_of_etcs_own_with_its_arguments():
+    text = (REPOSITORY / "docs" / "how-to" / "verify.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(expect_\w+)` \| (.*?)\| \w", text, re.MULTILINE)
+    assert {name: set(re.findall(r"`(\w+)`", cell)) for name, cell in rows} == {
+        name: set(offer.arguments) for name, offer in OWN.items()
+    }, "a line for each in the table of docs/how-to/verify.md"
 
 
 def test_ours_and_theirs_do_not_meet():

@@ -149,6 +149,15 @@ class TestWhatTheArchiveNamesIsGone:
         with pytest.raises(TableError, match="manifest_1"):
             read(table)
 
+    @pytest.mark.parametrize(
+        "text", ["[]", "{}", '{"files": {}}', '{"files": [1]}', '{"files": [{}]}', '{"files": [{"fileName": 1}]}']
+    )
+    def test_a_manifest_of_another_form(self, table, parquet, text):
+        (parquet.parent / "manifest_1").write_text(text)
+        with pytest.raises(TableError, match="manifest_1") as error:
+            read(table)
+        assert error.value.code == "ETC208"
+
     def test_a_version_that_is_cut_short_names_no_manifest(self, table, parquet):
         (parquet.parent / "_version_").write_text("")
         with pytest.raises(TableError, match="manifest_"):

@@ -312,7 +312,7 @@ def test_the_earliest_event_time_of_the_group_is_its_log_files(table, time, lowe
     assert [f.min_event_time_ms for f in read(table).slices[0].log_files] == [lowest]
 
 
-def test_a_log_file_that_is_booked_again_has_its_largest_size(table):
+def test_a_log_file_that_is_recorded_again_has_its_largest_size(table):
     path = with_stats(table, lambda _: {"fileSizeInBytes": 30}, lambda _: {"fileId": "f9", "fileSizeInBytes": 4})
     assert [(f.size_bytes, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(10, 30)]
     record = commit_metadata(at("10:00:02"), ())

@@ -89,7 +89,7 @@ def test_what_may_be_secret_is_not_saved(spark_home):
     assert submission("yarn").left_out == ("spark.hadoop.fs.s3a.secret.key", "spark.hadoop.place")
 
 
-@pytest.mark.parametrize(("master", "word"), [("spark://host:7077", "standalone"), ("local[2]", "no cluster")])
+@pytest.mark.parametrize(("master", "word"), [("spark://host:7077", "standalone"), ("local[2]", "not a cluster")])
 def test_a_driver_that_cannot_run_in_the_cluster(spark_home, master, word):
     with pytest.raises(UsageError, match=word):
         submission(master, "cluster")

@@ -1,4 +1,4 @@
-"""The reference of policy files and etc_project.yml as Markdown, made from their JSON Schemas; pure."""
+"""The reference of policy files and etc_project.yml, made from their JSON Schemas: docs/reference.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of error codes as Markdown, made from the registry; pure."""
+"""The page of error codes, made from their registry: docs/reference/errors.md."""
 
 from __future__ import annotations
 

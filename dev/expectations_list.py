@@ -1,6 +1,6 @@
 """What Great Expectations offers, as the list that `etc parse` checks suites against without importing it.
 
-`python -m etc_policy.adapters.gx.catalog` rewrites the list from the version that is installed.
+`python -m dev.expectations_list` rewrites the list from the version that is installed.
 """
 
 from __future__ import annotations
