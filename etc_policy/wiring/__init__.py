@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.adapters.garbage import no_garbage_collection as no_garbage_collection
 from etc_policy.adapters.outputs import files as files
 from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
