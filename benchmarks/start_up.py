@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.figures import add_json, write_figures
+from benchmarks.variables import COMPILED_ONCE
 
 PROJECT = """name: start_up
 profiles:
@@ -40,7 +41,7 @@ _QUIET_SECONDS, _MAKE_SECONDS = 11, 900
 
 def etc(project: Path, *arguments: str, cache: Path | None = None) -> tuple[float, float]:
     """Seconds and the processor's seconds of a run."""
-    environment = {**os.environ, **({"XDG_CACHE_HOME": str(cache)} if cache else {})}
+    environment = {**os.environ, **COMPILED_ONCE, **({"XDG_CACHE_HOME": str(cache)} if cache else {})}
     command = [sys.executable, "-c", _ETC, *arguments, "--project-dir", str(project), "--quiet"]
     began, used = time.perf_counter(), 0.0
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:

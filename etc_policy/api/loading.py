@@ -18,7 +18,6 @@ from etc_policy.declare.project import ProjectFiles
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.suites import own_suite_names, read_suite, suite_names
 from etc_policy.errors import Issue, PolicyError, UsageError, Where
-from etc_policy.verify.suites import suite_issues
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,8 @@ class ProjectReading:
 
         Verbs that verify look at the suites they need by themselves.
         """
+        from etc_policy.verify.suites import suite_issues
+
         named = {policy.declaration.verify.suite for policy in self.files.policies} & set(self.suites)
         issues: list[Issue] = []
         for name in sorted({*named, *own_suite_names(self.project_dir)}):

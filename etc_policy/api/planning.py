@@ -28,7 +28,7 @@ from etc_policy.plan.pace import Pace, has_pace, pace_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.table_state import TableState
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
 #: Refusals that another run may not meet.
 _RETRY_CODES = frozenset(
@@ -59,11 +59,12 @@ def plan_tables(
         whole = environment.with_statistics(policy, state) if read_stats else state
         return plan_table(environment, policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
 
-    tables = tuple(
-        _unreadable(policy, now_ms, found) if isinstance(found, EtcError) else found
-        for policy, found in outcomes_of(policies, environment.read_state, plan, environment.jobs, environment.progress)
-    )
-    return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
+    with no_garbage_collection():
+        read = outcomes_of(policies, environment.read_state, plan, environment.jobs, environment.progress)
+        tables = tuple(
+            _unreadable(policy, now_ms, found) if isinstance(found, EtcError) else found for policy, found in read
+        )
+        return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 
 
 def plan_table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.execute.ports import ApplyStateStore, Outcome, Unproven
 from etc_policy.plan.formats import count_of, format_time
@@ -10,10 +12,11 @@ from etc_policy.plan.proof import Proof, with_proof
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
-from etc_policy.verify.evidence import Claim
-from etc_policy.verify.ports import Verification
-from etc_policy.verify.prover import claim_of, claim_of_run, proof_level
 from etc_policy.wiring import clock_ms
+
+if TYPE_CHECKING:
+    from etc_policy.verify.evidence import Claim
+    from etc_policy.verify.ports import Verification
 
 _NOT_ENDED = "its verification was begun and has not ended"
 
@@ -64,6 +67,8 @@ def _note_proof(
     claim: Claim | None,
 ) -> None:
     """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
+    from etc_policy.verify.prover import proof_level
+
     subject = _subject_of(record, policy)
     if verification.status == "fail":
         memory.note_proofs(policy.table, subject, ())
@@ -158,6 +163,9 @@ def claim_for(policy: Policy, outcome: Outcome, state: TableState, history: Tabl
 
     What a plan found not to be due is claimed by the plan: the table's metadata must bear that out.
     """
+    from etc_policy.verify.evidence import Claim
+    from etc_policy.verify.prover import claim_of, claim_of_run
+
     if outcome.threshold_ms is None:
         return claim_of(policy, state, now_ms)
     if outcome.status == "nothing_due":

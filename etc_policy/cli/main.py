@@ -5,11 +5,13 @@ A command returns its ExitCode, or None for done. Nothing heavy is imported befo
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
@@ -66,6 +68,18 @@ Examples:
 """
 
 
+def _imported(name: str) -> ModuleType:
+    """The module. What an import makes stays for good, so that nobody looks for garbage in it: not now, and not later."""
+    if name in sys.modules or not gc.isenabled():
+        return importlib.import_module(name)
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 class LazyGroup(click.Group):
     """A group that imports a command only when it is run; help and completion come from the registry."""
 
@@ -78,7 +92,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name][0].split(":")
-        command: click.Command = getattr(importlib.import_module(module), attribute)
+        command: click.Command = getattr(_imported(module), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

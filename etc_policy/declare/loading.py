@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -13,14 +13,15 @@ from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
 from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.sources import SourceFile
-from etc_policy.declare.templating.expansion import Expansion
+from etc_policy.declare.templating.context import Context
 from etc_policy.declare.templating.problems import TemplateProblem
-from etc_policy.declare.templating.rendering import expand
-from etc_policy.declare.templating.room import Context
-from etc_policy.declare.templating.shape import has_template
-from etc_policy.declare.templating.values import Value
+from etc_policy.declare.templating.source_text import has_template
 from etc_policy.declare.yaml_marks import YamlPath, load_marked, require_printable
 from etc_policy.errors import Issue, PolicyError, Where
+
+if TYPE_CHECKING:
+    from etc_policy.declare.templating.expansion import Expansion
+    from etc_policy.declare.templating.values import Value
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -113,6 +114,8 @@ def plain_variables(loaded: Loaded) -> dict[str, Value]:
 def _expand(source: SourceFile, context: Context) -> Expansion | None:
     if not has_template(source.text):
         return None
+    from etc_policy.declare.templating.rendering import expand
+
     require_printable(source.text, source.path)
     return expand(source.text, context)
 

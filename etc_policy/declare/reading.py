@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -20,12 +20,13 @@ from etc_policy.declare.secrets import EnvText, without_secrets
 from etc_policy.declare.settings import Settings, read_settings
 from etc_policy.declare.sources import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.templating.rendering import read_macros
-from etc_policy.declare.templating.room import MacroSource
-from etc_policy.declare.templating.shape import Lines
-from etc_policy.declare.templating.values import Value
+from etc_policy.declare.templating.source_text import Lines
 from etc_policy.declare.yaml_marks import NO_VALUE, YamlPath
 from etc_policy.errors import Issue, Where
+
+if TYPE_CHECKING:
+    from etc_policy.declare.templating.context import MacroSource
+    from etc_policy.declare.templating.values import Value
 
 _HINT = "begin with `version: 1` and `policies:`"
 _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
@@ -198,6 +199,8 @@ class _ProjectReader:
     def _read_macros(self, files: Iterable[SourceFile]) -> dict[str, MacroSource]:
         macros: dict[str, MacroSource] = {}
         for file in files:
+            from etc_policy.declare.templating.rendering import read_macros
+
             found, problems = read_macros(file.text)
             lines = Lines(file.text)
             for offset, problem in problems:

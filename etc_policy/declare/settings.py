@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
@@ -16,10 +16,12 @@ from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.sources import SourceFile, read_project_file
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.targets import Target, choose_target, target_of
-from etc_policy.declare.templating.room import Context
-from etc_policy.declare.templating.values import Value
+from etc_policy.declare.templating.context import Context
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue, PolicyError
+
+if TYPE_CHECKING:
+    from etc_policy.declare.templating.values import Value
 
 _HINT = "begin with `name: ` and the project's name"
 

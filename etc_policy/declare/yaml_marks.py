@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import yaml
 from yaml.events import (
@@ -22,11 +22,12 @@ from yaml.events import (
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.secrets import EnvText
-from etc_policy.declare.templating.expansion import Expansion
 from etc_policy.declare.templating.problems import TemplateProblem
-from etc_policy.declare.templating.values import join_texts
 from etc_policy.declare.yaml_scalars import scalar
 from etc_policy.errors import Issue, PolicyError, Where
+
+if TYPE_CHECKING:
+    from etc_policy.declare.templating.expansion import Expansion
 
 MAX_DEPTH = 32
 MAX_VALUES = 200_000
@@ -241,6 +242,8 @@ class _Reader:
             if len(pieces) == 1 and not event.style:
                 self._fill_value(node, pieces[0], depth)
             else:
+                from etc_policy.declare.templating.values import join_texts
+
                 text = join_texts(pieces)
                 node.scalar = text if event.style or isinstance(text, EnvText) else scalar(text)
         except TemplateProblem as problem:

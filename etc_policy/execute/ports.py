@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.proof import Proof
-from etc_policy.plan.repair import RepairFacts, SetCompletion
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import Misrecorded, TableState
+
+if TYPE_CHECKING:
+    from etc_policy.plan.repair import RepairFacts, SetCompletion
 
 TableStatus = Literal[
     "compacted", "resumed", "already_applied", "withdrawn", "nothing_due", "refused", "stale", "failed"

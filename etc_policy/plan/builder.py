@@ -233,7 +233,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
     """A plan that changes nothing; `_compact` fills in the rest."""
     policy, state = context.policy, context.state
     values, last = policy_values(policy), state.last_compaction
-    files = [log_file for _, log_file in state.log_files]
+    files = tuple(chain.from_iterable(file_slice.log_files for file_slice in state.slices))
     before = context.watermark(files)
     unknown = sum(f.min_event_time_ms is None for f in files)
     moves = place.moves if place else ()

@@ -98,8 +98,9 @@ def no_tombstone_alone(cut: Cut, instant: str) -> Raised | None:
     late = [
         log_file
         for file_slice in cut.slices
-        if any(log_file.has_deletes for log_file in compacted(file_slice, instant))
-        for log_file in remaining(file_slice, instant)
+        if (left := remaining(file_slice, instant))
+        and any(log_file.has_deletes for log_file in compacted(file_slice, instant))
+        for log_file in left
     ]
     why = (
         "delete rule: a compacted log file holds deletes, which must not be separated from what was written after them"

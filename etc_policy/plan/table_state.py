@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.compile.manifest import EventTime
@@ -38,6 +39,9 @@ class LogFile(NamedTuple):
     min_event_time_ms: int | None
     has_deletes: bool = False
     recorded_bytes: int | None = None
+
+
+_EVENT_TIME = attrgetter("min_event_time_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +205,11 @@ class TableState:
     def log_files(self) -> Iterator[tuple[FileSlice, LogFile]]:
         """Every log file that is not compacted, with its slice."""
         return ((file_slice, log_file) for file_slice in self.slices for log_file in file_slice.log_files)
+
+    @property
+    def lacks_event_times(self) -> bool:
+        """Whether the smallest event time of some log file that is not compacted is unknown."""
+        return any(None in map(_EVENT_TIME, one.log_files) for one in self.slices)
 
     @property
     def partitions_with_logs(self) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ def watermark(log_files: Iterable[LogFile], data_latency_ms: int, zone: tzinfo) 
     """The watermark over log files that are not compacted; ties go to the name that sorts first."""
     lowest: tuple[int, str, bool] | None = None
     for log_file in log_files:
-        bound_ms = event_time_bound_ms(log_file, data_latency_ms, zone)
+        known_ms = log_file.min_event_time_ms
+        bound_ms = event_time_bound_ms(log_file, data_latency_ms, zone) if known_ms is None else known_ms
         if lowest is None or bound_ms <= lowest[0]:
             found = bound_ms, log_file.name, log_file.min_event_time_ms is None
             lowest = found if lowest is None else min(lowest, found)

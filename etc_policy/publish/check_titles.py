@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from etc_policy.verify.ports import ExpectationResult
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from etc_policy.verify.ports import ExpectationResult
 
 #: Our own whose names end where their argument would follow.
 _NAMED = {

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.publish.check_titles import subject_of
-from etc_policy.publish.results import (
-    FreshnessReport,
-    RunResults,
-    SyncReport,
-    SyncResult,
-    TableFreshness,
-    TableResult,
-    VerificationReport,
-)
-from etc_policy.verify.ports import CheckStatus, Verification
+
+if TYPE_CHECKING:
+    from etc_policy.publish.results import (
+        FreshnessReport,
+        RunResults,
+        SyncReport,
+        SyncResult,
+        TableFreshness,
+        TableResult,
+        VerificationReport,
+    )
+    from etc_policy.verify.ports import CheckStatus, Verification
 
 Places = Mapping[str, Where | None]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.adapters.garbage import no_garbage_collection as no_garbage_collection
 from etc_policy.adapters.outputs import files as files
 from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.compile.manifest import GitState, Policy
-from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.plan.log_witness import with_true_times
 from etc_policy.plan.table_history import TableHistory
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from etc_policy.execute.ports import ApplyStateStore
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
+    from etc_policy.plan.commit_log import CommitLog
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.sync import PropertyStore
@@ -86,7 +87,7 @@ class Readings(SparkSessions):
         return (self.with_statistics(policy, state) if read_stats else state), history
 
     def _with_log_times(self, policy: Policy, state: TableState, *, all_logs: bool = False) -> TableState:
-        if not self.metadata_only:
+        if not self.metadata_only and (all_logs or state.lacks_event_times):
             from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
 
             read = read_all_logs if all_logs else fill_from_logs

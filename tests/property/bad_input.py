@@ -21,6 +21,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+import etc_policy.declare.templating.rendering  # noqa: F401 - imported where a file has templates, and an import runs code
 from etc_policy.compile.provenance import render_provenance
 from etc_policy.compile.resolve import check_project, compile_project
 from etc_policy.declare.reading import read_project

@@ -14,9 +14,27 @@ SCRIPT = """
 import sys
 from etc_policy.cli.main import main
 code = main({arguments!r})
-heavy = ("pyspark", "py4j", "great_expectations", "pandas", "pyarrow", "hudi", "pydantic", "jinja2", "yaml", "fastavro")
+engines = ("pyspark", "py4j", "great_expectations", "pandas", "pyarrow", "hudi")
+heavy = (*engines, "pydantic", "jinja2", "yaml", "fastavro", "etc_policy.publish.results", "etc_policy.verify.suites")
 print("LOADED", code, [name for name in heavy if name in sys.modules])
 """
+
+
+#: The table is missing.
+POLICY = """version: 1
+policies:
+  - name: NAME
+    table: /nowhere
+    event_time_column: {column: ts, unit: ms}
+    data_latency: 5h
+    writer: {index: simple, compaction: none}
+"""
+
+
+def _write_project(folder, name):
+    (folder / "policies").mkdir()
+    (folder / "etc_project.yml").write_text("name: shop\nvars: {name: orders}\n")
+    (folder / "policies" / "orders.yml").write_text(POLICY.replace("NAME", name))
 
 
 def _run(tmp_path, *arguments):
@@ -34,7 +52,19 @@ def test_nothing_heavy_is_imported(tmp_path, argument, code):
 
 def test_parse_imports_no_engine(tmp_path):
     (loaded,) = _run(tmp_path, "parse", "--project-dir", str(tmp_path))
-    assert loaded == "LOADED 1 ['pydantic', 'jinja2', 'yaml']"
+    assert loaded == "LOADED 1 ['pydantic', 'yaml']"
+
+
+@pytest.mark.parametrize(("name", "loaded"), [("orders", []), ("\"{{ var('name') }}\"", ["jinja2"])])
+def test_jinja_is_imported_where_a_file_has_templates(tmp_path, name, loaded):
+    _write_project(tmp_path, name)
+    assert _run(tmp_path, "ls", "--project-dir", str(tmp_path)) == [f"LOADED 0 {['pydantic', *loaded, 'yaml']}"]
+
+
+def test_a_plan_imports_nothing_of_verification_and_results(tmp_path):
+    _write_project(tmp_path, "orders")
+    (loaded,) = _run(tmp_path, "plan", "--project-dir", str(tmp_path))
+    assert loaded == "LOADED 3 ['pydantic', 'yaml']"
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

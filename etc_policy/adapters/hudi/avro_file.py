@@ -9,8 +9,6 @@ from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
-import fastavro
-
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, next_long, next_size
 from etc_policy.adapters.hudi.avro_schema import parse_schema
 
@@ -43,6 +41,8 @@ def read_first_record(content: bytes) -> Any:  # noqa: ANN401 - any Avro value
         Exception: fastavro raises almost anything over damaged bytes.
 
     """
+    import fastavro
+
     header = read_header(content)
     schema, at = schema_of(header.schema), header.end
     while at < len(content):

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import fastavro
-
 #: Types in types; Hudi's own metadata has eight.
 MAX_DEPTH = 32
 #: Values that a byte may make: more is what no schema of Hudi does.
@@ -42,6 +40,8 @@ def parse_schema(schema: Any) -> Any:  # noqa: ANN401 - any JSON value, and fast
         Exception: fastavro raises almost anything over what is no schema.
 
     """
+    import fastavro
+
     parsed = fastavro.parse_schema(_plain(schema, 0))
     if _size(parsed, {}).excess > _SPARE_VALUES:
         raise UnsafeSchemaError("the schema makes many values of few bytes")

@@ -75,7 +75,7 @@ class KeptFacts:
         """Keep a commit whose file has a version."""
         version = self._versions.get(name)
         if version is not None:
-            columns = tuple(list(getattr(commit.stats, column)) for column in _COLUMNS)
+            columns = tuple(getattr(commit.stats, column) for column in _COLUMNS)
             rest = self._shared(commit.extra), commit.operation, commit.replaced, commit.plain_instant
             self._kept[name] = (version, columns, *rest)
             self._changed = True

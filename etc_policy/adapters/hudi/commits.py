@@ -10,8 +10,6 @@ from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple
 
-import fastavro
-
 from etc_policy.adapters.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_record, read_header
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.adapters.hudi.avro_schema import parse_schema
@@ -218,6 +216,8 @@ def _form(header: bytes) -> _Form | None:
 
 def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
     """The stats of an Avro file of one block and one record, and the record's other fields; None for any other file."""
+    import fastavro
+
     try:
         end = len(content) - SYNC_BYTES
         begin = content.index(content[end:])

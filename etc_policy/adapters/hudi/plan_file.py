@@ -10,8 +10,6 @@ from io import BytesIO
 from math import isfinite
 from typing import Any
 
-import fastavro
-
 from etc_policy.adapters.hudi.commits import pairs_of
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.stages import CarriedFile, Operation
@@ -37,6 +35,8 @@ def encode_plan(
         "preserveHoodieMetadata": False,
         "missingSchedulePartitions": list(partitions_with_logs),
     }
+    import fastavro
+
     buffer = BytesIO()
     fastavro.writer(buffer, _schema(), [record], codec="null")
     return buffer.getvalue()
@@ -121,5 +121,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 @cache
 def _schema() -> Any:  # noqa: ANN401 - a parsed Avro schema
+    import fastavro
+
     text = files("etc_policy.adapters.hudi").joinpath("compaction_plan.avsc").read_text("utf-8")
     return fastavro.parse_schema(json.loads(text))

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise, repeat
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, lt
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey, is_log_name
@@ -89,17 +89,17 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """Moves the log files of a plain commit out of the listing; not if one of them is missing there."""
         stats, requested = commit.stats, commit.plain_instant
         nothing: dict[str, int] = {}
-        sizes = [
-            listed.get(partition, nothing).get(name)
-            for (partition, _), name in zip(stats.groups, stats.file_names, strict=True)
-        ]
+        folders = [listed.get(partition, nothing) for partition, _ in stats.groups]
+        sizes = list(map(dict.pop, folders, stats.file_names, repeat(None)))
         if None in sizes:
+            for folder, name, size in zip(folders, stats.file_names, sizes, strict=True):
+                if size is not None:
+                    folder[name] = size
             return False
         columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
         logs = map(_LOG_FILE, zip(*columns, stats.sizes_bytes, strict=False))
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)
-            del listed[group[0]][log_file.name]
         return True
 
     def _add_one_by_one(
@@ -225,7 +225,8 @@ def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSl
 
 def _in_order(logs: Sequence[LogFile]) -> Sequence[LogFile]:
     """By completion, instant, version and name; mostly they are already, and names need not be taken apart."""
-    if all(one.completed < other.completed for one, other in pairwise(logs)):
+    completed = [one.completed for one in logs]
+    if all(map(lt, completed, completed[1:])):
         return logs
     return sorted(logs, key=_order)
 

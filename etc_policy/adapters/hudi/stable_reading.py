@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from traceback import clear_frames
 from typing import TypeVar
 
+from etc_policy.adapters.garbage import no_garbage_collection
 from etc_policy.adapters.hudi.values import UNKNOWN_FORM, unknown_form
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, RetryableError, TableError
@@ -32,7 +32,7 @@ def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
     """
     for attempt in range(ATTEMPTS):
         try:
-            with suppress(FileNotFoundError), table_errors(location), _no_garbage_collection():
+            with suppress(FileNotFoundError), table_errors(location), no_garbage_collection():
                 return read()
         except TableError as error:
             if error.code != Code.DAMAGED_TIMELINE or attempt == ATTEMPTS - 1:
@@ -64,15 +64,3 @@ def table_errors(location: str) -> Iterator[None]:
     except UNKNOWN_FORM as error:
         clear_frames(error.__traceback__)  # they hold all that was read so far
         raise unknown_form(f"the metadata of the table at `{location}` is", error) from error
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """A reading makes objects by the million and no cycles: looking for those takes a third of its time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -57,11 +57,12 @@ class ObjectCache:
     def get(self, key: str) -> bytes | None:
         """The content that was kept under a key."""
         with suppress(OSError), folder_of(self._folder, _entry(key), make=False) as (folder, name):
-            with os.fdopen(open_regular(folder, name, os.O_RDONLY), "rb") as opened:
-                is_own = os.fstat(opened.fileno()).st_uid == os.geteuid()
-                found = opened.read(_DIGEST_BYTES + self._max_file_bytes + 1) if is_own else b""
-            content = found[_DIGEST_BYTES:]
-            if found[:_DIGEST_BYTES] == _digest(key, content):
+            with os.fdopen(open_regular(folder, name, os.O_RDONLY), "rb", buffering=0) as opened:
+                found = os.fstat(opened.fileno())
+                if found.st_uid != os.geteuid() or found.st_size > _DIGEST_BYTES + self._max_file_bytes:
+                    return None
+                digest, content = opened.read(_DIGEST_BYTES), opened.read(found.st_size)
+            if digest == _digest(key, content):
                 return content
         return None
 
@@ -108,4 +109,6 @@ def _entry(key: str) -> str:
 
 
 def _digest(key: str, content: bytes) -> bytes:
-    return _DIGEST(key.encode("utf-8", "surrogateescape") + b"\0" + content).digest()
+    digest = _DIGEST(key.encode("utf-8", "surrogateescape") + b"\0")
+    digest.update(content)
+    return digest.digest()

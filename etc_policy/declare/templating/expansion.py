@@ -7,7 +7,7 @@ from bisect import bisect_right
 from etc_policy.codes.registry import Code
 from etc_policy.declare.templating.parser import MAX_PROBLEMS, Problem
 from etc_policy.declare.templating.problems import Exhausted, TemplateProblem
-from etc_policy.declare.templating.shape import Lines
+from etc_policy.declare.templating.source_text import Lines
 from etc_policy.declare.templating.values import MAX_CHARACTERS, Piece, Value, pieces_of
 
 #: Private-use characters: a placeholder is four that are drawn at random for each rendering, so that no file holds them, and two

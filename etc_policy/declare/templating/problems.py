@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from jinja2 import UndefinedError
-
 from etc_policy.codes.registry import Code
 
 ALLOWED_HINT = "a template may use `var`, `env_var`, `target`, macros, and Jinja's own filters and tests"
@@ -53,6 +51,8 @@ def forbidden(message: str, hint: str | None = ALLOWED_HINT) -> TemplateProblem:
 
 def problem_of(error: Exception, what: str = "the template", *, secret: bool = False) -> TemplateProblem:
     """The problem that an exception stands for; with `secret` its message might hold a value of the environment."""
+    from jinja2 import UndefinedError
+
     if isinstance(error, TemplateProblem):
         return error
     if isinstance(error, UndefinedError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from etc_policy.declare.templating.context import Context, File, MacroSource
 from etc_policy.declare.templating.expansion import DRAWN, Expansion
 from etc_policy.declare.templating.parser import Problem
 from etc_policy.declare.templating.problems import (
@@ -16,7 +17,7 @@ from etc_policy.declare.templating.problems import (
     problem_of,
 )
 from etc_policy.declare.templating.program import Program, compiled
-from etc_policy.declare.templating.room import Context, File, MacroSource, Room
+from etc_policy.declare.templating.room import Room
 from etc_policy.declare.templating.sandbox import SANDBOX
 from etc_policy.declare.templating.shape import shape_of, unified
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from jinja2 import Undefined
@@ -14,7 +13,7 @@ from jinja2.utils import Cycler, Joiner, Namespace, missing
 from etc_policy.codes.registry import Code
 from etc_policy.declare.secrets import EnvText
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.templating.bounds import Budget
+from etc_policy.declare.templating.context import Context, File
 from etc_policy.declare.templating.expansion import Expansion
 from etc_policy.declare.templating.problems import (
     ALLOWED_HINT,
@@ -24,42 +23,13 @@ from etc_policy.declare.templating.problems import (
     forbidden,
     problem_of,
 )
-from etc_policy.declare.templating.program import Program
 from etc_policy.declare.templating.sandbox import FUNCTIONS, SANDBOX, Function
-from etc_policy.declare.templating.shape import Shape
 from etc_policy.declare.templating.values import Missing, Piece, Value, join_texts, key_of, pieces_of, shown, survey
 
 MAX_CALLS = 20
 _NOT_GIVEN = object()
 
 _Any = TypeVar("_Any")
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file's tags and data, and the program that they come to."""
-
-    shape: Shape
-    program: Program
-
-
-@dataclass(frozen=True, slots=True)
-class MacroSource:
-    """A macro of a file of macros, and where it begins there."""
-
-    offset: int
-    file: File
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What expressions can reach: variables, the environment, the target, macros."""
-
-    variables: Mapping[str, Value]
-    environment: Mapping[str, str]
-    target: Mapping[str, Value] | None = None
-    macros: Mapping[str, MacroSource] = field(default_factory=dict)
-    budget: Budget = field(default_factory=Budget)
 
 
 class _Scope(JinjaContext):

@@ -7,7 +7,6 @@ kind `problem`, and the rest of the file goes on after it.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
@@ -36,11 +35,6 @@ _BEGINS = {"variable_begin": "}}", "block_begin": "%}", "raw_begin": "", "raw_en
 RawToken: TypeAlias = tuple[int, str, str]
 
 
-def has_template(text: str) -> bool:
-    """Whether anything in the text is Jinja's."""
-    return "{{" in text or "{%" in text or ("{#" in text and "#}" in text)
-
-
 @dataclass(slots=True)
 class Shape:
     """A text's tokens, the offset of each tag by its number, and its data by their number.
@@ -57,18 +51,6 @@ class Shape:
     def key(self) -> tuple[RawToken, ...]:
         """What files of one shape have in common."""
         return tuple(self.tokens)
-
-
-class Lines:
-    """Lines and columns of a text, both from 1."""
-
-    def __init__(self, text: str) -> None:
-        self._begins = [0, *(found.end() for found in re.finditer(r"\r\n|\n|\r", text))]
-
-    def position(self, offset: int) -> tuple[int, int]:
-        """The place of an offset."""
-        line = bisect_right(self._begins, offset)
-        return line, offset - self._begins[line - 1] + 1
 
 
 def unified(source: str) -> str:

@@ -6,9 +6,9 @@ import pytest
 
 from etc_policy.compile.resolve import check_project
 from etc_policy.declare.reading import read_project
+from etc_policy.declare.templating.context import Context
 from etc_policy.declare.templating.problems import TemplateProblem
 from etc_policy.declare.templating.rendering import expand
-from etc_policy.declare.templating.room import Context
 from etc_policy.declare.templating.sandbox import SANDBOX
 
 SECRET = "hunter2"

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from etc_policy.declare.templating.context import Context
 from etc_policy.declare.templating.problems import TemplateProblem
 from etc_policy.declare.templating.rendering import expand
-from etc_policy.declare.templating.room import Context
-from etc_policy.declare.templating.shape import has_template
+from etc_policy.declare.templating.source_text import has_template
 from etc_policy.declare.templating.values import join_texts
 
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
