@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-#: All blocks of a file become at most so large: the names of a million files.
-MAX_INFLATED_BYTES = 256 << 20
+#: All blocks of a file become at most so large, or so many times as large as the file: the names of a million files.
+MAX_INFLATED_BYTES, INFLATED_TIMES, _SMALL_BYTES = 128 << 20, 30, 1 << 20
 
 _TRAILER_BYTES = 4096
 _TRAILER, _DATA, _FILE_INFO, _PROTOBUF = b'TRABLK"$', b"DATABLK*", b"FILEINF2", b"PBUF"
@@ -70,7 +70,8 @@ class _Blocks:
     """The blocks of a file, inflated within bounds."""
 
     def __init__(self, content: bytes) -> None:
-        self._content, self._left = content, MAX_INFLATED_BYTES
+        self._content = content
+        self._left = min(MAX_INFLATED_BYTES, max(_SMALL_BYTES, INFLATED_TIMES * len(content)))
 
     def data(self, end: int) -> Iterator[bytes]:
         """The data blocks from the begin of the file to an offset."""
@@ -94,7 +95,7 @@ class _Blocks:
             raise BadHFile(f"no block of the kind {kind!r} at {at}")
         self._left -= size
         if self._left < 0:
-            raise BadHFile(f"more than {MAX_INFLATED_BYTES} bytes inflated")
+            raise BadHFile("blocks that become far larger when they are inflated")
         stored = self._content[at + _HEAD.size : at + on_disk]
         content = _inflated(stored, size)
         if len(content) != size:
