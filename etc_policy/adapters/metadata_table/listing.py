@@ -24,6 +24,8 @@ from etc_policy.adapters.storage.port import TableStorage
 _VERSIONS = ("8", "9")
 _FILES = "files"
 _FOLDER = f"{METADATA_TABLE}/{_FILES}"
+#: More than this is not fetched: that of a million files is a fifth of it.
+_MAX_BYTES = 64 << 20
 #: The header of a block with the instant of its commit, by the ordinal of Hudi's enum.
 _INSTANT = 0
 #: The block that deletes nothing, with which Hudi begins the log of a metadata table.
@@ -92,6 +94,8 @@ def read_listing(storage: TableStorage, properties: Mapping[str, str], timeline:
 
 def _read_slice(storage: TableStorage, chosen: FileSlice, sizes: Mapping[str, int]) -> Listing:
     files = [chosen.base, *chosen.logs]
+    if sum(sizes[one.name] for one in files) > _MAX_BYTES:
+        raise UnsureListing(f"more than {_MAX_BYTES} bytes are to be read")
     storage.expect({f"{_FOLDER}/{one.name}": sizes[one.name] for one in files}, keep=True)
     records = FileRecords()
     for one in files:

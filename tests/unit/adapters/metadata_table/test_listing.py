@@ -1,6 +1,7 @@
 """Listings by a metadata table beside those of the folders, and where it is not relied upon."""
 
 import json
+import os
 
 import pytest
 
@@ -182,6 +183,10 @@ DOUBTS = {
     "half a base file": (
         lambda t: (t.own.files / f"files-0000-0_0-1-2_{at('10:02:00')}.hfile").write_bytes(hfile([])[:-3]),
         "cannot be decoded",
+    ),
+    "more than is read": (
+        lambda t: os.truncate(t.own.files / f".files-0000-0_{at('10:04:00')}.log.1_0-1-0", 65 << 20),
+        "bytes are to be read",
     ),
     "another version": (
         lambda t: (t.own.own.meta / "hoodie.properties").write_text("hoodie.table.version=6\n"),
