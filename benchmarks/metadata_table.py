@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from benchmarks.metadata_verification import write_commit, write_table
+from benchmarks.metadata_verification import PARTITIONS, write_commit, write_table
 
 #: Delta commits after the metadata table's base file: Hudi compacts it after ten.
 LATEST = 9
@@ -24,20 +24,21 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--file-groups", type=int, default=100)
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
     given = parser.parse_args()
-    write_listed_table(given.folder, given.commits, given.file_groups)
+    write_listed_table(given.folder, given.commits, given.file_groups, given.partitions)
 
 
-def write_listed_table(base: Path, commits: int, file_groups: int) -> None:
+def write_listed_table(base: Path, commits: int, file_groups: int, partitions: int) -> None:
     """The table in a folder that is not there yet."""
     from etc_policy.adapters.spark.session import start_spark
 
-    write_table(base, commits - LATEST, file_groups)
+    write_table(base, commits - LATEST, file_groups, partitions)
     spark = start_spark({"spark.driver.memory": "2g"}, base.with_name("spark.log"))
     table = _Table(spark, base)
     table.writer().close()
     for number in range(commits - LATEST + 1, commits + 1):
-        write_commit(base, base / ".hoodie" / "timeline", number, file_groups)
+        write_commit(base, base / ".hoodie" / "timeline", number, file_groups, partitions)
         table.write_last_commit()
     spark.stop()
 

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import add_json, write_figures
-from benchmarks.metadata_verification import write_table
+from benchmarks.metadata_verification import PARTITIONS, write_table
 
 _PROJECT = """name: bench
 profiles:
@@ -51,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--file-groups", type=int, default=100)
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--server", choices=("moto", "versitygw"), default="moto")
     parser.add_argument("--no-stock", action="store_true")
@@ -62,7 +63,7 @@ def main() -> None:
         folder = Path(name) / "lake"
         folder.mkdir()
         write = write_with_metadata_table if given.listed else write_table
-        write(folder / "t", given.commits, given.file_groups)
+        write(folder / "t", given.commits, given.file_groups, given.partitions)
         began = time.perf_counter()
         root = upload(server, folder)
         print(f"{given.commits * given.file_groups:,} log files copied in {time.perf_counter() - began:.0f} s")
@@ -128,9 +129,9 @@ class Bench:
         (self._project / "etc_project.yml").write_text(self._settings(endpoint=endpoint))
 
 
-def write_with_metadata_table(table: Path, commits: int, file_groups: int) -> None:
+def write_with_metadata_table(table: Path, commits: int, file_groups: int, partitions: int) -> None:
     """The table with a metadata table, made by a process of its own."""
-    sizes = "--commits", str(commits), "--file-groups", str(file_groups)
+    sizes = "--commits", str(commits), "--file-groups", str(file_groups), "--partitions", str(partitions)
     subprocess.run([sys.executable, "-m", "benchmarks.metadata_table", str(table), *sizes], check=True)
 
 

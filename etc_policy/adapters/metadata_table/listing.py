@@ -20,11 +20,11 @@ from etc_policy.adapters.metadata_table.hfile import read_hfile
 from etc_policy.adapters.storage.door import is_on_object_store
 from etc_policy.adapters.storage.port import TableStorage
 
-#: Table versions whose metadata tables were compared with their folders (FACTS 14).
+#: Table versions whose metadata tables were compared with their folders, of tables that were made so (FACTS 14).
 _VERSIONS = ("8", "9")
 _FILES = "files"
 _FOLDER = f"{METADATA_TABLE}/{_FILES}"
-#: More than this is not fetched: that of a million files is a fifth of it.
+#: More than this is not fetched.
 _MAX_BYTES = 64 << 20
 #: The header of a block with the instant of its commit, by the ordinal of Hudi's enum.
 _INSTANT = 0
@@ -64,7 +64,8 @@ def lists_files(properties: Mapping[str, str]) -> bool:
     """Whether a table's properties say that its metadata table lists its files, and writers do it as was tested."""
     begun = names_in(properties.get("hoodie.table.metadata.partitions.inflight"))
     is_on = _FILES in metadata_partitions(properties) and _FILES not in begun
-    return is_on and properties.get("hoodie.table.version") in _VERSIONS
+    versions = (properties.get("hoodie.table.version"), properties.get("hoodie.table.initial.version"))
+    return is_on and all(version in _VERSIONS for version in versions)
 
 
 def read_listing(storage: TableStorage, properties: Mapping[str, str], timeline: Timeline) -> Listing:

@@ -15,7 +15,7 @@ from tests.unit.adapters.table_folder import TableFolder
 
 FIRST = "00000000000000000"
 #: What a table says whose metadata table lists its files.
-LISTED = {"hoodie.table.metadata.partitions": "column_stats,files"}
+LISTED = {"hoodie.table.metadata.partitions": "column_stats,files", "hoodie.table.initial.version": "8"}
 GZIP = 1
 _INFO = {"type": "record", "name": "HoodieMetadataFileInfo"}
 _FILES = {

@@ -227,6 +227,8 @@ def test_a_listing_that_contradicts_a_commit_is_not_taken(table, recorded):
         {"hoodie.table.metadata.partitions": None},
         {"hoodie.table.metadata.partitions.inflight": "files"},
         {"hoodie.table.version": "6"},
+        {"hoodie.table.initial.version": "6"},
+        {"hoodie.table.initial.version": None},
     ],
 )
 def test_it_is_asked_only_where_the_table_says_that_it_lists_files(tmp_path, properties):
