@@ -39,6 +39,7 @@ PROPERTIES = {
     "hoodie.table.name": "t",
     "hoodie.table.type": "MERGE_ON_READ",
     "hoodie.table.version": "9",
+    "hoodie.table.initial.version": "9",
     "hoodie.timeline.layout.version": "2",
     "hoodie.table.timeline.timezone": "UTC",
     "hoodie.table.recordkey.fields": "id",
@@ -81,24 +82,24 @@ def instant(moment: datetime) -> str:
     return moment.strftime("%Y%m%d%H%M%S%f")[:17]
 
 
-def write_table(base: Path, commits: int, file_groups: int) -> None:
+def write_table(base: Path, commits: int, file_groups: int, partitions: int = PARTITIONS) -> None:
     """A first commit of base files, then `commits` that write a log file to every file group, a minute apart."""
     timeline = base / ".hoodie" / "timeline"
     timeline.mkdir(parents=True)
     (base / ".hoodie" / "hoodie.properties").write_text("".join(f"{k}={v}\n" for k, v in PROPERTIES.items()))
-    for number in range(PARTITIONS):
+    for number in range(partitions):
         (base / f"p{number}").mkdir()
         (base / f"p{number}" / ".hoodie_partition_metadata").touch()
     for number in range(commits + 1):
-        write_commit(base, timeline, number, file_groups)
+        write_commit(base, timeline, number, file_groups, partitions)
 
 
-def write_commit(base: Path, timeline: Path, number: int, file_groups: int) -> None:
+def write_commit(base: Path, timeline: Path, number: int, file_groups: int, partitions: int = PARTITIONS) -> None:
     begun = FIRST + timedelta(minutes=number)
     requested, completed = instant(begun), instant(begun + timedelta(seconds=5))
     stats: dict[str, list[dict[str, object]]] = {}
     for group in range(file_groups):
-        file_id, partition = f"d8f18d50-ea72-4740-9c26-{group:012x}-0", f"p{group % PARTITIONS}"
+        file_id, partition = f"d8f18d50-ea72-4740-9c26-{group:012x}-0", f"p{group % partitions}"
         log = f".{file_id}_{requested}.log.1_{group}-{number}-{group}"
         name, size = log if number else f"{file_id}_0-1-0_{requested}.parquet", 9_000 + 37 * group + number
         with (base / partition / name).open("wb") as file:

@@ -2,11 +2,16 @@
 
     python -m benchmarks.object_store
     python -m benchmarks.object_store --commits 1000 --file-groups 100 --server versitygw
+    python -m benchmarks.object_store --commits 1000 --server versitygw --listed --no-stock
 
 The table is that of `benchmarks.metadata_verification`, copied into a bucket of a server on this machine: moto, or
 versitygw where it is installed. Seconds are the best of some runs of `etc plan` as a process of its own, at the server;
 requests and bytes are counted by a proxy in other runs. Beside them the same plan on local disk, and at last, once, stock Hudi's
 `run_compaction(op => 'schedule')` on the same server, a process with its JVM.
+
+With `--listed` the table has a metadata table (`benchmarks.metadata_table`), by which `etc plan` lists its files, and then the
+same table is planned by listing its folders: its properties no longer say that there is one. The runs that are counted take
+`--delay` milliseconds more for each request, as requests to a store that is far away do; their seconds are printed too.
 """
 
 from __future__ import annotations
@@ -21,11 +26,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import add_json, write_figures
-from benchmarks.metadata_verification import write_table
+from benchmarks.metadata_verification import PARTITIONS, write_table
 from benchmarks.variables import COMPILED_ONCE
 
 _PROJECT = """name: bench
@@ -46,19 +52,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--commits", type=int, default=100)
     parser.add_argument("--file-groups", type=int, default=100)
+    parser.add_argument("--partitions", type=int, default=PARTITIONS)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--server", choices=("moto", "versitygw"), default="moto")
     parser.add_argument("--no-stock", action="store_true")
+    parser.add_argument("--listed", action="store_true")
+    parser.add_argument("--delay", type=int, default=0, help="milliseconds")
     add_json(parser)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running(given.server, Path(name) / "server") as server:
         folder = Path(name) / "lake"
         folder.mkdir()
-        write_table(folder / "t", given.commits, given.file_groups)
+        write = write_with_metadata_table if given.listed else write_table
+        write(folder / "t", given.commits, given.file_groups, given.partitions)
         began = time.perf_counter()
         root = upload(server, folder)
         print(f"{given.commits * given.file_groups:,} log files copied in {time.perf_counter() - began:.0f} s")
-        found = measure(Path(name), folder, server, root, given.runs)
+        bench = Bench(Path(name), folder, server, root, given.runs, given.delay)
+        found = bench.measure("by the metadata table" if given.listed else "")
+        if given.listed:
+            forget_metadata_table(server, folder / "t", root)
+            found["by folders"] = bench.measure("by its folders")
         if not given.no_stock:
             seconds = found["stock"] = schedule(server, f"{root}/t")
             ratios = [seconds / found[name] for name in ("cold", "cached")]
@@ -66,36 +80,68 @@ def main() -> None:
         write_figures(given.json, found)
 
 
-def measure(scratch: Path, folder: Path, server: Any, root: str, runs: int) -> dict[str, Any]:  # noqa: ANN401 - of the tests
-    """The seconds of each way, with its requests and bytes; printed."""
-    from tests.faulty_proxy import faulty_proxy
+class Bench:
+    """`etc plan` of the table on local disk and in its bucket."""
 
-    project = scratch / "project"
-    (project / "policies").mkdir(parents=True)
-    (project / "policies" / "t.yml").write_text(_POLICY)
-    settings = project / "etc_project.yml"
-    settings.write_text(_PROJECT.format(folder=folder, root=root, endpoint=server.endpoint))
-    disk = min(plan(project, scratch / "none", "disk") for _ in range(runs))
-    cold = min(plan(project, scratch / f"cache{number}", "store") for number in range(runs))
-    warm = min(plan(project, scratch / "cache0", "store") for _ in range(runs))
-    with faulty_proxy(server.endpoint) as proxy:
-        settings.write_text(_PROJECT.format(folder=folder, root=root, endpoint=proxy.endpoint))
-        counted = []
-        for _ in ("cold", "warm"):
-            proxy.requests.clear()
-            proxy.sent_bytes = 0
-            plan(project, scratch / "counted", "store")
-            counted.append((len(proxy.requests), dict(proxy.counts), proxy.sent_bytes))
-    print(f"local disk {disk:6.2f} s")
-    for title, seconds, (requests, kinds, sent) in zip(("cold", "cached"), (cold, warm), counted, strict=True):
-        print(
-            f"{title:<10} {seconds:6.2f} s  {requests:,} requests {kinds}  {sent:,} bytes  ({seconds / disk:.1f} times local)"
-        )
-    traffic = {
-        name: {"requests": requests, "kinds": kinds, "bytes": sent}
-        for name, (requests, kinds, sent) in zip(("cold", "cached"), counted, strict=True)
-    }
-    return {"disk": disk, "cold": cold, "cached": warm, "traffic": traffic}
+    def __init__(self, scratch: Path, folder: Path, server: Any, root: str, runs: int, delay_ms: int) -> None:  # noqa: ANN401 - of the tests
+        self._scratch, self._server, self._runs, self._delay_ms = scratch, server, runs, delay_ms
+        self._project = scratch / "project"
+        self._settings = partial(_PROJECT.format, folder=folder, root=root)
+        (self._project / "policies").mkdir(parents=True)
+        (self._project / "policies" / "t.yml").write_text(_POLICY)
+
+    def measure(self, listed: str) -> dict[str, Any]:
+        """The seconds of each way, with its requests and bytes; printed. `listed` says how the files are listed."""
+        runs, caches = range(self._runs), self._scratch / (listed or "caches")
+        self._reach(self._server.endpoint)
+        disk = min(plan(self._project, self._scratch / "none", "disk") for _ in runs)
+        cold = min(plan(self._project, caches / str(number), "store") for number in runs)
+        warm = min(plan(self._project, caches / "0", "store") for _ in runs)
+        print(f"local disk {disk:6.2f} s  {listed}")
+        traffic = self._traffic(caches / "counted")
+        for (name, counted), seconds in zip(traffic.items(), (cold, warm), strict=True):
+            kinds = f"{counted['requests']:,} requests {counted['kinds']}  {counted['bytes']:,} bytes"
+            late = f"{counted['late']:.2f} s at {self._delay_ms} ms a request"
+            print(f"{name:<10} {seconds:6.2f} s  {kinds}  {late}  ({seconds / disk:.1f} times local)")
+        return {"disk": disk, "cold": cold, "cached": warm, "traffic": traffic}
+
+    def _traffic(self, cache: Path) -> dict[str, dict[str, Any]]:
+        """What two plans ask for, the second with the copies of the first, and their seconds at a store that answers late."""
+        from tests.faulty_proxy import faulty_proxy
+
+        found = {}
+        with faulty_proxy(self._server.endpoint) as proxy:
+            proxy.spoil = self._late
+            self._reach(proxy.endpoint)
+            for name in ("cold", "cached"):
+                proxy.requests.clear()
+                proxy.sent_bytes = 0
+                seconds = plan(self._project, cache, "store")
+                kinds = {"requests": len(proxy.requests), "kinds": dict(proxy.counts), "bytes": proxy.sent_bytes}
+                found[name] = {**kinds, "late": seconds}
+        return found
+
+    def _late(self, method: str, path: str) -> str:
+        """Answers later, and spoils nothing."""
+        time.sleep(self._delay_ms / 1000)
+        return ""
+
+    def _reach(self, endpoint: str) -> None:
+        (self._project / "etc_project.yml").write_text(self._settings(endpoint=endpoint))
+
+
+def write_with_metadata_table(table: Path, commits: int, file_groups: int, partitions: int) -> None:
+    """The table with a metadata table, made by a process of its own."""
+    sizes = "--commits", str(commits), "--file-groups", str(file_groups), "--partitions", str(partitions)
+    subprocess.run([sys.executable, "-m", "benchmarks.metadata_table", str(table), *sizes], check=True)
+
+
+def forget_metadata_table(server: Any, table: Path, root: str) -> None:  # noqa: ANN401 - of the tests
+    """The table's properties in the bucket without their line that says what the metadata table has."""
+    lines = (table / ".hoodie" / "hoodie.properties").read_text().splitlines(keepends=True)
+    kept = "".join(line for line in lines if not line.startswith("hoodie.table.metadata.partitions="))
+    bucket = root.removeprefix("s3a://")
+    server.client.put_object(Bucket=bucket, Key="t/.hoodie/hoodie.properties", Body=kept.encode())
 
 
 def schedule(server: Any, table: str) -> float:  # noqa: ANN401 - of the tests
@@ -143,7 +189,7 @@ def upload(server: Any, folder: Path) -> str:  # noqa: ANN401 - of the tests
             client.put_object(Bucket=bucket, Key=path.relative_to(folder).as_posix(), Body=file)
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(put, (path for path in sorted(folder.rglob("*")) if path.is_file())))
+        list(pool.map(put, (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".crc")))
     return f"s3a://{bucket}"
 
 

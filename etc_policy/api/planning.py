@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,23 +48,22 @@ def plan_tables(
     read_stats: bool,
     written_to: Mapping[str, WrittenTo] | None = None,
     every_ms: int | None = None,
+    preview: bool = False,
 ) -> Plan:
     """The plan over all policies; a table that cannot be read is refused in it, with the reason.
 
     `written_to` are file slices to leave out, by the policy's name; `every_ms` is the time from run to run, where it is not
-    the policies'.
+    the policies'. A `preview` is derived anew before it is carried out.
     """
-    left_out = written_to or {}
+    left_out, read = written_to or {}, partial(environment.read_state, preview=preview)
 
     def plan(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
         return plan_table(environment, policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
 
     with no_garbage_collection():
-        read = outcomes_of(policies, environment.read_state, plan, environment.jobs, environment.progress)
-        tables = tuple(
-            _unreadable(policy, now_ms, found) if isinstance(found, EtcError) else found for policy, found in read
-        )
+        found = outcomes_of(policies, read, plan, environment.jobs, environment.progress)
+        tables = tuple(_unreadable(policy, now_ms, one) if isinstance(one, EtcError) else one for policy, one in found)
         return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 
 

@@ -103,9 +103,9 @@ class Project(Workspace):
         from etc_policy.api.planning import plan_tables, refusal_errors
 
         reading = self._read()
-        policies = self._select(reading, select, exclude)
+        policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
         every_ms = self._every_ms(reading, policies, every)
-        plan = plan_tables(self.environment, policies, moment_ms(at), read_stats=read_stats, every_ms=every_ms)
+        plan = plan_tables(self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=True)
         text = plan.as_json(indent=2) + "\n"
         write_text(self.target_dir, "plan.json", text)
         if out is not None:

@@ -201,6 +201,7 @@ def _warm() -> None:
         "cli",
         "adapters.hudi",
         "adapters.logs",
+        "adapters.metadata_table",
         "adapters.storage",
         "adapters.outputs",
         "publish",

@@ -23,6 +23,7 @@ from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.watermark import watermark
 from tests.integration.bench import Bench
 from tests.integration.history import QUICK, Oracle, Views, Write, write_history
+from tests.integration.listings import require_same_listing
 
 KEYS = range(12)
 STEPS, SHORT_STEPS = 8, 4
@@ -138,6 +139,7 @@ class RealHistory:
         assert views.rt() == rt, "RT by Spark"
         if self.has_metadata_table:
             assert views.rt_without_mdt() == rt, "RT without the metadata table"
+            require_same_listing(self.bench)
         assert views.rust() == rt, "RT by hudi-rs"
         ro = views.ro()
         assert views.rust(read_optimized=True) == ro, "RO by hudi-rs"

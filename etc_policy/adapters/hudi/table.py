@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts, NoFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.compactions import completed_compactions, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import read_wrong_times
+from etc_policy.adapters.hudi.data_listing import KnownListing, is_as_recorded
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.history import build_history, completed_write
 from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, Trust, slice_facts
 from etc_policy.adapters.hudi.partitions import partitions_of
 from etc_policy.adapters.hudi.properties import metadata_partitions, names_in, properties_of, read_properties
-from etc_policy.adapters.hudi.slices import FileGroups, data_files, orphans_in
+from etc_policy.adapters.hudi.slices import FileGroups, Listing, data_files, orphans_in
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
 from etc_policy.adapters.hudi.timeline import (
     Timeline,
@@ -52,11 +55,17 @@ _STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
 class FileTableReader:
     """Reads the state of tables; with a cache, what their commits say is kept there, so that it is decoded once.
 
-    Each state that is read is given to `seen`.
+    Each state that is read is given to `seen`. What is `known` of a table's files is taken for what is there: that is for
+    plans alone, which are made again from the files themselves before anything is done.
     """
 
-    def __init__(self, cache: ObjectCache | None = None, seen: Callable[[TableState], None] = lambda _: None) -> None:
-        self._cache, self._seen = cache, seen
+    def __init__(
+        self,
+        cache: ObjectCache | None = None,
+        seen: Callable[[TableState], None] = lambda _: None,
+        known: KnownListing | None = None,
+    ) -> None:
+        self._cache, self._seen, self._known = cache, seen, known
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
         """The table's state now.
@@ -66,7 +75,7 @@ class FileTableReader:
             RetryableError: the timeline kept changing while it was read.
 
         """
-        state = _read(base_path, event_time, _state, self._cache)
+        state = _read(base_path, event_time, _state, self._cache, self._known)
         self._seen(state)
         return state
 
@@ -102,19 +111,38 @@ class _Commits:
     trust: Trust
     writes: CommitWrites
     tree: TreeLister
+    known: KnownListing | None
+
+
+class _Slices(NamedTuple):
+    """The latest slices, paths of files that are missing in them, and those of carried ones without their compaction."""
+
+    latest: tuple[FileSlice, ...]
+    missing: tuple[str, ...]
+    orphans: tuple[str, ...]
 
 
 def _read(
-    base_path: str, event_time: EventTime, finish: Callable[[_Commits], Result], cache: ObjectCache | None
+    base_path: str,
+    event_time: EventTime,
+    finish: Callable[[_Commits], Result],
+    cache: ObjectCache | None,
+    known: KnownListing | None = None,
 ) -> Result:
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
     storage = open_storage(base_path)
     properties = read_properties(storage)
     facts = KeptFacts(cache, storage, properties) if cache else NoFacts()
+    asked = known if known is not None and known.may_have(storage, properties) else None
 
     def read() -> Result:
-        with storage.tree() as tree:
-            return finish(_read_commits(storage, properties, event_time, tree, facts))
+        with ExitStack() as stack:
+            tree = storage.tree()
+            if asked is None:
+                stack.enter_context(tree)
+            else:  # it begins only if it must
+                stack.push(tree)
+            return finish(_read_commits(storage, properties, event_time, tree, facts, asked))
 
     result = read_until_stable(storage.location, read)
     facts.save()
@@ -127,6 +155,7 @@ def _read_commits(
     event_time: EventTime,
     tree: TreeLister,
     facts: CommitFacts,
+    known: KnownListing | None,
 ) -> _Commits:
     timeline = require_times(read_timeline(storage, properties, "", facts))
     facts.find(timeline.folder)
@@ -137,13 +166,24 @@ def _read_commits(
     trust = trust_of(timeline.layout, properties, event_time, column_type)
     logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)
-    return _Commits(storage, properties, timeline, archive, metadata, column_type, trust, logged, tree)
+    return _Commits(storage, properties, timeline, archive, metadata, column_type, trust, logged, tree, known)
 
 
-def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...], tuple[str, ...]]:
-    """The latest slices, paths of files that are missing in them, and those of carried ones without their compaction."""
+def _slices(commits: _Commits) -> _Slices:
+    """By what is known of the files where that fits all that the commits recorded, else by listing the folders."""
+    known, storage = commits.known, commits.storage
+    listed = known.read(storage, commits.properties, commits.timeline) if known is not None else None
+    if known is not None and listed is not None:
+        found = _slices_in(commits, listed)
+        if not found.missing and is_as_recorded(found.latest):
+            return found
+        known.reject(storage, "it contradicts a commit")
+    return _slices_in(commits, partitions_of(commits.tree.read()))
+
+
+def _slices_in(commits: _Commits, listed: Listing) -> _Slices:
     timeline, archive = commits.timeline, commits.archive
-    listed, groups = partitions_of(commits.tree.read()), FileGroups(timeline)
+    groups = FileGroups(timeline)
     recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
     completion = completions_of(timeline, archive)
     rest = list(data_files(listed, timeline, completion))
@@ -156,7 +196,8 @@ def _slices(commits: _Commits) -> tuple[tuple[FileSlice, ...], tuple[str, ...], 
         completions = {**timeline.completions, **{instant: instant for instant in archived}}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, recorded, facts)
-    return groups.slices(), groups.missing(recorded), tuple(orphans_in(listed, timeline, completion))
+    orphans = tuple(orphans_in(listed, timeline, completion))
+    return _Slices(groups.slices(), groups.missing(recorded), orphans)
 
 
 def _state(commits: _Commits) -> TableState:

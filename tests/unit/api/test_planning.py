@@ -51,7 +51,7 @@ class Tables:
     def __init__(self, **states):
         self.states, self.memory = states, MemoryOfTables()
 
-    def read_state(self, policy, *, read_stats=False, read_logs=True):
+    def read_state(self, policy, *, read_stats=False, read_logs=True, preview=False):
         found = self.states[policy.name]
         if isinstance(found, Exception):
             raise found
