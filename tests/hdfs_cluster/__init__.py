@@ -22,7 +22,14 @@ from hdfs_native import Client
 POM = Path(__file__).with_name("pom.xml")
 _START_SECONDS = 120
 #: What the cluster needs of PySpark's own jars.
-_OF_PYSPARK = ("hadoop-client-*.jar", "log4j*.jar", "*slf4j*.jar", "commons-logging*.jar", "snappy-java*.jar", "jsr305*.jar")
+_OF_PYSPARK = (
+    "hadoop-client-*.jar",
+    "log4j*.jar",
+    "*slf4j*.jar",
+    "commons-logging*.jar",
+    "snappy-java*.jar",
+    "jsr305*.jar",
+)
 _SETTINGS = {
     "dfs.replication": "1",
     "dfs.namenode.safemode.extension": "0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import lru_cache
@@ -13,6 +14,7 @@ from typing import NamedTuple, TypeVar
 from hdfs_native import Client, FileStatus
 
 from etc_policy.adapters.storage.hdfs_errors import hdfs_errors, unanswered
+from etc_policy.adapters.storage.store_failures import StoreUnreachableError
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
@@ -22,6 +24,8 @@ T = TypeVar("T")
 _DEFAULT_PORT = 8020
 #: A refused connection is tried so often within the time of a request, after pauses that grow from the first one.
 _TRIES, _FIRST_PAUSE_MS = 8, 200
+#: Between two requests of which the first one's answer was lost.
+_PAUSE_SECONDS = 0.2
 #: Entries of a listing that are asked for in one request's time.
 _PAGE = 1000
 
@@ -56,22 +60,39 @@ class HdfsClient:
         self.location = location
 
     def ask(self, request: Callable[[Client], T], path: str = "") -> T:
-        """What a request returns; `path` is what it is about, below the table.
+        """What a request returns that may be made again; `path` is what it is about, below the table.
 
         Raises:
             FileNotFoundError: there is no such file.
-            FileExistsError: there is one.
-            StoreUnreachableError: another try may succeed.
-            StoreRefusedError: it will not.
+            StoreUnreachableError: the cluster did not answer in time.
+            StoreRefusedError: it will not do it.
 
+        """
+        return self.repeat(lambda: self.ask_once(request, path))
+
+    def ask_once(self, request: Callable[[Client], T], path: str = "") -> T:
+        """The same for a request that is not made again: what became of it without an answer is to be seen by other means.
+
+        hdfs-native connects anew, but raises for a request whose answer was lost.
         """
         with hdfs_errors(self.location, path):
             return self._in_time(lambda: request(self._client))
 
+    def repeat(self, step: Callable[[], T]) -> T:
+        """What a step returns, which is done again as long as there is time and the cluster does not answer."""
+        end = time.monotonic() + self._seconds
+        while True:
+            try:
+                return step()
+            except StoreUnreachableError:
+                if time.monotonic() + _PAUSE_SECONDS > end:
+                    raise
+            time.sleep(_PAUSE_SECONDS)
+
     def entries(self, folder: str, path: str, *, recursive: bool = False) -> Iterator[FileStatus]:
         """What is in a folder, and with `recursive` below it; `path` is for messages. A file is an entry of itself."""
         found = self.ask(lambda client: client.list_status(folder, recursive), path)
-        while page := self.ask(lambda _: list(islice(found, _PAGE)), path):
+        while page := self.ask_once(lambda _: list(islice(found, _PAGE)), path):
             yield from page
 
     def _in_time(self, request: Callable[[], T]) -> T:

@@ -10,7 +10,8 @@ import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import BinaryIO
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO
 
 from hdfs_native import FileStatus, WriteOptions
 
@@ -22,6 +23,9 @@ from etc_policy.adapters.storage.object_tree import ObjectTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
 from etc_policy.adapters.storage.read_ahead import ReadAhead
 from etc_policy.adapters.storage.store_failures import StoreUnreachableError
+
+if TYPE_CHECKING:
+    from hdfs_native._internal import RawFileWriter
 
 #: Letters of a file's name in the name of its draft: HDFS takes 255 bytes.
 _NAME_LETTERS = 40
@@ -156,35 +160,44 @@ class HdfsStorage:
 
     @contextmanager
     def _drafted(self, path: str, content: BinaryIO, draft: str = "") -> Iterator[str]:
-        """The path of a new hidden file beside a path, with the content; it is gone afterwards, renamed or not."""
+        """The path of a new hidden file beside a path, with the content; it is gone afterwards, unless nobody answers."""
         folder, separator, name = path.rpartition("/")
         draft = draft or f"{folder}{separator}.{name[:_NAME_LETTERS]}.{os.urandom(16).hex()}"
         self._place(path)
         try:
-            self._write(draft, content)
+            self._client.repeat(lambda: self._write(draft, content))
             yield draft
         except StoreUnreachableError:
-            raise  # whoever does not answer removes nothing either
+            raise
         except BaseException:
             with suppress(OSError):
                 self.remove(draft)
             raise
 
     def _write(self, path: str, content: BinaryIO) -> None:
+        """Write a file that nobody else knows, over what an earlier try has left.
+
+        By the raw writer: a FileWriter that was not closed asks the NameNode when it is collected as garbage, in any thread.
+        """
         place, options = self._place(path), WriteOptions(overwrite=True, create_parent=True)
-        writer = self._client.ask(lambda client: client.create(place, options), path)
+        content.seek(0)
+        writer = self._client.ask_once(lambda client: client.inner.create(place, options), path)
         while chunk := content.read(MAX_RANGE_BYTES):
-            self._client.ask(lambda _, part=chunk: writer.write(part), path)  # type: ignore[misc]
-        self._client.ask(lambda _: writer.close(), path)
+            self._client.ask_once(partial(_write_part, writer, chunk), path)
+        self._client.ask_once(lambda _: writer.close(), path)
 
     def _rename(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Rename a file that nobody else touches: after any error it is gone if the rename was done, and its answer was lost."""
+        """Rename a file that nobody else touches: it is gone where a rename was done whose answer was lost."""
         old, new = self._place(source), self._place(target)
-        try:
-            self._client.ask(lambda client: client.rename(old, new, overwrite), target)
-        except OSError:
-            if self._status(source) is not None or self._status(target) is None:
-                raise
+
+        def step() -> None:
+            try:
+                self._client.ask_once(lambda client: client.rename(old, new, overwrite), target)
+            except OSError:
+                if self._status(source) is not None or self._status(target) is None:
+                    raise
+
+        self._client.repeat(step)
 
     def _open(self, path: str) -> BinaryIO:
         found = self._status(path)
@@ -230,6 +243,10 @@ class HdfsStorage:
 
     def _shown(self, path: str) -> str:
         return f"{self.location}/{path}".rstrip("/")
+
+
+def _write_part(writer: RawFileWriter, part: bytes, _: object) -> int:
+    return writer.write(part)
 
 
 def _name(status: FileStatus) -> str:
