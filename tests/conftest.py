@@ -21,6 +21,7 @@ SECOND_HALF = (
     "test_cluster.py",
     "test_commit_zone.py",
     "test_gx_verifier.py",
+    "test_hdfs.py",
     "test_how_to.py",
     "test_interleavings.py",
     "test_kills.py",

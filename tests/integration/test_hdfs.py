@@ -1,6 +1,5 @@
 """`etc` on a table on HDFS, of a real NameNode and DataNode: one run loses them, the next one ends what it began."""
 
-import shutil
 import time
 
 import pytest
@@ -14,16 +13,34 @@ pytestmark = pytest.mark.spark
 LATER = Write(((1, "v7", 600), (9, "v7", 601), (2, "v7", 602)))
 
 
-def begun(cluster, location):
-    """Whether the compaction is inflight."""
-    timeline = cluster.client.list_status(f"{cluster.path(location)}/.hoodie/timeline")
-    return any(one.path.endswith(".compaction.inflight") for one in timeline)
+#: A nameservice of two NameNodes, of which the first one is dead, given up sooner than by default.
+CONFIGURATION = {
+    "dfs.nameservices": "lake",
+    "dfs.ha.namenodes.lake": "a,b",
+    "dfs.namenode.rpc-address.lake.a": "127.0.0.1:1",
+    "dfs.client.failover.proxy.provider.lake": "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
+    "dfs.client.failover.max.attempts": "3",
+}
 
 
-def lose_the_cluster_at_work(cluster, location, project):
-    """Run `etc apply` and kill the NameNode and the DataNode once it compacts; its exit code."""
+def configure(cluster, folder):
+    """Write Hadoop's configuration."""
+    pairs = {**CONFIGURATION, "dfs.namenode.rpc-address.lake.b": cluster.authority}
+    text = "".join(f"<property><name>{name}</name><value>{value}</value></property>" for name, value in pairs.items())
+    (folder / "hdfs-site.xml").write_text(f"<configuration>{text}</configuration>")
+
+
+def executing(cluster, path):
+    """Whether the compaction has begun to write base files."""
+    files = [one.path.removeprefix(f"{path}/") for one in cluster.client.list_status(path, recursive=True)]
+    plans = [file.rpartition("/")[2].split(".")[0] for file in files if file.endswith(".compaction.requested")]
+    return any(not file.startswith(".hoodie/") and file.endswith(f"_{plans[0]}.parquet") for file in files if plans)
+
+
+def lose_the_cluster_at_work(cluster, path, project):
+    """Run `etc apply` and kill the NameNode and the DataNode once it writes; its exit code."""
     process = project.start("apply", "--yes")
-    while not begun(cluster, location):
+    while not executing(cluster, path):
         assert process.poll() is None, project.stderr
         time.sleep(0.05)
     cluster.kill()
@@ -46,15 +63,18 @@ def check_views(location, tmp_path):
         stop_spark(spark)
 
 
-def test_a_run_that_loses_the_cluster_says_so_and_the_next_one_ends_it(no_spark, written_table, hdfs_cluster, tmp_path):
-    location = hdfs_cluster.upload(written_table, hdfs_cluster.new_folder())
-    project = Project(tmp_path)
+def test_a_run_that_loses_the_cluster_says_so_and_the_next_one_ends_it(
+    no_spark, written_table, hdfs_cluster, tmp_path, monkeypatch
+):
+    path = hdfs_cluster.path(hdfs_cluster.upload(written_table, hdfs_cluster.new_folder()))
+    configure(hdfs_cluster, tmp_path)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    project, location = Project(tmp_path), f"hdfs://lake{path}"
     project.declare("t", location, "granularity: log_file")
     assert project.start("plan").wait(60) == 0, project.stderr
-    assert "C " in (tmp_path / "stdout").read_text()
-    code = lose_the_cluster_at_work(hdfs_cluster, location, project)
+    assert "compact       12 of 14 log files" in (tmp_path / "stdout").read_text()
+    code = lose_the_cluster_at_work(hdfs_cluster, path, project)
     assert (code, "error[ETC456]" in project.stderr, "Traceback" in project.stderr) == (4, True, False), project.stderr
     table = project.apply()["t"]
     assert (table["status"], table["verification"]["status"]) == ("resumed", "pass"), table
     check_views(location, tmp_path)
-    shutil.rmtree(tmp_path / "target")

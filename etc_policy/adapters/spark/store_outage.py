@@ -9,15 +9,13 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import RetryableError
 
 #: Who asks a store in Java: Hadoop's and Google's file systems for S3, Azure and Google Cloud Storage, and HDFS's client.
-_ASKED = re.compile(
-    r"org\.apache\.hadoop\.(fs\.(s3a|azurebfs)|hdfs\.(DFS|DistributedFileSystem|DataStreamer|protocol)|ipc)\b"
-    r"|com\.google\.cloud\.hadoop\."
-)
+_ASKED = re.compile(r"org\.apache\.hadoop\.(fs\.(s3a|azurebfs)|hdfs|ipc)\.|com\.google\.cloud\.hadoop\.")
 _NO_ANSWER = re.compile(
     r"\b(ConnectException|SocketException|SocketTimeoutException|ConnectTimeoutException|NoHttpResponseException"
     r"|UnknownHostException|ConnectionClosedException|SSLException|AWSNoResponseException|AWSApiCallTimeoutException"
     r"|AWSServiceThrottledException|AWSStatus500Exception)\b"
-    r"|\b(EOFException|NoRouteToHostException|StandbyException|RetriableException|SafeModeException|BlockMissingException)\b"
+    r"|\b(NoRouteToHostException|StandbyException|RetriableException|SafeModeException|BlockMissingException)\b"
+    r"|End of File Exception between"
     r"|Unable to execute HTTP request|Premature end of Content-Length|Connection pool shut down"
     r"|Status Code: (429|500|502|503|504)\b|\bHTTP (429|500|502|503|504)\b"
 )

@@ -89,9 +89,12 @@ class HdfsClient:
                     raise
             time.sleep(_PAUSE_SECONDS)
 
-    def entries(self, folder: str, path: str, *, recursive: bool = False) -> Iterator[FileStatus]:
+    def entries(self, folder: str, path: str, *, recursive: bool = False) -> list[FileStatus]:
         """What is in a folder, and with `recursive` below it; `path` is for messages. A file is an entry of itself."""
-        found = self.ask(lambda client: client.list_status(folder, recursive), path)
+        return self.repeat(lambda: [*self._pages(folder, path, recursive)])
+
+    def _pages(self, folder: str, path: str, recursive: bool) -> Iterator[FileStatus]:
+        found = self.ask_once(lambda client: client.list_status(folder, recursive), path)
         while page := self.ask_once(lambda _: list(islice(found, _PAGE)), path):
             yield from page
 

@@ -175,6 +175,16 @@ def test_an_answer_that_is_lost_does_not_look_like_defeat(hdfs_cluster, storage,
         storage.create("b/h", b"theirs")
 
 
+@pytest.mark.parametrize("request_name", [b"getListing", b"getFileInfo", b"getBlockLocations"])
+def test_nor_is_one_to_a_reading_missed(hdfs_cluster, storage, request_name):
+    storage.create("a/f", b"x")
+    with lossy_proxy(hdfs_cluster.port) as proxy:
+        spoiled = reach(storage.location.replace(hdfs_cluster.authority, f"127.0.0.1:{proxy.port}"), "10s")
+        proxy.lose = request_name
+        assert (spoiled.names("a"), list(spoiled.below("")), spoiled.read("a/f")) == (["f"], ["a/f"], b"x")
+    assert proxy.lost == 1
+
+
 def test_of_many_one_replaces_a_version(storage):
     tag = storage.replace_version("d", b"first", None)
     for _ in range(3):
