@@ -73,7 +73,7 @@ class HdfsClient:
     def ask_once(self, request: Callable[[Client], T], path: str = "") -> T:
         """The same for a request that is not made again: what became of it without an answer is to be seen by other means.
 
-        hdfs-native connects anew, but raises for a request whose answer was lost.
+        hdfs-native makes readings again by itself, and raises for a change whose answer was lost.
         """
         with hdfs_errors(self.location, path):
             return self._in_time(lambda: request(self._client))
