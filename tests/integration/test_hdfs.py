@@ -19,7 +19,9 @@ CONFIGURATION = {
     "dfs.ha.namenodes.lake": "a,b",
     "dfs.namenode.rpc-address.lake.a": "127.0.0.1:1",
     "dfs.client.failover.proxy.provider.lake": "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider",
-    "dfs.client.failover.max.attempts": "3",
+    "dfs.client.failover.max.attempts": "2",
+    "dfs.client.failover.sleep.base.millis": "100",
+    "dfs.client.failover.sleep.max.millis": "500",
 }
 
 

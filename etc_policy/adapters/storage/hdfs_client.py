@@ -79,8 +79,8 @@ class HdfsClient:
             return self._in_time(lambda: request(self._client))
 
     def repeat(self, step: Callable[[], T]) -> T:
-        """What a step returns, which is done again as long as there is time and the cluster does not answer."""
-        end = time.monotonic() + self._seconds
+        """What a step returns, which is done again where it fails soon: hdfs-native itself tries to connect for longer."""
+        end = time.monotonic() + self._seconds / 2
         while True:
             try:
                 return step()
