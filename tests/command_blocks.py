@@ -36,6 +36,10 @@ NOT_RUN: Mapping[tuple[str, int], str] = {
         "docs/how-to/object-stores.md",
         0,
     ): "needs an index of packages that has etc-policy; what the extra brings is tested",
+    (
+        "docs/how-to/hdfs.md",
+        0,
+    ): "needs an index of packages, as the block of object-stores.md; what the extra brings is tested",
     ("docs/tutorial.md", 0): "as README's first block; test_the_whole_tutorial runs its `etc demo`",
     (
         "docs/upstream/README.md",

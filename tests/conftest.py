@@ -7,9 +7,10 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.hdfs_cluster import hdfs_cluster
 from tests.s3_servers import moto_server, s3_server, s3_variables, versity_server
 
-__all__ = ["moto_server", "s3_server", "s3_variables", "versity_server"]
+__all__ = ["hdfs_cluster", "moto_server", "s3_server", "s3_variables", "versity_server"]
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("etc", deadline=None)
@@ -20,6 +21,7 @@ OWN_PROCESSES = (
     "test_object_store.py",
     "test_soak.py",
     "test_sync.py",
+    "test_hdfs.py",
     "test_kills.py",
     "test_left_locks.py",
     "test_apply_process.py",

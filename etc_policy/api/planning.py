@@ -35,7 +35,8 @@ from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 _RETRY_CODES = frozenset(
     {
         *("pending_service", "pending_own_plan", "writer_in_flight", "too_young"),
-        *(Code.TIMELINE_KEEPS_CHANGING, Code.STORE_UNREACHABLE, Code.NO_MASTER, Code.NO_EXECUTOR),
+        *(Code.TIMELINE_KEEPS_CHANGING, Code.NO_MASTER, Code.NO_EXECUTOR),
+        *(Code.STORE_UNREACHABLE, Code.HDFS_UNREACHABLE),
     }
 )
 

@@ -180,6 +180,10 @@ class Code(StrEnum):
     NO_STORE_KEYS = "ETC453", "There are no keys for an object store"
     NEEDS_OBSTORE = "ETC454", "A package for object stores is not installed"
     NO_CONDITIONAL_PUT = "ETC455", "An object store lets two writers win"
+    HDFS_UNREACHABLE = "ETC456", "An HDFS cluster does not answer"
+    HDFS_REFUSES = "ETC457", "An HDFS cluster refuses a request"
+    NO_NAMENODE = "ETC458", "No NameNode is known for a location"
+    NEEDS_HDFS_NATIVE = "ETC459", "The package for HDFS is not installed"
 
     NO_MASTER = "ETC460", "A Spark cluster does not answer"
     NO_EXECUTOR = "ETC461", "A Spark cluster gives no executor"

@@ -29,8 +29,8 @@ RUNNING: Mapping[Code, str] = {
     Code.TABLE_VERSION: "Table versions 6, 8 and 9 are known. A later one may lay out its files in another "
     "way: use a newer etc.",
     Code.TIMELINE_LAYOUT: "Timeline layouts 1 and 2 are known. Use a newer etc.",
-    Code.NOT_LOCAL: "Tables on local disk, on a mounted folder and on object stores (`s3://`, `s3a://`, `gs://`, "
-    "`abfs://`) can be read. What changes a table works on local disk and mounted folders alone.",
+    Code.NOT_LOCAL: "Tables on local disk, on a mounted folder, on HDFS and on object stores (`s3://`, `s3a://`, `gs://`, "
+    "`abfs://`) can be read. `etc repair` works on local disk and mounted folders alone.",
     Code.DAMAGED_TIMELINE: "It is missing, empty or damaged. Restore it from a copy, or let Hudi's own tools "
     "repair the table. An empty file of a commit is what Hudi 0.x leaves when it is killed while it writes it, and it reads the "
     "file as a commit that wrote nothing. If the commit is a compaction that etc planned, run `etc apply`: it begins the "
@@ -197,6 +197,12 @@ RUNNING: Mapping[Code, str] = {
     Code.NEEDS_OBSTORE: "Install the extra `object-stores`.",
     Code.NO_CONDITIONAL_PUT: "Publishing a plan and the lease of a run rest on conditional writes that exactly one writer "
     "wins. This store ignores the condition, or checks it before it writes. Nothing of the table was changed.",
+    Code.HDFS_UNREACHABLE: "The NameNode refused the connection, took longer than `storage.timeout`, or said that it is "
+    "starting, failing over or has too few DataNodes. Nothing was lost: run the command again.",
+    Code.HDFS_REFUSES: "Mostly permissions of the user in whose name `etc` works; the cluster's own words are below the error.",
+    Code.NO_NAMENODE: "A nameservice is declared in hdfs-site.xml: HADOOP_CONF_DIR, or HADOOP_HOME, must lead to it. "
+    "See docs/how-to/hdfs.md.",
+    Code.NEEDS_HDFS_NATIVE: "Install the extra `hdfs`.",
     Code.CANNOT_READ_PLAN: "Check the path; `etc plan --out FILE` writes one.",
     Code.NOT_A_PLAN: "Save a new one with `etc plan --out FILE`.",
     Code.EDITED_PLAN: "A plan is carried out exactly as it was made. Save a new one with `etc plan --out FILE`.",

@@ -51,7 +51,7 @@ class CatalogSettings(Declared):
 
 
 class StorageSettings(Declared):
-    """How object stores are reached. Keys are never written here: they come from the environment or profile files."""
+    """How object stores are reached; `timeout` is HDFS's too. No keys here: they come from the environment or profile files."""
 
     endpoint: Text | None = Field(
         None,

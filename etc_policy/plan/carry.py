@@ -135,7 +135,7 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
         reason = f"the compaction at {state.foreign_compaction} is not etc's; whoever made it would leave carried log files out"
         return reason, f"see that nobody else compacts the table; until that instant is archived, {whole}"
     if policy.carry == "hard_link" and "://" in state.base_path.removeprefix("file://"):
-        return "object stores have no hard links", f"set `carry: auto`, or {whole}"
+        return "object stores and HDFS have no hard links", f"set `carry: auto`, or {whole}"
     untried = sorted(set(state.metadata_partitions) - _TRIED_PARTITIONS)
     if untried:
         return f"carrying log files was not tried with `{untried[0]}` in the metadata table", whole

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.adapters.storage.below import copy_draft
-from etc_policy.adapters.storage.door import is_on_object_store, open_storage
+from etc_policy.adapters.storage.door import is_remote, open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
@@ -80,8 +80,8 @@ def carried_drafts(job: Job) -> Iterator[str]:
 
 
 def _carry(storage: TableStorage, target: str, path: str, how: str) -> None:
-    """An object store makes its copies by itself; nobody else gives a file such a name."""
-    best = storage.copy if is_on_object_store(storage.location) else storage.link_or_copy
+    """Object stores and HDFS have no links, and an object store copies by itself; nobody else gives a file such a name."""
+    best = storage.copy if is_remote(storage.location) else storage.link_or_copy
     carry = {"auto": best, "hard_link": storage.hard_link, "copy": storage.copy}[how]
     carry(target, path)
 

@@ -14,7 +14,7 @@ from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.storage.below import parts_of
-from etc_policy.adapters.storage.door import is_on_object_store, local_path
+from etc_policy.adapters.storage.door import is_remote, local_path
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.stages import CarriedFile, Operation
@@ -117,7 +117,7 @@ def pending_rollbacks(timeline: Timeline, instant: str) -> Iterator[tuple[str, M
 
 def _below_table(path: str, location: str) -> str:
     """A whole path of Hudi's as one below the table; as it is where it leads elsewhere."""
-    if is_on_object_store(location):
+    if is_remote(location):
         return _plain(path).removeprefix(f"{_plain(location)}/")
     try:
         folder, name = os.path.split(local_path(path))
@@ -128,5 +128,5 @@ def _below_table(path: str, location: str) -> str:
 
 
 def _plain(uri: str) -> str:
-    """One scheme for all clients of S3."""
-    return re.sub(r"^s3[an]?://", "s3://", uri).rstrip("/")
+    """One scheme for all clients of S3, and no port of a NameNode that is HDFS's own: Hadoop adds it."""
+    return re.sub(r"^(hdfs://[^/]+):8020(?=/|$)", r"\1", re.sub(r"^s3[an]?://", "s3://", uri)).rstrip("/")

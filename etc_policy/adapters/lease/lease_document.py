@@ -1,4 +1,4 @@
-"""What a lease on an object store says: who has it, for how long, and which run it is for."""
+"""What a lease on an object store or HDFS says: who has it, for how long, and which run it is for."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
-from etc_policy.adapters.storage.door import is_on_object_store, local_path
+from etc_policy.adapters.storage.door import is_remote, local_path
 from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.secrets import with_values
@@ -102,12 +102,12 @@ class Holder:
 
 def lock_place(lock: Mapping[str, str], base_path: str) -> LockPlace | None:
     """Where the file of a declared lock lies, or our own where none is declared; None for one that is no file here, and
-    for tables on object stores.
+    for tables on object stores and HDFS.
 
     A lock inside one Java process says nothing to another. And the run's own client has such a lock: held round it, the
     client would be refused its own.
     """
-    if is_on_object_store(base_path):
+    if is_remote(base_path):
         return None
     base = local_path(base_path)
     if not lock or is_in_process(lock):

@@ -1,4 +1,4 @@
-"""Lease over a document on an object store: taken by a conditional put, renewed by a thread, fenced before the commit.
+"""Lease over a document on an object store or HDFS: only one of many replaces it, a thread renews it, the commit is fenced by it.
 
 All ages are measured by the store's own clock, so that a machine whose clock is wrong takes over nothing.
 """
@@ -17,7 +17,7 @@ from etc_policy.adapters.lease.lease_document import MAX_VALID_SECONDS, LeaseDoc
 from etc_policy.adapters.lease.lock_holder import Owner
 from etc_policy.adapters.lease.run_signs import Progress, RunSigns
 from etc_policy.adapters.lease.store_probe import require_conditional_put
-from etc_policy.adapters.storage.object_storage import ObjectStorage, Version
+from etc_policy.adapters.storage.port import RemoteStorage, Version
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, RetryableError
@@ -32,11 +32,11 @@ _HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 
 
 class StoreLease:
-    """At most one `etc apply` works on a table in a bucket; a lease of a dead machine ends by itself."""
+    """At most one `etc apply` works on a table that machines share; a lease of a dead machine ends by itself."""
 
     def __init__(
         self,
-        storage: ObjectStorage,
+        storage: RemoteStorage,
         *,
         valid_seconds: float = _VALID_SECONDS,
         progress: Progress = lambda _: None,
@@ -82,7 +82,7 @@ class StoreLease:
             self._put(self._document.renewed(ended=bool(self._document.instant), released=True))
 
     def has_left_lock(self, policy: Policy) -> bool:
-        """Never: a table on an object store has no lock file that etc knows."""
+        """Never: a table on an object store or HDFS has no lock file that etc knows."""
         return False
 
     def remove_left_lock(self, policy: Policy) -> bool:
@@ -135,15 +135,9 @@ class StoreLease:
             )
 
     def _create(self) -> None:
-        content = self._document.as_bytes()
-        try:
-            self._storage.create(LEASE, content)
-        except FileExistsError as error:
-            raise self._in_use("another process") from error
-        made = self._storage.version(LEASE)
-        if made is None or made.content != content:
+        self._tag = self._storage.replace_version(LEASE, self._document.as_bytes(), None)
+        if self._tag is None:
             raise self._in_use("another process")
-        self._tag = made.tag
 
     def _require_free(self, found: Version) -> None:
         """Return if nobody has the lease, or whoever has it did not renew it in time."""
@@ -202,7 +196,7 @@ class StoreLease:
 
     def _look_at_the_clock(self) -> None:
         """Note the store's time, by the lease that was just written."""
-        found = self._storage.info(LEASE)
+        found = self._storage.version(LEASE)
         if found is not None:
             self._note_store_time(found.modified_ns)
 

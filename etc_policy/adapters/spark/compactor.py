@@ -36,7 +36,7 @@ from etc_policy.adapters.spark.plan_files import (
 )
 from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.spark.write_stats import written_stats
-from etc_policy.adapters.storage.door import is_on_object_store, local_path, open_storage
+from etc_policy.adapters.storage.door import is_remote, local_path, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
 from etc_policy.execute.ports import Job
@@ -233,11 +233,11 @@ class HudiCompactor:
         remove_plan(job)
 
     def _save_plan(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
-        """Publish the plan; on an object store never over another, as Hudi itself would do it (FACTS 5, 14).
+        """Publish the plan; on an object store or HDFS never over another, as Hudi itself would do it (FACTS 5, 14).
 
-        Bundles of 0.x take the bytes of a plan: they are written as to an object store.
+        Bundles of 0.x take the bytes of a plan: they are written in the same way.
         """
-        if is_on_object_store(job.base_path) or not makes_instants(self._jvm):
+        if is_remote(job.base_path) or not makes_instants(self._jvm):
             create_plan(job)
             return
         jvm, table = self._jvm, hudi_table(self._spark, client)
@@ -260,9 +260,9 @@ class HudiCompactor:
     def _java_lease(self, job: Job) -> Iterator[None]:
         """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit.
 
-        On an object store the lease outlives Python by longer than Java does.
+        On an object store or HDFS the lease outlives Python by longer than Java does.
         """
-        if is_on_object_store(job.base_path):
+        if is_remote(job.base_path):
             yield
             return
         folder = local_path(job.base_path) / ETC_FOLDER

@@ -40,7 +40,7 @@ def table_lock(
         with FileLock(place, job.base_path, writer.lock_wait_ms, progress) as lock:
             yield lock.require_held
         return
-    if not writer.lock or is_in_process(writer.lock):  # on an object store: the lease keeps other runs of etc away
+    if not writer.lock or is_in_process(writer.lock):  # not on local disk: the lease keeps other runs of etc away
         yield lambda: None
         return
     manager = jvm.org.apache.hudi.client.transaction.TransactionManager(

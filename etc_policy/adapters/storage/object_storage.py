@@ -14,7 +14,7 @@ from etc_policy.adapters.storage.conditional_put import put_if
 from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.adapters.storage.object_contents import ObjectContents
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
-from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
+from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
 from etc_policy.adapters.storage.store_errors import is_cut_short, store_errors
 
 if TYPE_CHECKING:
@@ -33,14 +33,6 @@ class Stores(NamedTuple):
     single: ObjectStore
     timeout_seconds: float = 30.0
     cache: ObjectCache | None = None
-
-
-class Version(NamedTuple):
-    """An object as it was at one moment; the time is the store's own."""
-
-    content: bytes
-    tag: str | None
-    modified_ns: int
 
 
 class ObjectStorage:
@@ -123,6 +115,11 @@ class ObjectStorage:
         if not won:
             raise FileExistsError(errno.EEXIST, "the object exists", self._place(path))
 
+    @property
+    def orders_writers(self) -> bool:
+        """Not known: stores differ in what they make of a condition."""
+        return False
+
     def version(self, path: str) -> Version | None:
         """An object as it is now; None where there is none."""
         try:
@@ -133,12 +130,13 @@ class ObjectStorage:
             return None
 
     def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
-        """Replace an object if it still is the version of that tag; the new one's tag, None where it is another.
-
-        Tags are hashes of contents: the content must differ from all that were ever there.
-        """
-        won, new = self._put_if(path, content, {"e_tag": tag})
+        """A conditional put; tags are hashes of contents."""
+        won, new = self._put_if(path, content, "create" if tag is None else {"e_tag": tag})
         return new if won else None
+
+    def remove_versions(self, path: str) -> None:
+        """Remove the object."""
+        self.remove(path)
 
     def replace(self, path: str, content: bytes) -> None:
         """A put: objects are written in one step."""

@@ -1,4 +1,4 @@
-"""The folders of a table on an object store, which knows none: they are found by the names of their files."""
+"""The folders of a table on an object store or HDFS: a store knows none, so they are found by the names of their files."""
 
 from __future__ import annotations
 

@@ -20,6 +20,14 @@ class FileInfo(NamedTuple):
     modified_ns: int
 
 
+class Version(NamedTuple):
+    """A file as it was at one moment; the tag names this version, and the time is the storage's own."""
+
+    content: bytes
+    tag: str | None
+    modified_ns: int
+
+
 class TreeLister(Protocol):
     """Lists every folder of a table that is not hidden, once, as a context; hidden files are listed."""
 
@@ -131,4 +139,31 @@ class TableStorage(Protocol):
 
     def remove_tree(self, folder: str) -> None:
         """Remove a folder and all that is in it, following no link; one that is missing is no error."""
+        ...
+
+
+class RemoteStorage(TableStorage, Protocol):
+    """A storage that machines share, with documents that only one of many writers replaces: a lease rests on them.
+
+    A document is not a file for the other methods.
+    """
+
+    @property
+    def orders_writers(self) -> bool:
+        """Whether the storage is known to let one writer win, so that nobody has to try it out."""
+        ...
+
+    def version(self, path: str) -> Version | None:
+        """A document as it is now; None where there is none."""
+        ...
+
+    def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
+        """Replace a document if it still is the version of that tag, or write the first one where the tag is None.
+
+        The new version's tag, or None where there is another. The content must differ from all that were ever there.
+        """
+        ...
+
+    def remove_versions(self, path: str) -> None:
+        """Remove a document; one that is missing is no error."""
         ...

@@ -1,7 +1,4 @@
-"""What an object store refuses or does not answer, in plain words and without anything secret.
-
-Each is an OSError for who works with files, and an error of etc with its code for who does not.
-"""
+"""What an object store refuses or does not answer, in plain words and without anything secret."""
 
 from __future__ import annotations
 
@@ -11,8 +8,9 @@ from contextlib import contextmanager
 
 from obstore.exceptions import BaseError, GenericError
 
+from etc_policy.adapters.storage.store_failures import StoreRefusedError, StoreUnreachableError
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EtcError, RetryableError, TableError
+from etc_policy.errors import EtcError
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Message>([^<]{1,300})</Message>")
@@ -21,14 +19,6 @@ _QUERY = re.compile(r"\?[^\s\"')]+")
 _TOO_MANY, _TIMED_OUT, _SERVER, _NOT_IMPLEMENTED = 429, 408, 500, 501
 _CREDENTIALS = "check the keys, what they may do, and that this machine's clock is right"
 _REGION = "check `storage.region` of the target, or AWS_REGION"
-
-
-class StoreUnreachableError(RetryableError, OSError):
-    """The store did not answer, or only that it is too busy."""
-
-
-class StoreRefusedError(TableError, OSError):
-    """The store answered, and will not do it."""
 
 
 @contextmanager

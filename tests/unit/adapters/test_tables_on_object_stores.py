@@ -1,4 +1,4 @@
-"""A table in a bucket is read as the same table on local disk."""
+"""A table in a bucket, or on HDFS, is read as the same table on local disk."""
 
 import json
 import time
@@ -44,6 +44,13 @@ def readings(location, policy=POLICY, cache=None):
 def test_state_history_and_plan_are_the_same(tmp_path, copied, version, pending):
     table = lived_in(tmp_path / "t", version=version, pending=pending)
     assert readings(copied(table)) == readings(str(table.base))
+
+
+@pytest.mark.parametrize(("version", "pending"), [(9, False), (6, False)])
+def test_and_on_hdfs(tmp_path, hdfs_cluster, version, pending):
+    table = lived_in(tmp_path / "t", version=version, pending=pending)
+    location = hdfs_cluster.upload(table.base, hdfs_cluster.new_folder())
+    assert readings(location) == readings(str(table.base))
 
 
 def test_partitions_of_any_depth_are_found(tmp_path, copied):

@@ -94,6 +94,7 @@ class TestRefusals:
             ("too_young", "ETC405", ExitCode.RETRY),
             ("ETC401", "ETC401", ExitCode.RETRY),
             ("ETC450", "ETC450", ExitCode.RETRY),
+            ("ETC456", "ETC456", ExitCode.RETRY),
             ("ETC460", "ETC460", ExitCode.RETRY),
             ("clock_behind", "ETC405", ExitCode.ENGINE),
             ("table_version", "ETC405", ExitCode.ENGINE),

@@ -1,4 +1,4 @@
-"""Commands that need no Spark, on a table in a bucket: they say what they say of the same table on local disk."""
+"""Commands that need no Spark, on a table in a bucket or on HDFS: they say what they say of the same table on local disk."""
 
 import json
 import re
@@ -57,6 +57,17 @@ def uploaded(project, moto_server, s3_variables):
     return root
 
 
+@pytest.fixture(params=["bucket", "hdfs"])
+def root(request, project):
+    """Where the tables of the project's target `store` lie."""
+    if request.param == "bucket":
+        return request.getfixturevalue("uploaded")
+    cluster = request.getfixturevalue("hdfs_cluster")
+    root = cluster.upload(project / "lake", cluster.new_folder())
+    write_targets(project, "http://127.0.0.1:1", root)
+    return root
+
+
 def write_targets(project, endpoint, root, timeout="60s"):
     (project / "etc_project.yml").write_text(PROJECT.format(endpoint=endpoint, root=root, timeout=timeout))
 
@@ -76,10 +87,10 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command[:1] + command[-1:]))
-def test_they_say_the_same_of_a_table_in_a_bucket(etc, project, uploaded, command):
+def test_they_say_the_same_of_a_table_elsewhere(etc, project, root, command):
     local, remote = (etc(*command, "--target", target) for target in ("disk", "store"))
     for said, expected in zip(remote[1:], local[1:], strict=True):
-        found = without_moments(said, uploaded, "store").splitlines()
+        found = without_moments(said, root, "store").splitlines()
         assert found == without_moments(expected, f"{project}/lake", "disk").splitlines()
     assert remote[0] == local[0]
     assert "error[" not in local[2]
@@ -113,6 +124,13 @@ def test_a_store_that_fails_is_one_clear_error(etc, project, uploaded, moto_serv
         found, out, err = etc("history", "orders_ro", "--target", "store")
     assert (found, out, err.count("error[")) == (code, "", 1), err
     assert f"error[{'ETC450' if code == 4 else 'ETC452'}]" in err
+
+
+@pytest.mark.parametrize("command", [("plan", "--detailed-exitcode"), ("history", "orders_ro")])
+def test_an_hdfs_cluster_that_is_away_is_one_clear_error(etc, project, command):
+    write_targets(project, "http://127.0.0.1:1", "hdfs://127.0.0.1:1/lake", timeout="1s")
+    code, _, err = etc(*command, "--target", "store")
+    assert (code, err.count("error[ETC456]")) == (4, 1), err
 
 
 @pytest.mark.parametrize(

@@ -149,3 +149,17 @@ def test_a_rollback_of_another_instant_is_not_looked_at(table):
 )
 def test_paths_in_a_bucket_are_those_of_every_client_of_s3(path, below):
     assert _below_table(path, "s3a://b/t") == below
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("hdfs://n/t/p/f", "p/f"),
+        ("hdfs://n:8020/t/p/f", "p/f"),
+        ("hdfs://n:9000/t/p/f", "hdfs://n:9000/t/p/f"),
+        ("hdfs://other/t/p/f", "hdfs://other/t/p/f"),
+        ("/t/p/f", "/t/p/f"),
+    ],
+)
+def test_on_hdfs_hadoop_may_add_its_own_port(path, below):
+    assert _below_table(path, "hdfs://n/t") == below

@@ -30,20 +30,44 @@ class OnDisk:
     def lease(self):
         return FileLease(str(self.table.base))
 
-    file = ".hoodie/.etc/apply.lease"
+    def content(self):
+        return self._path.read_bytes()
 
-    def as_left_by_the_dead(self, content):
-        return content
+    def leave(self, content):
+        """As a run leaves it that dies with this content."""
+        self._path.write_bytes(content)
+
+    @property
+    def _path(self):
+        return Path(self.table.base) / ".hoodie" / ".etc" / "apply.lease"
 
     def take_over(self):
-        path = Path(self.table.base) / ".hoodie" / ".etc" / "apply.lease"
+        path = self._path
         path.rename(f"{path}.old")
         path.touch()
 
 
-class InABucket:
-    """The same table in a bucket."""
+class OnARemoteStorage:
+    """The same table on a storage that machines share."""
 
+    def lease(self):
+        return StoreLease(self.storage)
+
+    def content(self):
+        return self.storage.version(LEASE).content
+
+    def leave(self, content):
+        """And its lease has ended: this process lives."""
+        self.replace(read_document(content).renewed(released=True).as_bytes())
+
+    def take_over(self):
+        self.replace(b'{"somebody": "else"}')
+
+    def replace(self, content):
+        assert self.storage.replace_version(LEASE, content, self.storage.version(LEASE).tag)
+
+
+class InABucket(OnARemoteStorage):
     def __init__(self, request, server):
         request.getfixturevalue("s3_variables")
         found = request.getfixturevalue(server)
@@ -51,21 +75,16 @@ class InABucket:
         use_storage_settings(StorageSettings(endpoint=found.endpoint))
         self.storage = open_storage(location)
 
-    def lease(self):
-        return StoreLease(self.storage)
 
-    file = LEASE
-
-    def as_left_by_the_dead(self, content):
-        """As after its lease has ended: this process lives."""
-        return read_document(content).renewed(released=True).as_bytes()
-
-    def take_over(self):
-        self.storage.replace(LEASE, b'{"somebody": "else"}')
+class OnHdfs(OnARemoteStorage):
+    def __init__(self, request):
+        cluster = request.getfixturevalue("hdfs_cluster")
+        self.storage = open_storage(cluster.upload(request.getfixturevalue("table").base, cluster.new_folder()))
 
 
 LEASES = {
     "file": OnDisk,
+    "hdfs": OnHdfs,
     "moto": lambda request: InABucket(request, "moto_server"),
     "versitygw": lambda request: InABucket(request, "versity_server"),
 }
@@ -152,8 +171,8 @@ def killed_before_it_began(place):
     with place.lease() as lease:
         lease.wait_for_dead_run(C)
         lease.mark(C)
-        left = place.storage.read(place.file)
-    place.storage.replace(place.file, place.as_left_by_the_dead(left))
+        left = place.content()
+    place.leave(left)
 
 
 def test_what_a_killed_run_had_found_is_not_taken_for_a_stock_writers(place, monkeypatch):

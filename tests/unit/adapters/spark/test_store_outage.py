@@ -55,6 +55,30 @@ def test_other_failures_stay_what_they_are(text):
     raise_store_outage(TABLE, ValueError(text))
 
 
+ON_HDFS = {
+    "refused": "at org.apache.hadoop.ipc.Client.call\nCaused by: java.net.ConnectException: Call From a/b to c:8020 failed",
+    "cut off": "java.io.EOFException: End of File Exception between local host is: a\n\tat org.apache.hadoop.ipc.Client.call",
+    "starting": "org.apache.hadoop.hdfs.server.namenode.SafeModeException: Cannot create file. Name node is in safe mode.",
+    "no DataNode": "org.apache.hadoop.hdfs.BlockMissingException: Could not obtain block: BP-1:blk_1 file=/t/c/f.parquet",
+}
+NOT_ON_HDFS = {
+    "no right": "at org.apache.hadoop.ipc.Client\nCaused by: org.apache.hadoop.security.AccessControlException: Permission",
+    "a file cut short": "java.io.EOFException: Reached the end of stream\n\tat org.apache.hadoop.hdfs.DFSInputStream.readFully",
+}
+
+
+@pytest.mark.parametrize("text", ON_HDFS.values(), ids=list(ON_HDFS))
+def test_nor_is_a_cluster_of_hdfs_that_does_not_answer_lost(text):
+    error = store_outage("hdfs://n:1/t", text)
+    assert (error.code, error.exit_code) == ("ETC456", ExitCode.RETRY)
+    assert error.message == "the HDFS cluster of `hdfs://n:1/t` did not answer Spark"
+
+
+@pytest.mark.parametrize("text", NOT_ON_HDFS.values(), ids=list(NOT_ON_HDFS))
+def test_other_failures_on_hdfs_stay_what_they_are(text):
+    assert store_outage("hdfs://n:1/t", text) is None
+
+
 def test_a_table_that_only_spark_does_not_find_is_worth_another_try():
     """Hudi's data source swallows what its look at the store met (seen in a drill that answered 500 to all of Spark)."""
     text = (

@@ -13,7 +13,7 @@ def test_local_locations(location, path):
     assert local_path(location) == Path(path)
 
 
-@pytest.mark.parametrize("location", ["hdfs://n/t", "wasb://c@a/t", "memory://t"])
+@pytest.mark.parametrize("location", ["viewfs://n/t", "wasb://c@a/t", "memory://t"])
 def test_what_only_java_reaches_is_refused(location):
     with pytest.raises(TableError) as error:
         open_storage(location)
