@@ -45,7 +45,7 @@ def main(base: Path) -> None:
     assert after.last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
     assert bench.plan().tables[0].watermark_before_ms == table.watermark_after_ms
     write_history(spark, base, HISTORY[1:3], first=len(HISTORY))
-    require_same_listing(bench)
+    require_same_listing(bench, sure=False)  # the metadata table was built anew, and an instant has no commit there
     assert views.rt() == ORACLE.rt()
     assert copy.runner.undo(copy.policy, str(copy.base)).status == "withdrawn"
     assert not list(copy.base.glob(f"*/*_{table.instant}.parquet"))
