@@ -9,10 +9,12 @@ import fastavro
 
 from etc_policy.adapters.hudi.avro_file import MAX_SCHEMA_BYTES, schema_of
 from etc_policy.adapters.hudi.values import is_long, text_of
-from etc_policy.adapters.metadata_table.hfile import HFile
+from etc_policy.adapters.metadata_table.hfile import MAX_INFLATED_BYTES, HFile
 
 #: The key of the record that names the partitions, and that of a table without any.
 _ALL_PARTITIONS, _NO_PARTITION = "__all_partitions__", "."
+#: All records of a file slice are at most so large: the names of a million files.
+MAX_DECODED_BYTES = MAX_INFLATED_BYTES
 #: What records are of: the names of partitions, the files of one.
 _PARTITIONS, _FILES = 1, 2
 
@@ -26,18 +28,22 @@ class FileRecords:
 
     def __init__(self) -> None:
         self._by_key: dict[str, dict[str, int]] = {}
+        self._left = MAX_DECODED_BYTES
 
     def add(self, file: HFile) -> None:
         """Lay the records of a file over what is known.
 
         Raises:
-            UnsureListing: a record is of another kind.
+            UnsureListing: a record is of another kind, or all together are too large.
             Exception: fastavro raises almost anything over damaged bytes.
 
         """
         text = file.info.get(b"schema", b"")
         if len(text) > MAX_SCHEMA_BYTES:
             raise UnsureListing("a schema that is too large")
+        self._left -= sum(len(value) for _, value in file.records)
+        if self._left < 0:
+            raise UnsureListing(f"more than {MAX_DECODED_BYTES} bytes are to be decoded")
         schema = schema_of(text) if file.records else None
         for key, value in file.records:
             self._add(key.decode(), fastavro.schemaless_reader(BytesIO(value), schema, None))

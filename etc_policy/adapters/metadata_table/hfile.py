@@ -90,9 +90,11 @@ class _Blocks:
 
     def one(self, at: int, kind: bytes) -> bytes:
         """The block at an offset, which must be of that kind."""
-        magic, _, size, _, _, _, on_disk = _HEAD.unpack_from(self._content, at)
+        magic, with_checksums, size, _, _, _, on_disk = _HEAD.unpack_from(self._content, at)
         if magic != kind or size < 0 or at + on_disk > len(self._content):
             raise BadHFile(f"no block of the kind {kind!r} at {at}")
+        if not _HEAD.size <= on_disk <= _HEAD.size + with_checksums:  # else each block could be read to the file's end
+            raise BadHFile("a block that is read beyond its end")
         self._left -= size
         if self._left < 0:
             raise BadHFile("blocks that become far larger when they are inflated")
@@ -122,7 +124,7 @@ def _trailer(content: bytes) -> _Trailer:
     fields = dict(_fields(trailer[at : at + length]))
     numbers = [fields.get(number, 0) for number in (_INFO_OFFSET, _LOAD_OFFSET, _ENTRIES, _CODEC, _FIRST_DATA)]
     info_offset, load_offset, entries, codec, first = (one if isinstance(one, int) else -1 for one in numbers)
-    if codec != _GZIP or first or not 0 <= load_offset <= info_offset:
+    if codec != _GZIP or first or not 0 <= load_offset <= info_offset < len(content):
         raise BadHFile("a trailer of another form")
     return _Trailer(info_offset, load_offset, entries)
 

@@ -49,15 +49,31 @@ def file_records(listing: Mapping[str, Mapping[str, int | None]]) -> list[tuple[
     return [(b"__all_partitions__", named), *((key.encode(), value) for key, value in sorted(files))]
 
 
-def hfile(records: Iterable[tuple[bytes, bytes]], *, in_block: int = 3, codec: int = GZIP, entries: int = 0) -> bytes:
-    """An HFile of so many records a block, with an index block between; `entries` are added to the number in its trailer."""
+def hfile(
+    records: Iterable[tuple[bytes, bytes]],
+    *,
+    in_block: int = 3,
+    codec: int = GZIP,
+    entries: int = 0,
+    info_offset: int | None = None,
+) -> bytes:
+    """An HFile of so many records a block, with an index block between; `entries` are added to the number in its trailer.
+
+    `info_offset` is where the trailer says that its information is, instead of where it is.
+    """
     rows = [_row(*one) for one in records]
     parts = [b"".join(rows[begin : begin + in_block]) for begin in range(0, len(rows), in_block)]
     content = b"".join(_block(b"DATABLK*", part) + _block(b"IDXLEAF2", b"ignored") for part in parts)
     info = len(content) + len(index := _block(b"IDXROOT2", b"ignored"))
     pair = _field(1, b"schema") + _field(2, json.dumps(SCHEMA).encode())
     pairs = _field(1, pair) + _field(1, _field(1, b"other") + _field(2, b""))
-    numbers = {1: info, 2: len(content), 7: len(rows) + entries, 9: 0, 12: codec}
+    numbers = {
+        1: info if info_offset is None else info_offset,
+        2: len(content),
+        7: len(rows) + entries,
+        9: 0,
+        12: codec,
+    }
     trailer = b"".join(_varint(key << 3) + _varint(value) for key, value in numbers.items()) + _field(11, b"Comparator")
     end = b'TRABLK"$' + _varint(len(trailer)) + trailer
     information = _block(b"FILEINF2", b"PBUF" + _varint(len(pairs)) + pairs)

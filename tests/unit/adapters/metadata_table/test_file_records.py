@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etc_policy.adapters.metadata_table import file_records as reader
 from etc_policy.adapters.metadata_table.file_records import FileRecords, UnsureListing
 from etc_policy.adapters.metadata_table.hfile import read_hfile
 from tests.unit.adapters.metadata_folder import file_records, hfile, record
@@ -58,3 +59,13 @@ def test_what_is_not_understood_is_in_doubt(records, why):
     with pytest.raises(UnsureListing, match=why):
         found.add(read_hfile(hfile(records)))
         found.partitions()
+
+
+def test_of_all_files_together_no_more_is_decoded_than_a_bound(monkeypatch):
+    one = read_hfile(hfile([(b"p", record({"f": 1}))]))
+    monkeypatch.setattr(reader, "MAX_DECODED_BYTES", 2 * sum(len(value) for _, value in one.records))
+    found = FileRecords()
+    found.add(one)
+    found.add(one)
+    with pytest.raises(UnsureListing, match="bytes are to be decoded"):
+        found.add(one)

@@ -1,6 +1,8 @@
 """HFiles: one that Hudi 1.2.0 wrote, and others as its format has them."""
 
+import gzip
 import random
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,6 +61,20 @@ def test_a_damaged_file_is_never_read_as_another(data):
 def test_what_hudi_does_not_write_is_refused(content, why):
     with pytest.raises(BadHFile, match=why):
         read_hfile(content)
+
+
+def test_a_block_that_reaches_over_those_behind_it_is_refused():
+    """Each block would be read as far as it says: of a file of many, the square of their number."""
+    whole, stored = bytearray(hfile([(b"k", b"v"), (b"l", b"w")], in_block=1)), len(gzip.compress(b"", mtime=0))
+    assert len(read_hfile(bytes(whole)).records) == 2
+    struct.pack_into(">i", whole, 29, len(whole) - stored)
+    with pytest.raises(BadHFile, match="beyond its end"):
+        read_hfile(bytes(whole))
+
+
+def test_an_offset_beyond_all_files_is_refused():
+    with pytest.raises(BadHFile, match="trailer of another form"):
+        read_hfile(hfile([(b"k", b"v")], info_offset=2**69))
 
 
 def test_a_file_that_becomes_too_large_is_refused(monkeypatch):
