@@ -20,6 +20,7 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
+    from etc_policy.adapters.hudi.data_listing import KnownListing
     from etc_policy.adapters.spark.submission import Submission as Submission
     from etc_policy.adapters.storage.object_cache import ObjectCache
     from etc_policy.compile.table_shape import TableShape
@@ -70,13 +71,17 @@ class Readings(SparkSessions):
         shown or saved, and made again before anything is done: the files may be those that the metadata table lists.
         """
         from etc_policy.adapters.hudi.table import FileTableReader
-        from etc_policy.adapters.metadata_table.listing import MetadataTableListing
 
-        known = MetadataTableListing(self.progress) if preview else None
+        known = self._known_listing() if preview else None
         reader = FileTableReader(_tables_cache(), self.note_size, known)
         state = reader.read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else self._with_true_times(state)
         return self.with_statistics(policy, state) if read_stats else state
+
+    def _known_listing(self) -> KnownListing:
+        from etc_policy.adapters.metadata_table.listing import MetadataTableListing
+
+        return MetadataTableListing(self.progress)
 
     def read_table(
         self, policy: Policy, *, read_stats: bool = False, archived: bool = False, all_logs: bool = False

@@ -5,8 +5,6 @@ from __future__ import annotations
 from io import BytesIO
 from typing import Any
 
-import fastavro
-
 from etc_policy.adapters.hudi.avro_file import MAX_SCHEMA_BYTES, schema_of
 from etc_policy.adapters.hudi.values import is_long, text_of
 from etc_policy.adapters.metadata_table.hfile import MAX_INFLATED_BYTES, HFile
@@ -44,7 +42,11 @@ class FileRecords:
         self._left -= sum(len(value) for _, value in file.records)
         if self._left < 0:
             raise UnsureListing(f"more than {MAX_DECODED_BYTES} bytes are to be decoded")
-        schema = schema_of(text) if file.records else None
+        if not file.records:
+            return
+        import fastavro
+
+        schema = schema_of(text)
         for key, value in file.records:
             self._add(key.decode(), fastavro.schemaless_reader(BytesIO(value), schema, None))
 
