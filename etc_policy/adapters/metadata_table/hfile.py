@@ -51,7 +51,7 @@ def read_hfile(content: bytes) -> HFile:
     """An HFile's records and information.
 
     Raises:
-        BadHFile: it is none, is damaged, or has something in it that Hudi does not write.
+        BadHFile: it is no HFile, is damaged, or has something in it that Hudi does not write.
 
     """
     try:
