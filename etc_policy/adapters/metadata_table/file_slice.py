@@ -27,14 +27,14 @@ _OWN_ACTIONS, _OWN_PENDING = (
 )
 
 
-class FileSlice(NamedTuple):
+class ListingFiles(NamedTuple):
     """A base file and the log files after it, in the order in which their commits completed."""
 
     base: DataFileName
     logs: tuple[DataFileName, ...]
 
 
-def choose_slice(table: Timeline, own: Timeline, names: Iterable[str]) -> FileSlice:
+def choose_slice(table: Timeline, own: Timeline, names: Iterable[str]) -> ListingFiles:
     """What to read of the files in the folder `files`; `table` was listed before `own`, which is the metadata table's.
 
     Raises:
@@ -50,7 +50,7 @@ def choose_slice(table: Timeline, own: Timeline, names: Iterable[str]) -> FileSl
     _require_all_written(table, own, base.instant)
     logs = [one for one in files if one.is_log and _is_after(one.instant, base.instant, table, own)]
     ordered = sorted(logs, key=lambda one: (own.completions[one.instant], one.instant, one.version))
-    return FileSlice(base, tuple(one for one in ordered if _counts(one.instant, table)))
+    return ListingFiles(base, tuple(one for one in ordered if _counts(one.instant, table)))
 
 
 def _require_known_actions(table: Timeline, own: Timeline) -> None:

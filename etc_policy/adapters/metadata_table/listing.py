@@ -15,7 +15,7 @@ from etc_policy.adapters.hudi.slices import Listing
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline
 from etc_policy.adapters.logs.blocks import DELETE, HFILE_DATA, read_blocks
 from etc_policy.adapters.metadata_table.file_records import FileRecords, UnsureListing
-from etc_policy.adapters.metadata_table.file_slice import FileSlice, choose_slice
+from etc_policy.adapters.metadata_table.file_slice import ListingFiles, choose_slice
 from etc_policy.adapters.metadata_table.hfile import read_hfile
 from etc_policy.adapters.storage.door import is_on_object_store
 from etc_policy.adapters.storage.port import TableStorage
@@ -93,7 +93,7 @@ def read_listing(storage: TableStorage, properties: Mapping[str, str], timeline:
         raise UnsureListing(f"the metadata table cannot be decoded: {type(error).__name__}: {error}"[:200]) from error
 
 
-def _read_slice(storage: TableStorage, chosen: FileSlice, sizes: Mapping[str, int]) -> Listing:
+def _read_slice(storage: TableStorage, chosen: ListingFiles, sizes: Mapping[str, int]) -> Listing:
     files = [chosen.base, *chosen.logs]
     if sum(sizes[one.name] for one in files) > _MAX_BYTES:
         raise UnsureListing(f"more than {_MAX_BYTES} bytes are to be read")
