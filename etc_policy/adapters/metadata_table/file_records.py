@@ -67,7 +67,7 @@ class FileRecords:
         """Bytes by file name of each partition, by its path; that of a table without partitions is empty.
 
         Raises:
-            UnsureListing: files are known of a partition that is not.
+            UnsureListing: files are known of a partition that is not, or one is no folder that a listing finds.
 
         """
         named = self._by_key.get(_ALL_PARTITIONS)
@@ -76,4 +76,9 @@ class FileRecords:
         for key, files in self._by_key.items():
             if files and key != _ALL_PARTITIONS and key not in named:
                 raise UnsureListing(f"files of `{key[:60]}`, which is not one of the partitions")
+        for name in named:
+            if name != _NO_PARTITION and any(
+                part.startswith(".") or not part or "\0" in part for part in name.split("/")
+            ):
+                raise UnsureListing(f"a partition `{name[:60]}`, which is no folder of a table")
         return {"" if name == _NO_PARTITION else name: dict(self._by_key.get(name, {})) for name in named}
