@@ -20,11 +20,6 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
 
 
-def pytest_collection_modifyitems(items):
-    """Tests that run `etc` as a process of its own come last: then this process's Spark is gone (one at a time)."""
-    items.sort(key=lambda item: "no_spark" in item.fixturenames)
-
-
 #: A setting that no other process may see.
 SECRET_KEY, SECRET = "spark.hadoop.etc.test.secret.key", "hunter2-of-the-session"
 
