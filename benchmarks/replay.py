@@ -267,10 +267,10 @@ def main(arguments: list[str] | None = None) -> int:
                 for row in measure(environment, folder, made[workload](), ways[workload]):
                     found.append(row)
                     print(line(row), flush=True)
+                    write_figures(given.json, {"seed": given.seed, "rows": found})
         finally:
             environment.close()
     print(f"\n{time.monotonic() - began:.0f} s.")
-    write_figures(given.json, {"seed": given.seed, "rows": found})
     return int(any(row["minutes_missed"] for row in found if "just in time" in row["way"]))
 
 
