@@ -31,4 +31,6 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
     changes = find_stale(policy, table, state, published=published)
     if changes:
         message = f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}"
-        raise StalePlanError(Code.STALE_PLAN, message, hint="nothing was touched; plan again")
+        raise StalePlanError(
+            Code.STALE_PLAN, message, hint="nothing was touched; plan again, or `etc apply` without a plan"
+        )

@@ -109,3 +109,4 @@ def test_a_plan_by_a_lying_listing_is_never_carried_out(project, lie):
     with pytest.raises(StalePlanError) as error:
         require_derived(made.environment, policy, table, created_ms(plan))
     assert error.value.code == "ETC441"
+    assert "`etc apply` without a plan goes by the folders" in error.value.issues[0].hint
