@@ -58,9 +58,9 @@ def fetching_alone(confs: Mapping[str, str]) -> Iterator[None]:
     if not confs.get(_PACKAGES):
         yield
         return
-    folder, _ = _place(confs)
     handle = None
     with suppress(OSError):  # where nothing can be kept, there is no turn either
+        folder, _ = _place(confs)
         folder.mkdir(parents=True, exist_ok=True)
         with folder_of(folder, "packages.lock", make=False) as (opened, name):
             handle = open_regular(opened, name, os.O_RDWR | os.O_CREAT)
@@ -128,8 +128,8 @@ def _jars_of(confs: Mapping[str, str]) -> list[str] | None:
         return None
     if not confs.get(_PACKAGES):
         return own or None
-    folder, name = _place(confs)
     try:
+        folder, name = _place(confs)
         sizes: dict[str, int] = json.loads((folder / name).read_bytes())
         is_same = bool(sizes) and all(Path(jar).stat().st_size == size for jar, size in sizes.items())
     except (OSError, ValueError, AttributeError):
@@ -138,7 +138,15 @@ def _jars_of(confs: Mapping[str, str]) -> list[str] | None:
 
 
 def _place(confs: Mapping[str, str]) -> tuple[Path, str]:
-    """Where the jars of these settings are kept: a folder of this user, and a file's name in it."""
+    """Where the jars of these settings are kept: a folder of this user, and a file's name in it.
+
+    Raises:
+        OSError: the user has no home.
+
+    """
     decisive = json.dumps([confs.get(key) for key in _DECIDE])
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
     return home / "etc-policy", f"packages-{hashlib.sha256(decisive.encode()).hexdigest()[:16]}.json"

@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import zipfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -167,4 +168,17 @@ def test_where_nothing_can_be_kept_nobody_waits(tmp_path, monkeypatch):
 
 def test_who_takes_too_long_is_not_waited_for(monkeypatch):
     monkeypatch.setattr("etc_policy.adapters.spark.known_jars._FETCH_SECONDS", 0.2)
+    assert begun_beside(CONFS, CONFS) == (True, True)
+
+
+def test_a_user_without_a_home_resolves_each_time_and_waits_for_nobody(tmp_path, monkeypatch):
+    """As in a container under a number that no user has."""
+
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    remember_jars(CONFS, Session([jar_at(tmp_path / "a.jar")]))
+    assert class_path(CONFS) is None
     assert begun_beside(CONFS, CONFS) == (True, True)
