@@ -36,6 +36,13 @@ class _Ranges(io.RawIOBase):
     def tell(self) -> int:
         return self._at
 
+    def readall(self) -> bytes:
+        """The rest, in few requests: io asks for 8 KiB at a time."""
+        parts = []
+        while (left := self._size - self._at) > 0:
+            parts.append(self.read(min(left, MAX_RANGE_BYTES)))
+        return b"".join(part for part in parts if part)
+
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
         start, wanted = self._at, min(len(buffer), self._size - self._at, MAX_RANGE_BYTES)
         if wanted <= 0:
@@ -63,4 +70,5 @@ def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) ->
                 f"`{client.location}/{path}` has {size} bytes of which {len(reader)} can be read: it is being written"
             )
         time.sleep(_PAUSE_SECONDS)
+        size = client.ask(lambda one: one.get_file_info(whole_path), path).length  # another file may have its name now
     return cast(BinaryIO, io.BufferedReader(_Ranges(client, reader, path, len(reader)), _BUFFER_BYTES))
