@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, cast
 from hdfs_native import FileReader
 
 from etc_policy.adapters.storage.hdfs_client import HdfsClient
+from etc_policy.adapters.storage.store_failures import StoreUnreachableError
 
 _BUFFER_BYTES = 1 << 20
 #: So large is one request at most: it must end within the time of a request.
@@ -20,8 +21,9 @@ _SETTLE_SECONDS, _PAUSE_SECONDS = 5.0, 0.1
 class _Ranges(io.RawIOBase):
     """A file as it was when it was opened."""
 
-    def __init__(self, client: HdfsClient, reader: FileReader, path: str, size: int) -> None:
-        self._client, self._reader, self._path, self._size, self._at = client, reader, path, size, 0
+    def __init__(self, client: HdfsClient, reader: FileReader, whole_path: str, path: str, size: int) -> None:
+        self._client, self._reader, self._whole_path, self._path = client, reader, whole_path, path
+        self._size, self._at = size, 0
 
     def readable(self) -> bool:
         return True
@@ -47,7 +49,11 @@ class _Ranges(io.RawIOBase):
         start, wanted = self._at, min(len(buffer), self._size - self._at, MAX_RANGE_BYTES)
         if wanted <= 0:
             return 0
-        content = self._client.ask(lambda _: self._reader.read_range(start, wanted), self._path)
+        try:
+            content = self._client.ask(lambda _: self._reader.read_range(start, wanted), self._path)
+        except StoreUnreachableError:
+            self._client.ask(lambda one: one.get_file_info(self._whole_path), self._path)  # its blocks go with it
+            raise
         if len(content) != wanted:
             raise OSError(f"`{self._client.location}/{self._path}` was cut off while it was read")
         buffer[:wanted] = content
@@ -71,4 +77,4 @@ def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) ->
             )
         time.sleep(_PAUSE_SECONDS)
         size = client.ask(lambda one: one.get_file_info(whole_path), path).length  # another file may have its name now
-    return cast(BinaryIO, io.BufferedReader(_Ranges(client, reader, path, len(reader)), _BUFFER_BYTES))
+    return cast(BinaryIO, io.BufferedReader(_Ranges(client, reader, whole_path, path, len(reader)), _BUFFER_BYTES))

@@ -4,11 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.adapters.storage import object_tree
+from etc_policy.adapters.storage import hdfs_client, object_tree
 from etc_policy.adapters.storage.hdfs_client import HdfsClient
 from etc_policy.adapters.storage.hdfs_errors import hdfs_errors
 from etc_policy.adapters.storage.hdfs_storage import HdfsStorage
 from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
+from etc_policy.adapters.storage.store_failures import StoreUnreachableError
 from etc_policy.errors import ExitCode
 
 
@@ -24,6 +25,8 @@ class Reader:
         return len(self._content)
 
     def read_range(self, start, length):
+        if self._content is None:
+            raise RuntimeError('DataTransferError("All DataNodes failed: []")')
         self._ranges.append(length)
         return self._content[start : start + length]
 
@@ -56,7 +59,8 @@ class NameNode:
             raise FileNotFoundError(folder)
 
     def read(self, path):
-        return Reader(self.files[path], self.ranges)
+        self.reader = Reader(self.files[path], self.ranges)
+        return self.reader
 
     def _folders(self, folder):
         """The names of the folders in a folder, and an empty one where it has a file."""
@@ -99,6 +103,18 @@ def test_a_file_that_is_replaced_by_a_shorter_one_while_it_is_opened():
     namenode = NameNode({"/t/f": b"short"})
     namenode.sizes = [100]
     assert storage_on(namenode).read("f") == b"short"
+
+
+@pytest.mark.parametrize(("stays", "error"), [(True, StoreUnreachableError), (False, FileNotFoundError)])
+def test_a_file_whose_blocks_are_gone_with_it_is_no_outage(monkeypatch, stays, error):
+    monkeypatch.setattr(hdfs_client, "_PAUSE_SECONDS", 10)
+    namenode = NameNode({"/t/f": b"content", "/t/g": b""})
+    opened = storage_on(namenode).open("f")
+    namenode.reader._content = None
+    if not stays:
+        del namenode.files["/t/f"]
+    with pytest.raises(error):
+        opened.read(1)
 
 
 @pytest.mark.parametrize("folder", ["SessionTimeout", "LeaseExpired", "SafeMode"])
