@@ -16,37 +16,37 @@ __all__ = ["hdfs_cluster", "moto_server", "s3_server", "s3_variables", "versity_
 settings.register_profile("etc", deadline=None)
 settings.load_profile("etc")
 
-#: Who starts Spark in processes of its own, the longest first: each test by itself, begun before all others. The worker's own
-#: Spark ends for them, and whoever was given it before would go on with one that is gone.
+#: Tests, or whole files of them, that start Spark in processes of their own, the longest first: each by itself, before any
+#: worker has a Spark, which it would have to end.
 OWN_PROCESSES = (
-    "test_version_6.py::test_two_kills_and_one_run_that_mends_them",
-    "test_version_6.py::test_every_view_is_right_under_a_bundle_of_hudi_0",
     "test_object_store.py",
     "test_soak.py",
+    "test_version_6.py::test_every_view_is_right_under_a_bundle_of_hudi_0",
+    "test_kills.py",
+    "test_how_to.py::test_the_whole_tutorial",
     "test_sync.py",
     "test_hdfs.py",
-    "test_kills.py",
+    "test_version_6.py::test_two_kills_and_one_run_that_mends_them",
     "test_left_locks.py",
     "test_apply_process.py",
+    "test_stock_strategies.py::test_applied_verified_killed_and_finished",
     "test_cluster.py",
     "test_apply_side_by_side.py",
-    "test_how_to.py::test_the_whole_tutorial",
-    "test_stock_strategies.py::test_applied_verified_killed_and_finished",
 )
 #: Those of the files of one worker's Spark that take longest.
-LONG = ("test_version_6.py", "test_withdrawn.py", "test_zones.py", "test_how_to.py", "test_gx_verifier.py")
+LONG = ("test_withdrawn.py", "test_gx_verifier.py", "test_version_6.py", "test_zones.py", "test_how_to.py")
 
 
 def place_of(nodeid):
     """Where a test stands in the queue: processes of their own, then tests of a worker's Spark, then all else."""
-    folder, _, test = nodeid.partition("[")[0].rpartition("/")
+    folder, _, name = nodeid.partition("::")[0].rpartition("/")
     if not folder.endswith("integration"):
         return (2, 0)
-    file = test.partition("::")[0]
-    for name in (test, file):
-        if name in OWN_PROCESSES:
-            return (0, OWN_PROCESSES.index(name))
-    return (1, LONG.index(file) if file in LONG else len(LONG))
+    test = f"{name}::{nodeid.partition('::')[2].partition('[')[0]}"
+    for place, own in enumerate(OWN_PROCESSES):
+        if own in (name, test):
+            return (0, place)
+    return (1, LONG.index(name) if name in LONG else len(LONG))
 
 
 class LongestFirst(LoadScopeScheduling):
@@ -59,10 +59,10 @@ class LongestFirst(LoadScopeScheduling):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """The order in which workers get them."""
-    late = [one.nodeid for one in items if "no_spark" in one.fixturenames and place_of(one.nodeid)[0] != 0]
-    if late:
-        raise pytest.UsageError(f"not in OWN_PROCESSES, and would end the Spark of the tests after it: {late[0]}")
     items.sort(key=lambda item: place_of(item.nodeid))
+    ends_spark = [item.nodeid for item in items if "no_spark" in item.fixturenames and place_of(item.nodeid)[0]]
+    if ends_spark:
+        raise pytest.UsageError(f"OWN_PROCESSES in tests/conftest.py lacks {ends_spark}")
 
 
 def pytest_configure(config):

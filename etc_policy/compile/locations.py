@@ -10,6 +10,8 @@ _WORD = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`/]+`)"
 _CATALOG_NAME = re.compile(rf"{_WORD}\.{_WORD}")
 _LONG_CATALOG_NAME = re.compile(rf"{_WORD}(?:\.{_WORD}){{2,}}")
 _S3 = re.compile(r"s3[an]?://")
+#: The port of a NameNode that is named without one.
+_HDFS_PORT = re.compile(r"^(hdfs:/[^/]+):8020(?=/|$)")
 S3_SCHEMES = ("s3://", "s3a://", "s3n://")
 
 
@@ -41,7 +43,7 @@ def resolve_location(table: str, root: str) -> str:
 
 
 def location_identity(location: str) -> str:
-    """The same text for every way of writing one resolved location (schemes of S3, `file:`, doubled slashes)."""
+    """The same text for every way of writing one resolved location (schemes of S3, `file:`, HDFS's port, doubled slashes)."""
     if is_catalog_name(location):
         return location.replace("`", "").lower()
     plain = _S3.sub("s3://", location)
@@ -49,5 +51,5 @@ def location_identity(location: str) -> str:
     normal = posixpath.normpath("/" + path.lstrip("/"))
     if scheme.lower() in ("file", "local"):
         return normal
-    host = "" if path.startswith("/") else "/"
-    return f"{scheme.lower()}:{host}{normal}"
+    has_host = path.startswith("/") and not (scheme.lower() == "hdfs" and path.startswith("//"))
+    return _HDFS_PORT.sub(r"\1", f"{scheme.lower()}:{'' if has_host else '/'}{normal}")

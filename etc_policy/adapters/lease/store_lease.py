@@ -114,14 +114,17 @@ class StoreLease:
         self._signs.wait_until_silent(instant, tolerance)
 
     def require_alive(self, instant: str) -> None:
-        """Return while the lease, renewed now, is ours, the inflight file the one that we made, and our heartbeat fresh.
+        """Return while the lease, renewed and read now, is ours, the inflight file the one that we made, our heartbeat fresh.
 
         Raises:
             EngineError: one of them is lost, so another run may have taken over.
 
         """
-        self._require_put()
-        self._look_at_the_clock()
+        with self._lock:
+            found = self._storage.version(LEASE) if self._put(self._document.renewed()) else None
+            if found is None or found.content != self._document.as_bytes():  # the store may have taken long to answer
+                raise self._lost()
+        self._note_store_time(found.modified_ns)
         made = self._document.inflight
         if made and self._signs.inflight_made(instant) != made:
             hint = "run `etc apply` again: it finishes what that run leaves"
@@ -158,11 +161,14 @@ class StoreLease:
 
         """
         with self._lock:
-            held = self._put(self._document.renewed(**changed))
-        if not held:
-            message = f"this run's lease of `{self._storage.location}` was lost; nothing was committed"
-            hint = "another `etc apply` has taken over; run `etc apply` again"
-            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
+            if not self._put(self._document.renewed(**changed)):
+                raise self._lost()
+
+    def _lost(self) -> EngineError:
+        message = f"this run's lease of `{self._storage.location}` was lost; nothing was committed"
+        return EngineError(
+            Code.RUN_TAKEN_OVER, message, hint="another `etc apply` has taken over; run `etc apply` again"
+        )
 
     def _put(self, document: LeaseDocument) -> bool:
         """Whether the document has replaced the version that we know; the lease is lost where it has not.
@@ -193,12 +199,6 @@ class StoreLease:
             with suppress(OSError), self._lock:
                 if not self._put(self._document.renewed()):
                     return
-
-    def _look_at_the_clock(self) -> None:
-        """Note the store's time, by the lease that was just written."""
-        found = self._storage.version(LEASE)
-        if found is not None:
-            self._note_store_time(found.modified_ns)
 
     def _note_store_time(self, modified_ns: int) -> None:
         self._store_ahead = modified_ns / 1e9 - time.monotonic()

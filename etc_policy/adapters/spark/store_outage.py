@@ -8,8 +8,10 @@ from etc_policy.adapters.storage.door import is_on_hdfs, is_remote
 from etc_policy.codes.registry import Code
 from etc_policy.errors import RetryableError
 
-#: Who asks a store in Java: Hadoop's and Google's file systems for S3, Azure and Google Cloud Storage, and HDFS's client.
-_ASKED = re.compile(r"org\.apache\.hadoop\.(fs\.(s3a|azurebfs)|hdfs|ipc)\.|com\.google\.cloud\.hadoop\.")
+#: Who asks a store in Java: Hadoop's and Google's file systems for S3, Azure and Google Cloud Storage.
+_ASKED = re.compile(r"org\.apache\.hadoop\.fs\.(s3a|azurebfs)\.|com\.google\.cloud\.hadoop\.")
+#: And HDFS's client; the same asks YARN, of which a table on an object store is not a part.
+_ASKED_ON_HDFS = re.compile(r"org\.apache\.hadoop\.(hdfs|ipc)\.")
 _NO_ANSWER = re.compile(
     r"\b(ConnectException|SocketException|SocketTimeoutException|ConnectTimeoutException|NoHttpResponseException"
     r"|UnknownHostException|ConnectionClosedException|SSLException|AWSNoResponseException|AWSApiCallTimeoutException"
@@ -43,7 +45,8 @@ def store_outage(base_path: str, text: str) -> RetryableError | None:
             f"Spark did not find `{base_path}`, which etc has just read: its store did not answer, or not to Spark"
         )
         return RetryableError(code, message, hint=hint, cause=_line_at(text, missing.start()))
-    found = _NO_ANSWER.search(text) if _ASKED.search(text) else None
+    asked = _ASKED_ON_HDFS if on_hdfs else _ASKED
+    found = _NO_ANSWER.search(text) if asked.search(text) else None
     if found is None:
         return None
     check = "that the NameNode and its DataNodes live" if on_hdfs else "`storage.endpoint` of the target"

@@ -61,9 +61,10 @@ def _as_store_error(error: Exception, location: str, place: str) -> OSError:
     said = _STACK.split(words)[0].replace('\\"', '"')[:_MAX_WORDS]
     if name in _NOT_A_FOLDER:
         return NotADirectoryError(errno.ENOTDIR, "there is a file where a folder is needed", place)
-    if isinstance(error, OSError) or _AWAY.search(f"{name} {said}"):
+    forbidden = name == "AccessControlException"  # its words name the folder, which may be called anything
+    if isinstance(error, OSError) or (not forbidden and _AWAY.search(f"{name} {said}")):
         return unanswered(location, said)
-    if name == "AccessControlException":
+    if forbidden:
         hint = "check the permissions there, and whose name `etc` works under: HADOOP_USER_NAME, or the Kerberos ticket"
     else:
         hint = "look at the cluster's own words below the error"

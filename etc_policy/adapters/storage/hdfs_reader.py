@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, cast
 from hdfs_native import FileReader
 
 from etc_policy.adapters.storage.hdfs_client import HdfsClient
+from etc_policy.adapters.storage.store_failures import StoreUnreachableError
 
 _BUFFER_BYTES = 1 << 20
 #: So large is one request at most: it must end within the time of a request.
@@ -20,8 +21,9 @@ _SETTLE_SECONDS, _PAUSE_SECONDS = 5.0, 0.1
 class _Ranges(io.RawIOBase):
     """A file as it was when it was opened."""
 
-    def __init__(self, client: HdfsClient, reader: FileReader, path: str, size: int) -> None:
-        self._client, self._reader, self._path, self._size, self._at = client, reader, path, size, 0
+    def __init__(self, client: HdfsClient, reader: FileReader, whole_path: str, path: str, size: int) -> None:
+        self._client, self._reader, self._whole_path, self._path = client, reader, whole_path, path
+        self._size, self._at = size, 0
 
     def readable(self) -> bool:
         return True
@@ -36,11 +38,22 @@ class _Ranges(io.RawIOBase):
     def tell(self) -> int:
         return self._at
 
+    def readall(self) -> bytes:
+        """The rest, in few requests: io asks for 8 KiB at a time."""
+        parts = []
+        while (left := self._size - self._at) > 0:
+            parts.append(self.read(min(left, MAX_RANGE_BYTES)))
+        return b"".join(part for part in parts if part)
+
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
         start, wanted = self._at, min(len(buffer), self._size - self._at, MAX_RANGE_BYTES)
         if wanted <= 0:
             return 0
-        content = self._client.ask(lambda _: self._reader.read_range(start, wanted), self._path)
+        try:
+            content = self._client.ask(lambda _: self._reader.read_range(start, wanted), self._path)
+        except StoreUnreachableError:
+            self._client.ask(lambda one: one.get_file_info(self._whole_path), self._path)  # its blocks go with it
+            raise
         if len(content) != wanted:
             raise OSError(f"`{self._client.location}/{self._path}` was cut off while it was read")
         buffer[:wanted] = content
@@ -63,4 +76,5 @@ def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) ->
                 f"`{client.location}/{path}` has {size} bytes of which {len(reader)} can be read: it is being written"
             )
         time.sleep(_PAUSE_SECONDS)
-    return cast(BinaryIO, io.BufferedReader(_Ranges(client, reader, path, len(reader)), _BUFFER_BYTES))
+        size = client.ask(lambda one: one.get_file_info(whole_path), path).length  # another file may have its name now
+    return cast(BinaryIO, io.BufferedReader(_Ranges(client, reader, whole_path, path, len(reader)), _BUFFER_BYTES))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Letters of a file's name in the name of its draft: HDFS takes 255 bytes.
 _NAME_LETTERS = 40
+#: A folder of which a part goes while it is listed is listed again so often.
+_TRIES = 5
 #: Larger files are not held in memory before they are asked for.
 _MAX_AHEAD_BYTES = 64 << 20
 
@@ -60,12 +62,19 @@ class HdfsStorage:
 
     def below(self, folder: str) -> Iterator[str]:
         """All files below a folder; one that is missing has none."""
-        with suppress(FileNotFoundError):
-            yield from (path for path, _ in self._files(folder))
+        for left in reversed(range(_TRIES)):
+            try:
+                yield from [path for path, _ in self._files(folder)]
+                return
+            except FileNotFoundError:
+                if self._status(folder) is None:
+                    return
+                if not left:
+                    raise
 
     def tree(self) -> ObjectTreeLister:
         """Lists the table's folders, side by side."""
-        return ObjectTreeLister(self._top, self._files)
+        return ObjectTreeLister(self._top, self._files, in_pages=False)
 
     def info(self, path: str) -> FileInfo | None:
         """A file's size and time; None for a folder."""

@@ -40,7 +40,7 @@ class HdfsVersions:
         folder, number = _folder(path), int(tag) + 1 if tag is not None else 1
         try:
             self._storage.create(f"{folder}/{number}", content)
-        except FileExistsError:
+        except (FileExistsError, FileNotFoundError):  # somebody was first, or has replaced ours before its answer came
             return None
         found = self._numbered(folder)
         if max(found, default=number) > number:

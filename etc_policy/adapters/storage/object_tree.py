@@ -18,10 +18,13 @@ _MANY_FOLDERS = 500
 
 
 class ObjectTreeLister:
-    """Lists a tree once, as a context: its upper folders side by side."""
+    """Lists a tree once, as a context: its upper folders side by side.
 
-    def __init__(self, top: ListTop, below: ListBelow) -> None:
-        self._top, self._below = top, below
+    `in_pages` says that one listing has all that is below a folder; else each folder is a request, and hidden ones are left out.
+    """
+
+    def __init__(self, top: ListTop, below: ListBelow, *, in_pages: bool = True) -> None:
+        self._top, self._below, self._in_pages = top, below, in_pages
         self._begun: Future[Mapping[str, dict[str, int]]] | None = None
         self._thread: ThreadPoolExecutor | None = None
 
@@ -61,7 +64,7 @@ class ObjectTreeLister:
         return _without_markers(tree)
 
     def _objects(self, folders: list[str]) -> Iterable[tuple[str, int]]:
-        if len(folders) > _MANY_FOLDERS:
+        if self._in_pages and len(folders) > _MANY_FOLDERS:
             return self._below("")
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="listing") as pool:
             return chain.from_iterable(pool.map(lambda folder: list(self._below(folder)), folders))

@@ -37,7 +37,8 @@ def test_tables(table, resolved):
         ),
         ("s3://bucket/orders", "s3a://bucket/orders/", "s3n://bucket//orders"),
         ("sales.orders", "Sales.ORDERS", "`sales`.`orders`"),
-        ("hdfs://host:8020/orders", "HDFS://host:8020/orders"),
+        ("hdfs://host:8020/orders", "HDFS://host:8020/orders", "hdfs://host/orders"),
+        ("hdfs:///orders", "hdfs:/orders/"),
     ],
 )
 def test_spellings_of_one_table_have_one_identity(same):
@@ -45,7 +46,18 @@ def test_spellings_of_one_table_have_one_identity(same):
 
 
 def test_different_tables_have_different_identities():
-    tables = ["/a/b", "/a/B", "s3://a/b", "s3://b/b", "gs://a/b", "hdfs:/a/b", "hdfs://a/b", "a.b", "b.a"]
+    tables = [
+        "/a/b",
+        "/a/B",
+        "s3://a/b",
+        "s3://b/b",
+        "gs://a/b",
+        "hdfs:///a/b",
+        "hdfs://a/b",
+        "hdfs://a:1/b",
+        "a.b",
+        "b.a",
+    ]
     assert len({location_identity(table) for table in tables}) == len(tables)
 
 

@@ -38,6 +38,7 @@ OTHERS = {
     "no keys": "org.apache.hadoop.fs.s3a.auth.NoAuthWithAWSException: No AWS Credentials provided",
     "a broken file": "org.apache.hadoop.fs.s3a.S3AInputStream\nCaused by: java.lang.RuntimeException: not a Parquet file",
     "an executor that does not answer": "at org.apache.spark.network.client\nCaused by: java.net.ConnectException: refused",
+    "a ResourceManager": "java.net.ConnectException: Call From a/b to c:8032 failed\n\tat org.apache.hadoop.ipc.Client.call",
 }
 
 
