@@ -30,14 +30,14 @@ _PAUSE_SECONDS = 0.2
 _PAGE = 1000
 
 
-class Place(NamedTuple):
+class HdfsPlace(NamedTuple):
     """A location taken apart; without an authority it is `fs.defaultFS` of Hadoop's configuration."""
 
     authority: str
     path: str
 
 
-def parse_hdfs(location: str) -> Place:
+def parse_hdfs(location: str) -> HdfsPlace:
     """The cluster of a location, and the whole path there.
 
     Raises:
@@ -49,7 +49,7 @@ def parse_hdfs(location: str) -> Place:
     if not parts or any(part in (".", "..") for part in parts):
         hint = "write `hdfs://HOST:PORT/FOLDER`, or `hdfs://NAMESERVICE/FOLDER`"
         raise TableError(Code.NOT_LOCAL, f"`{location}` names no folder on HDFS", hint=hint)
-    return Place(authority, "/" + "/".join(parts))
+    return HdfsPlace(authority, "/" + "/".join(parts))
 
 
 class HdfsClient:

@@ -18,7 +18,7 @@ MAX_RANGE_BYTES = 8 << 20
 _SETTLE_SECONDS, _PAUSE_SECONDS = 5.0, 0.1
 
 
-class _Ranges(io.RawIOBase):
+class _HdfsRanges(io.RawIOBase):
     """A file as it was when it was opened."""
 
     def __init__(self, client: HdfsClient, reader: FileReader, whole_path: str, path: str, size: int) -> None:
@@ -77,4 +77,4 @@ def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) ->
             )
         time.sleep(_PAUSE_SECONDS)
         size = client.ask(lambda one: one.get_file_info(whole_path), path).length  # another file may have its name now
-    return cast(BinaryIO, io.BufferedReader(_Ranges(client, reader, whole_path, path, len(reader)), _BUFFER_BYTES))
+    return cast(BinaryIO, io.BufferedReader(_HdfsRanges(client, reader, whole_path, path, len(reader)), _BUFFER_BYTES))
