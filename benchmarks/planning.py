@@ -1,7 +1,7 @@
 """How long planning takes on tables of many log files, each as a process of its own: stock Hudi's schedule, and `etc plan`.
 
-    python -m benchmarks.planning                       # 10,000 and 100,000 log files
-    python -m benchmarks.planning --commits 1000 --file-groups 1000 --no-stock
+    python -m benchmarks.planning                       # 10,000, 100,000 and 1,000,000 log files
+    python -m benchmarks.planning --commits 1000 --file-groups 10 --no-stock
     python -m benchmarks.planning --quick
 
 Every slice of the tables is due, and both plan them all. `cold` is the first `etc plan`, which keeps what it decoded, `off`
@@ -35,6 +35,8 @@ policies:
     data_latency: 5h
     writer: {{index: simple, compaction: none}}
 """
+#: Delta commits and file groups.
+TABLES = ((100, 100), (1000, 100), (1000, 1000))
 _OPTIONS = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
 
 
@@ -59,9 +61,9 @@ def main() -> None:
     if given.schedule:
         schedule(given.schedule)
         return
-    commits = (given.commits,) if given.commits else (100,) if given.quick else (100, 1000)
+    tables = ((given.commits, given.file_groups),) if given.commits else TABLES[:1] if given.quick else TABLES
     runs = 1 if given.quick else given.runs
-    found = [measure(one, given.file_groups, runs, stock=not given.no_stock) for one in commits]
+    found = [measure(commits, groups, runs, stock=not given.no_stock) for commits, groups in tables]
     write_figures(given.json, found)
 
 
