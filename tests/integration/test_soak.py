@@ -1,4 +1,4 @@
-"""Short soaks of the default index; longer ones: `python -m tests.integration.soak`."""
+"""Short soaks of the default index, in a bucket; on disk once a week. Longer ones: `python -m tests.integration.soak`."""
 
 import re
 import subprocess
@@ -14,7 +14,9 @@ MINUTES, BATCHES, SEED = 1, 5, 1
 IN_A_BUCKET = ("--where", "moto", "--beside", "1", "--cleaner")
 
 
-@pytest.mark.parametrize("where", [(), IN_A_BUCKET], ids=["disk", "bucket"])
+@pytest.mark.parametrize(
+    "where", [pytest.param((), id="disk", marks=pytest.mark.extended), pytest.param(IN_A_BUCKET, id="bucket")]
+)
 def test_a_minute_beside_two_writers(no_spark, tmp_path, where):
     """Its last lines say what happened; it ends with 1 where a row was lost, doubled or promised too early."""
     lasts = ["--minutes", str(MINUTES), "--batches", str(BATCHES), "--expire", "0"]
