@@ -142,6 +142,8 @@ def by_etc(granularity: Granularity, every: int, *, just_in_time: bool) -> Calla
 WAYS = (
     Way("stock: unbounded, every hour", 1, by_stock("UnBoundedCompactionStrategy")),
     Way("stock: unbounded, every 3 hours", STOCK_PERIOD, by_stock("UnBoundedCompactionStrategy")),
+    Way("etc: log_file, just in time", 1, by_etc("log_file", 1, just_in_time=True)),
+    Way("etc: file_slice, just in time", 1, by_etc("file_slice", 1, just_in_time=True)),
     Way(
         "stock: log_file_size of 32 KB, every hour",
         1,
@@ -159,12 +161,10 @@ WAYS = (
     ),
     Way("etc: log_file, every 2 hours", 2, by_etc("log_file", 2, just_in_time=False)),
     Way("etc: file_slice, every 2 hours", 2, by_etc("file_slice", 2, just_in_time=False)),
-    Way("etc: log_file, just in time", 1, by_etc("log_file", 1, just_in_time=True)),
-    Way("etc: file_slice, just in time", 1, by_etc("file_slice", 1, just_in_time=True)),
 )
 
 #: The ways of all but the uniform workload: what compacts at once, what keeps the same lag, and just in time.
-FEW = (*WAYS[:2], *WAYS[-2:])
+FEW = WAYS[:4]
 
 
 def write(spark: Any, base: Path, rows: tuple[Row, ...], operation: str, slices: int) -> None:  # noqa: ANN401
