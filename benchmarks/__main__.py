@@ -1,7 +1,7 @@
 """Runs the benchmarks one after the other, and keeps what each prints, its figures and the plots in a folder.
 
     python -m benchmarks                     # all but the large table
-    python -m benchmarks --quick             # small tables: that all work, not how fast they are
+    python -m benchmarks --quick             # most of them, on small tables
     python -m benchmarks planning replay     # some
 
 Nothing else should run on the machine meanwhile.
