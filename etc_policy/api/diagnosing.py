@@ -91,12 +91,12 @@ def _unreadable(policy: Policy, error: EtcError) -> Finding:
 
 
 def _read_facts(environment: Environment, policy: Policy) -> TableFacts:
-    state, history = environment.read_table(policy, archived=True)
+    state, history, log, properties = environment.read_whole(policy)
     return TableFacts(
         policy=policy,
         state=state,
-        log=environment.read_commit_log(policy),
-        properties=environment.table_properties(policy),
+        log=log,
+        properties=properties,
         writes=history.writes,
         lock=environment.held_lock(policy),
     )

@@ -82,8 +82,7 @@ def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> 
 
 
 def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
-    state, past = environment.read_table(policy, archived=True)
-    log = environment.read_commit_log(policy)
+    state, past, log, _ = environment.read_whole(policy)
     return SiteTable(
         policy=policy,
         freshness=freshness_of(environment, policy, state, now_ms, past),

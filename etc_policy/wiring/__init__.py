@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
     from etc_policy.plan.commit_log import CommitLog
+    from etc_policy.plan.whole_table import WholeTable
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.sync import PropertyStore
@@ -97,6 +98,13 @@ class Readings(SparkSessions):
         state = self._with_log_times(policy, state, all_logs=all_logs)
         return (self.with_statistics(policy, state) if read_stats else state), history
 
+    def read_whole(self, policy: Policy) -> WholeTable:
+        """The state of a policy's table as `read_state` gives it, and all of its past, from one reading."""
+        from etc_policy.adapters.hudi.table import FileTableReader
+
+        whole = FileTableReader(seen=self.note_size).read_whole(self.locate(policy), policy.event_time)
+        return whole._replace(state=self._with_log_times(policy, whole.state))
+
     def _with_log_times(self, policy: Policy, state: TableState, *, all_logs: bool = False) -> TableState:
         if not self.metadata_only and (all_logs or state.lacks_event_times):
             from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
@@ -131,13 +139,6 @@ class Readings(SparkSessions):
         from etc_policy.adapters.hudi.shape import read_shape
 
         return read_shape(self.locate(policy), policy.event_time)
-
-    def table_properties(self, policy: Policy) -> Mapping[str, str]:
-        """The pairs of a policy's table's `hoodie.properties`."""
-        from etc_policy.adapters.hudi.properties import read_properties
-        from etc_policy.adapters.storage.door import open_storage
-
-        return read_properties(open_storage(self.locate(policy)))
 
     def held_lock(self, policy: Policy) -> HeldLock | None:
         """The table's lock as far as it is a file that somebody holds now."""

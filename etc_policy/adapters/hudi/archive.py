@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from etc_policy.adapters.hudi.archive_rows import BadArchive, Wanted, archive_rows
@@ -17,6 +16,7 @@ from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import load_json, time_of
+from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, TableError
@@ -52,22 +52,21 @@ class Archive:
         rows = self._rows(("instantTime", "metadata"), ("instantTime", instants))
         return {row["instantTime"]: self._commit(row, len(instants)) for row in rows}
 
-    def commits(self) -> Iterator[CompletedWrite]:
-        """Every archived write and compaction that completed."""
-        rows = list(self._rows(_WRITE_COLUMNS, ("action", ("commit", "deltacommit", "replacecommit"))))
-        for row in rows:
-            if row["metadata"] and row["completionTime"]:
-                yield self._write(row, self._plan(row) if row["action"] == "commit" else {}, len(rows))
+    def writes(self) -> list[CompletedWrite]:
+        """Every archived write and compaction that completed, by instant."""
+        return self._writes(("action", WRITES), WRITES)
 
-    def writes(self, actions: Sequence[str], limit: int) -> tuple[list[CompletedWrite], bool]:
-        """The newest `limit` archived instants of the given actions, and whether there are older ones."""
+    def newest_writes(self, actions: Sequence[str], limit: int) -> tuple[list[CompletedWrite], bool]:
+        """The newest `limit` of them with the given actions, and whether there are older ones."""
         found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", actions))})
         newest = found[max(0, len(found) - limit) :]
-        if not newest:
-            return [], bool(found)
-        rows = self._rows(_WRITE_COLUMNS, ("instantTime", frozenset(newest)))
-        writes = {row["instantTime"]: self._planned_write(row, len(newest)) for row in rows if row["action"] in actions}
-        return [writes[instant] for instant in newest], len(found) > len(newest)
+        writes = self._writes(("instantTime", frozenset(newest)), actions) if newest else []
+        return writes, len(found) > len(newest)
+
+    def _writes(self, wanted: Wanted, actions: Sequence[str]) -> list[CompletedWrite]:
+        rows = {row["instantTime"]: row for row in self._rows(_WRITE_COLUMNS, wanted) if row["action"] in actions}
+        done = (rows[instant] for instant in sorted(rows))
+        return [self._write(row, len(rows)) for row in done if row["metadata"] and row["completionTime"]]
 
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
@@ -85,14 +84,17 @@ class Archive:
     def _commit(self, row: Mapping[str, Any], among: int = 1) -> CommitMetadata:
         return decode_commit(row["metadata"] or b"", self._place(), among=among)
 
-    def _write(self, row: Mapping[str, Any], plan: Mapping[str, Any], among: int) -> CompletedWrite:
-        requested, metadata = row["instantTime"], self._commit(row, among)
-        completed = row["completionTime"] or requested
-        return CompletedWrite(requested, completed, row["action"], metadata, pairs_of(plan), archived=True)
-
-    def _planned_write(self, row: Mapping[str, Any], among: int) -> CompletedWrite:
-        plan = self._plan(row)
-        return replace(self._write(row, plan, among), expected_bytes=expected_bytes(plan))
+    def _write(self, row: Mapping[str, Any], among: int) -> CompletedWrite:
+        plan = self._plan(row) if row["action"] == "commit" else {}
+        return CompletedWrite(
+            row["instantTime"],
+            row["completionTime"],
+            row["action"],
+            self._commit(row, among),
+            pairs_of(plan),
+            archived=True,
+            expected_bytes=expected_bytes(plan),
+        )
 
     def _rows(self, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
         names = self._files()

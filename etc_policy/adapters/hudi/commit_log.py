@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import get_args
 
 from etc_policy.adapters.hudi.archive import Archive
-from etc_policy.adapters.hudi.commits import WriteStat, pairs_of
+from etc_policy.adapters.hudi.commits import WriteStat
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
-from etc_policy.adapters.hudi.history import CompletedWrite
+from etc_policy.adapters.hudi.history import CompletedWrite, completed_write
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
-from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of, read_timeline, require_times, table_zone
@@ -51,25 +50,34 @@ class FileCommitLogReader:
         self, storage: TableStorage, properties: Mapping[str, str], event_time: EventTime, compactions_only: bool
     ) -> CommitLog:
         timeline = require_times(read_timeline(storage, properties))
-        layout, base_path = timeline.layout, storage.location
         actions = ("commit",) if compactions_only else _ACTIONS
-        active = list(_active(timeline, actions))
-        known = {write.requested for write in active}
-        rows, cut_short = (
-            Archive(storage, properties).writes(actions, self._max_archived) if layout > 1 else ((), False)
-        )
-        writes = [*active, *(row for row in rows if row.requested not in known)]
-        writes.sort(key=lambda write: (write.completed, write.requested))
+        writes, cut_short = list(_active(timeline, actions)), False
+        if timeline.layout > 1:
+            archived, cut_short = Archive(storage, properties).newest_writes(actions, self._max_archived)
+            writes += (write for write in archived if write.requested not in timeline.files)
         metadata = {write.requested: write.metadata for write in writes}
-        kind = column_type_of(event_time.column, metadata, base_path)
-        trust = trust_of(layout, properties, event_time, kind)
-        return CommitLog(
-            base_path=base_path,
-            table_version=int(properties["hoodie.table.version"]),
-            timezone=table_zone(properties),
-            commits=tuple(_commit(write, trust) for write in writes),
-            complete=not (compactions_only or cut_short or (layout == 1 and _has_older_archive(timeline))),
-        )
+        kind = column_type_of(event_time.column, metadata, storage.location)
+        trust = trust_of(timeline.layout, properties, event_time, kind)
+        return log_of(timeline, properties, writes, trust, is_complete=not (compactions_only or cut_short))
+
+
+def log_of(
+    timeline: Timeline,
+    properties: Mapping[str, str],
+    writes: Iterable[CompletedWrite],
+    trust: Trust,
+    *,
+    is_complete: bool = True,
+) -> CommitLog:
+    """The log of these writes; `is_complete` says that they are all, as far as the archive can be read."""
+    ordered = sorted(writes, key=lambda write: (write.completed, write.requested))
+    return CommitLog(
+        base_path=timeline.storage.location,
+        table_version=int(properties["hoodie.table.version"]),
+        timezone=table_zone(properties),
+        commits=tuple(_commit(write, trust) for write in ordered),
+        complete=is_complete and not (timeline.layout == 1 and _has_older_archive(timeline)),
+    )
 
 
 def _has_older_archive(timeline: Timeline) -> bool:
@@ -86,15 +94,7 @@ def _active(timeline: Timeline, actions: tuple[str, ...]) -> Iterator[CompletedW
     plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
     timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
     for end in ends:
-        plan = timeline.plan_of(end.requested) or {}
-        yield CompletedWrite(
-            end.requested,
-            timeline.completions[end.requested],
-            end.action,
-            timeline.commit(end.requested),
-            pairs_of(plan),
-            expected_bytes=expected_bytes(plan),
-        )
+        yield completed_write(timeline, end.requested)
 
 
 def _action(name: str) -> WriteAction:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from etc_policy.adapters.hudi.commits import CommitMetadata
-from etc_policy.adapters.hudi.compactions import plan_extra
+from etc_policy.adapters.hudi.commits import CommitMetadata, pairs_of
 from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes
+from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
 from etc_policy.plan.table_history import GroupWrite, TableHistory
@@ -19,7 +19,7 @@ class CompletedWrite:
     """A write that completed, as the active or the archived timeline has it.
 
     `plan_extra` are the pairs of a compaction's plan, empty for what has none. `expected_bytes` is what that plan expected of
-    its base files, as far as it was asked for.
+    its base files, None where it does not say.
     """
 
     requested: str
@@ -49,8 +49,11 @@ class CompletedWrite:
 
 def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
     """The write that completed at an instant of the active timeline."""
-    action, plan_pairs = timeline.latest(requested).action, plan_extra(timeline, requested) or {}
-    return CompletedWrite(requested, timeline.completions[requested], action, timeline.commit(requested), plan_pairs)
+    action, commit = timeline.latest(requested).action, timeline.commit(requested)
+    plan = (timeline.plan_of(requested) if action == "commit" else None) or {}
+    return CompletedWrite(
+        requested, timeline.completions[requested], action, commit, pairs_of(plan), expected_bytes=expected_bytes(plan)
+    )
 
 
 def build_history(commits: Sequence[CompletedWrite], timezone: str, trust: Trust, known: LogFacts) -> TableHistory:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts, NoFacts
+from etc_policy.adapters.hudi.commit_log import MAX_ARCHIVED, log_of
 from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.compactions import completed_compactions, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import read_wrong_times
 from etc_policy.adapters.hudi.data_listing import KnownListing, is_as_recorded
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
-from etc_policy.adapters.hudi.history import build_history, completed_write
+from etc_policy.adapters.hudi.history import CompletedWrite, build_history, completed_write
 from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, Trust, slice_facts
 from etc_policy.adapters.hudi.partitions import partitions_of
-from etc_policy.adapters.hudi.properties import metadata_partitions, names_in, properties_of, read_properties
+from etc_policy.adapters.hudi.properties import (
+    merges_in_any_order,
+    metadata_partitions,
+    names_in,
+    properties_of,
+    read_properties,
+)
 from etc_policy.adapters.hudi.slices import FileGroups, Listing, data_files, orphans_in
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
 from etc_policy.adapters.hudi.timeline import (
@@ -40,16 +47,7 @@ from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.double_keys import still_exposed
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import FileSlice, TableState
-
-#: What writers of Hudi 1.x record on table version 6 where rows are merged by event time; 0.x has no such property.
-_MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
-_EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
-#: What tables of Hudi 0.x name instead: a payload, and from 0.13 on a strategy that may go another way.
-_PAYLOAD, _DEFAULT_PAYLOAD = (
-    "hoodie.compaction.payload.class",
-    "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-)
-_STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
+from etc_policy.plan.whole_table import WholeTable
 
 
 class FileTableReader:
@@ -91,11 +89,23 @@ class FileTableReader:
         """
 
         def both(commits: _Commits) -> tuple[TableState, TableHistory]:
-            return _state(commits), _history(commits, archived=archived)
+            return _state(commits), _history(commits, _writes(commits, archived=archived))
 
         state, history = _read(base_path, event_time, both, self._cache)
         self._seen(state)
         return state, history
+
+    def read_whole(self, base_path: str, event_time: EventTime) -> WholeTable:
+        """The table's state now and all of its past, from one reading.
+
+        Raises:
+            TableError: as for `read`.
+            RetryableError: as for `read`.
+
+        """
+        whole = _read(base_path, event_time, _whole, self._cache)
+        self._seen(whole.state)
+        return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,22 +241,10 @@ def _state(commits: _Commits) -> TableState:
         foreign_compaction=compactions.foreign,
         uncarried=compactions.uncarried,
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
-        merges_otherwise=not _merges_in_any_order(properties),
+        merges_otherwise=not merges_in_any_order(properties),
         orphans=orphans,
         write_growth=own.growth,
     )
-
-
-def _merges_in_any_order(properties: Mapping[str, str]) -> bool:
-    """Whether it is known that RT does not depend on which log files are compacted first.
-
-    By the payload that Hudi 0.x takes if nothing is said, it does: log records are merged with each other by ordering value,
-    and the result wins over the base file whatever that holds (FACTS 8).
-    """
-    if _MERGE_STRATEGY in properties:
-        return properties[_MERGE_STRATEGY] in (_EVENT_TIME, _COMMIT_TIME)
-    strategy = properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)
-    return properties.get(_PAYLOAD) == _DEFAULT_PAYLOAD and strategy == _EVENT_TIME
 
 
 def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
@@ -259,12 +257,23 @@ def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
             yield plan
 
 
-def _history(commits: _Commits, *, archived: bool) -> TableHistory:
+def _writes(commits: _Commits, *, archived: bool) -> list[CompletedWrite]:
+    """The archived ones first, as far as they are asked for and can be read."""
     timeline = commits.timeline
-    known = [completed_write(timeline, requested) for requested in commits.metadata]
-    if archived and timeline.layout >= 2:
-        known += [c for c in commits.archive.commits() if c.requested not in timeline.files]
-    return build_history(known, table_zone(commits.properties), commits.trust, commits.writes)
+    older = commits.archive.writes() if archived and timeline.layout > 1 else ()
+    active = (completed_write(timeline, requested) for requested in commits.metadata)
+    return [*(write for write in older if write.requested not in timeline.files), *active]
+
+
+def _history(commits: _Commits, writes: Sequence[CompletedWrite]) -> TableHistory:
+    return build_history(writes, table_zone(commits.properties), commits.trust, commits.writes)
+
+
+def _whole(commits: _Commits) -> WholeTable:
+    state, writes = _state(commits), _writes(commits, archived=True)
+    cut_short = max(0, sum(write.archived for write in writes) - MAX_ARCHIVED)
+    log = log_of(commits.timeline, commits.properties, writes[cut_short:], commits.trust, is_complete=not cut_short)
+    return WholeTable(state, _history(commits, writes), log, commits.properties)
 
 
 def is_write(file: InstantFile) -> bool:

@@ -1,0 +1,22 @@
+"""A table's state and all of its past, from one reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from etc_policy.plan.commit_log import CommitLog
+from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_state import TableState
+
+
+class WholeTable(NamedTuple):
+    """What the site and `etc debug` look at; the past goes back to what is archived.
+
+    `properties` are the pairs of `hoodie.properties`.
+    """
+
+    state: TableState
+    history: TableHistory
+    log: CommitLog
+    properties: Mapping[str, str]

@@ -1,0 +1,68 @@
+"""What looks at all of a table reads it once."""
+
+from collections import Counter
+
+import pytest
+
+from etc_policy import Project
+from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.storage.local import LocalStorage
+from etc_policy.compile.manifest import EventTime
+from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
+
+POLICY = """version: 1
+policies:
+  - {name: orders_ro, table: lake/orders, event_time_column: {column: ts, unit: ms}, data_latency: 1h}
+"""
+TS = EventTime(column="ts", unit="ms")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+    table = TableFolder(tmp_path / "lake" / "orders")
+    table.archive(
+        archived(at("00:00:00"), at("00:00:01"), base("f")), archived(at("00:01:00"), at("00:01:01"), log("f", 5))
+    )
+    table.commit(at("00:01:00"), at("00:01:01"), log("f", 5))
+    table.commit(at("00:02:00"), at("00:02:01"), log("f", 7))
+    return tmp_path
+
+
+@pytest.fixture
+def listings(monkeypatch):
+    """How often each folder of names was listed, and each file read, by the path below the table."""
+    seen = Counter()
+    for name in ("names", "read"):
+        found = getattr(LocalStorage, name)
+
+        def count(storage, path, *more, found=found):
+            seen[path] += 1
+            return found(storage, path, *more)
+
+        monkeypatch.setattr(LocalStorage, name, count)
+    return seen
+
+
+@pytest.mark.parametrize("verb", ["site", "debug"])
+def test_site_and_debug(folder, listings, verb):
+    with Project(folder) as project:
+        getattr(project, verb)("orders_ro")
+    assert {path: listings[path] for path in (".hoodie/timeline", ".hoodie/hoodie.properties")} == {
+        ".hoodie/timeline": 1,
+        ".hoodie/hoodie.properties": 1,
+    }
+    commits = {path: times for path, times in listings.items() if path.endswith(".deltacommit")}
+    assert commits
+    assert set(commits.values()) == {1}
+
+
+def test_it_is_what_separate_readings_give(folder):
+    place = str(folder / "lake" / "orders"), TS
+    whole = FileTableReader().read_whole(*place)
+    assert (whole.state, whole.history) == FileTableReader().read_with_history(*place, archived=True)
+    assert whole.log == FileCommitLogReader().read_commit_log(*place)
+    assert [commit.archived for commit in whole.log.commits] == [True, False, False]
+    assert whole.properties["hoodie.table.type"] == "MERGE_ON_READ"
