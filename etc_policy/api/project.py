@@ -21,67 +21,25 @@ from typing import TYPE_CHECKING
 
 from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_ms, span_ms
 from etc_policy.api.artifacts import write_named, write_text
+from etc_policy.api.declared import DeclaredProject
 from etc_policy.api.outcomes import raise_all
-from etc_policy.api.workspace import Workspace
-from etc_policy.compile.manifest import Manifest, VerifyLevel
-from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
+from etc_policy.compile.manifest import VerifyLevel
+from etc_policy.errors import ExitCode, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
-    from etc_policy.compile.writer_forms import FormName
     from etc_policy.plan.stages import Plan
     from etc_policy.publish.debug import DebugReport
     from etc_policy.publish.history import PolicyHistory
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.results import FinishedService, FreshnessReport, RunResults, SyncReport, VerificationReport
+    from etc_policy.wiring import Submission
 
 
-class Project(Workspace):
+class Project(DeclaredProject):
     """The verbs over a project folder; what it is opened with is said at `Workspace`."""
-
-    def parse(self) -> tuple[Issue, ...]:
-        """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
-        reading = self._read()
-        return (*reading.issues, *reading.suite_issues)
-
-    def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:
-        """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
-        from etc_policy.api.compiling import write_compiled
-
-        reading = self._read()
-        policies = self._select(reading, select, exclude)
-        manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
-        write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
-        return manifest
-
-    def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
-        """What each policy came to as YAML, with the line that each value came from; nothing is written."""
-        from etc_policy.api.compiling import explanations
-
-        reading = self._read()
-        return explanations(reading.files, self._select(reading, select, exclude))
-
-    def writer_options(self, name: str) -> dict[str, str]:
-        """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer."""
-        from etc_policy.compile.writer_options import writer_options
-
-        policy = self.policies(name)[0]
-        return writer_options(policy, self._shape(policy))
-
-    def flink_options(self, name: str) -> dict[str, str]:
-        """The same for a Flink sink, which has names of its own for compaction."""
-        from etc_policy.compile.writer_forms import flink_options
-
-        policy = self.policies(name)[0]
-        return flink_options(policy, self._shape(policy))
-
-    def writer_form(self, form: FormName, select: Terms = (), exclude: Terms = ()) -> str:
-        """The writers' options of what is selected, in one of the forms that `compile` writes."""
-        from etc_policy.compile.writer_forms import FORMS
-
-        return "\n".join(FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
 
     def plan(
         self,
@@ -146,6 +104,36 @@ class Project(Workspace):
         if check:
             applier.raise_errors(results)
         return results
+
+    def submit(
+        self,
+        plan: Plan | File | None = None,
+        select: Terms = (),
+        exclude: Terms = (),
+        *,
+        at: Moment = None,
+        every: timedelta | None = None,
+        confirm: Callable[[Plan], bool] = lambda _: True,
+    ) -> Submission | None:
+        """`plan` (or the one in that file, or a new one) as a job of spark-submit, if `confirm` says yes to it.
+
+        Its `run()` does what `apply` does, in the target's cluster; its `save(folder)` writes its files and returns the command.
+
+        Raises:
+            UsageError: `plan` is not as it was made, or the job could not find a table or run at all.
+            StalePlanError: a policy was changed since `plan` was made, or is gone.
+
+        """
+        from etc_policy.api.planning import choose_policies
+        from etc_policy.api.submitting import prepare_submission
+
+        given = self.plan(select, exclude, at=at, every=every) if plan is None else plan
+        reading = self._read()
+        chosen, policies = choose_policies(given, reading.manifest.policies, self._select(reading, select, exclude))
+        if chosen is None or not confirm(chosen):
+            return None
+        at_ms = None if at is None else moment_ms(at)
+        return prepare_submission(self.environment, chosen, policies, at_ms, self.target_dir)
 
     def verify(
         self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, level: VerifyLevel | None = None

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError
 
 from etc_policy import __version__
-from etc_policy.api.arguments import Terms
 from etc_policy.api.given_files import read_given
 from etc_policy.api.planning import choose_policies
-from etc_policy.api.project import Project
 from etc_policy.api.recording import run_and_record
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
@@ -65,32 +63,19 @@ class _JobEnvironment(Environment):
 
 
 def prepare_submission(
-    project: Project,
-    plan: Path | Plan,
-    select: Terms,
-    exclude: Terms,
-    *,
-    at_ms: int | None,
-    confirm: Callable[[Plan], bool],
-) -> Submission | None:
-    """A plan, or the one in that file, as a job, if `confirm` says yes to it; None where it says no.
+    environment: Environment, plan: Plan, policies: tuple[Policy, ...], at_ms: int | None, target_dir: Path
+) -> Submission:
+    """A plan with its policies as a job.
 
     Raises:
-        UsageError: the plan is not as it was made, or the job could not find a table or run at all.
-        StalePlanError: a policy was changed since the plan was made, or is gone.
+        UsageError: the job could not find a table, or run at all.
 
     """
-    selected = project.policies(select, exclude)
-    saved, policies = choose_policies(plan, project.manifest().policies, selected)
-    assert saved is not None  # noqa: S101 - a plan was given
-    if not confirm(saved):
-        return None
-    environment = project.environment
     if environment.target.deploy_mode == "cluster":
         _require_reachable(policies)
-    job = _job(environment, saved, policies, at_ms, str(project.target_dir.resolve()))
+    job = _job(environment, plan, policies, at_ms, str(target_dir.resolve()))
     environment.reaches_s3 = environment.reaches_s3 or any(
-        table.base_path.startswith(S3_SCHEMES) for table in saved.tables
+        table.base_path.startswith(S3_SCHEMES) for table in plan.tables
     )
     return environment.submission(job.as_json())
 

@@ -93,14 +93,14 @@ def command(
 def _submit(
     project: Project, flags: Flags, plan_file: Path | None, every: timedelta | None, *, yes: bool, dry_run: bool
 ) -> int:
-    from etc_policy.cli.submit import submit
+    from etc_policy.cli.submit import hand_over
 
     asked = plan_file is None and not dry_run
     if asked and not yes:
         _require_an_answer(flags.output)
     confirm = partial(_confirmed, yes=yes, output=flags.output) if asked else lambda _: True
-    plan = plan_file or project.plan(*flags.terms, at=flags.at_ms, every=every)
-    return submit(project, flags, plan, confirm, dry_run=dry_run)
+    submission = project.submit(plan_file, *flags.terms, at=flags.at_ms, every=every, confirm=confirm)
+    return hand_over(submission, flags, dry_run=dry_run)
 
 
 def _require_an_answer(output: str) -> None:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from etc_policy.api.project import Project
 from etc_policy.cli.messages import SETTINGS, show_note
 from etc_policy.cli.options import Flags
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json
 from etc_policy.errors import ExitCode
-from etc_policy.plan.stages import Plan
+
+if TYPE_CHECKING:
+    from etc_policy.wiring import Submission
 
 _FOLDER = "submit"
 
 
-def submit(project: Project, flags: Flags, plan: Path | Plan, confirm: Callable[[Plan], bool], *, dry_run: bool) -> int:
-    """Run the plan as a job of spark-submit and return its exit code, or save its files and print the command."""
-    from etc_policy.api.submitting import prepare_submission
-
-    submission = prepare_submission(project, plan, *flags.terms, at_ms=flags.at_ms, confirm=confirm)
+def hand_over(submission: Submission | None, flags: Flags, *, dry_run: bool) -> int:
+    """Run the job by spark-submit and return its exit code, or save its files and print the command."""
     if submission is None:
         return ExitCode.DONE
     if dry_run:

@@ -1,9 +1,11 @@
 """Every verb of `Project` and its command are one: they report the same, and leave the same files in `target/`."""
 
+import inspect
 import json
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,8 @@ from tests.unit.cli.test_sync import Catalog
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import PLAN, STATE, C
 
+REPOSITORY = Path(__file__).resolve().parents[3]
+NO_VERBS = {"close"}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AT = ("--at", "2026-01-01T12:00:00Z")
 POLICIES = """version: 1
@@ -234,3 +238,9 @@ def test_errors_of_several_tables_carry_the_report(folder):
     with Project(folder) as project, pytest.raises(SeveralErrors) as error:
         project.verify(at=NOON)
     assert [table.policy for table in error.value.report.tables] == ["orders_ro"]
+
+
+def test_the_page_names_every_verb():
+    page = (REPOSITORY / "docs" / "reference" / "python.md").read_text()
+    verbs = {name for name, value in inspect.getmembers(Project, inspect.isfunction) if not name.startswith("_")}
+    assert {name for name in verbs - NO_VERBS if f"`{name}(" not in page} == set()

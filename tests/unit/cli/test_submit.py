@@ -5,9 +5,12 @@ import os
 import shlex
 import subprocess
 import sys
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 
+from etc_policy import Project
 from tests.unit.cli.test_just_in_time import NOON
 from tests.unit.cli.test_just_in_time import declare as declare
 from tests.unit.cli.test_just_in_time import orders as orders
@@ -39,6 +42,19 @@ def test_a_program_gets_the_command_as_json(etc, saved, tmp_path, times):
     assert found["command"][-1] == "target/submit/etc_job.json"
     assert shlex.split(etc("apply", saved, "--submit", "--dry-run")[1]) == found["command"]
     assert "hunter2" not in "".join(one.read_text() for one in (tmp_path / "target" / "submit").iterdir())
+
+
+def test_a_job_from_python_is_that_of_the_command(etc, saved, tmp_path):
+    noon = datetime.fromisoformat(NOON)
+    command = json.loads(etc("apply", saved, "--at", NOON, "--submit", "--dry-run", "--output", "json")[1])["command"]
+    files = tmp_path / "target" / "submit"
+    with Project(tmp_path, target_dir="target") as project:
+        made = [project.submit(saved, at=noon), project.submit(project.plan(at=noon), at=noon), project.submit(at=noon)]
+        assert project.submit(saved, at=noon, confirm=lambda _: False) is None
+    for job in made:
+        before = (files / "etc_job.json").read_text()
+        assert job.save(Path("target") / "submit") == command
+        assert (files / "etc_job.json").read_text() == before
 
 
 def test_a_timeout_of_nothing_is_an_error_at_its_place(etc, saved, tmp_path):

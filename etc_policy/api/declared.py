@@ -1,0 +1,59 @@
+"""The verbs that are about the project's files alone, and tell writers what the policies ask of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from etc_policy.api.arguments import Terms
+from etc_policy.api.workspace import Workspace
+from etc_policy.compile.manifest import Manifest
+from etc_policy.errors import Issue
+
+if TYPE_CHECKING:
+    from etc_policy.compile.writer_forms import FormName
+
+
+class DeclaredProject(Workspace):
+    """A project folder, its policies and what they come to."""
+
+    def parse(self) -> tuple[Issue, ...]:
+        """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
+        reading = self._read()
+        return (*reading.issues, *reading.suite_issues)
+
+    def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:
+        """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
+        from etc_policy.api.compiling import write_compiled
+
+        reading = self._read()
+        policies = self._select(reading, select, exclude)
+        manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
+        write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
+        return manifest
+
+    def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
+        """What each policy came to as YAML, with the line that each value came from; nothing is written."""
+        from etc_policy.api.compiling import explanations
+
+        reading = self._read()
+        return explanations(reading.files, self._select(reading, select, exclude))
+
+    def writer_options(self, name: str) -> dict[str, str]:
+        """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer."""
+        from etc_policy.compile.writer_options import writer_options
+
+        policy = self.policies(name)[0]
+        return writer_options(policy, self._shape(policy))
+
+    def flink_options(self, name: str) -> dict[str, str]:
+        """The same for a Flink sink, which has names of its own for compaction."""
+        from etc_policy.compile.writer_forms import flink_options
+
+        policy = self.policies(name)[0]
+        return flink_options(policy, self._shape(policy))
+
+    def writer_form(self, form: FormName, select: Terms = (), exclude: Terms = ()) -> str:
+        """The writers' options of what is selected, in one of the forms that `compile` writes."""
+        from etc_policy.compile.writer_forms import FORMS
+
+        return "\n".join(FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
