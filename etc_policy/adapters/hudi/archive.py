@@ -15,7 +15,7 @@ from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, deco
 from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
-from etc_policy.adapters.hudi.values import load_json, time_of
+from etc_policy.adapters.hudi.values import bytes_of, load_json, time_of
 from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
@@ -79,10 +79,10 @@ class Archive:
         return None
 
     def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        return decode_metadata(row["plan"] or b"", self._place())
+        return decode_metadata(bytes_of(row["plan"]), self._place())
 
     def _commit(self, row: Mapping[str, Any], among: int = 1) -> CommitMetadata:
-        return decode_commit(row["metadata"] or b"", self._place(), among=among)
+        return decode_commit(bytes_of(row["metadata"]), self._place(), among=among)
 
     def _write(self, row: Mapping[str, Any], among: int) -> CompletedWrite:
         plan = self._plan(row) if row["action"] == "commit" else {}
@@ -108,7 +108,7 @@ class Archive:
                 raise
             for row in rows:
                 for column in row.keys() & _TIMES:
-                    if row[column] is not None:
+                    if row[column] is not None or column == "instantTime":
                         time_of(row[column])
                 yield row
 

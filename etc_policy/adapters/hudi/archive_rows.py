@@ -33,6 +33,7 @@ def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None
     names = list(dict.fromkeys((*columns, wanted[0]) if wanted else columns))
     file = parquet.ParquetFile(stream, read_dictionary=names)
     _require_modest(file.metadata, stream.seek(0, os.SEEK_END))
+    _require_flat(file.schema_arrow, names)
     for group in range(file.num_row_groups):
         if wanted and not _is_in(file, group, *wanted):
             continue
@@ -46,6 +47,14 @@ def _require_modest(metadata: Any, size: int) -> None:  # noqa: ANN401 - pyarrow
     inflated = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     if metadata.num_rows * _BYTES_PER_ROW > size or inflated > max(_INFLATED_BYTES, _INFLATED_TIMES * size):
         raise BadArchive(f"it claims {metadata.num_rows:,} rows of {inflated:,} bytes, and has {size:,} bytes")
+
+
+def _require_flat(schema: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - pyarrow's schema
+    from pyarrow import types
+
+    for name in names:
+        if types.is_nested(schema.field(name).type):
+            raise BadArchive(f"its column {name} is of type {schema.field(name).type}")
 
 
 def _is_in(file: Any, group: int, column: str, values: Collection[str]) -> bool:  # noqa: ANN401 - pyarrow's file

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from etc_policy.adapters.hudi.values import list_of, mapping_of
+
 Path = tuple[str, ...]
 
 
@@ -32,7 +34,7 @@ def value_at(record: Any, path: Path) -> Any:  # noqa: ANN401 - any Avro value
 
 
 def _field(fields: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    return next((field for field in fields if field["name"] == name), None)
+    return next((field for field in fields if mapping_of(field)["name"] == name), None)
 
 
 def _fields_of(avro_type: Any) -> Sequence[Mapping[str, Any]]:  # noqa: ANN401 - an Avro schema is any JSON value
@@ -42,5 +44,4 @@ def _fields_of(avro_type: Any) -> Sequence[Mapping[str, Any]]:  # noqa: ANN401 -
         return _fields_of(others[0]) if len(others) == 1 else ()
     if not isinstance(avro_type, dict) or avro_type.get("type") != "record":
         return ()
-    fields: Sequence[Mapping[str, Any]] = avro_type["fields"]
-    return fields
+    return list_of(avro_type["fields"])

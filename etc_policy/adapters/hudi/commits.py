@@ -14,7 +14,16 @@ from etc_policy.adapters.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_rec
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.adapters.hudi.avro_schema import parse_schema
 from etc_policy.adapters.hudi.layout import parse_data_file
-from etc_policy.adapters.hudi.values import UNKNOWN_FORM, is_long, load_json, number_of, text_of, unknown_form
+from etc_policy.adapters.hudi.values import (
+    UNKNOWN_FORM,
+    is_long,
+    list_of,
+    load_json,
+    mapping_of,
+    number_of,
+    text_of,
+    unknown_form,
+)
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.table_state import GroupKey as GroupKey
@@ -137,8 +146,10 @@ def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
 
 
 def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
-    taken = (record.get("partitionToReplaceFileIds") or {}).items()
-    replaced = frozenset((text_of(partition), text_of(one)) for partition, found in taken for one in found)
+    taken = mapping_of(record.get("partitionToReplaceFileIds")).items()
+    replaced = frozenset(
+        (text_of(partition), text_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
+    )
     operation = text_of(record.get("operationType")) or None
     return CommitMetadata(stats, pairs_of(record), operation, replaced, _plain_instant(stats))
 
@@ -161,13 +172,14 @@ def is_log_name(name: str, file_id: str, instant: str) -> bool:
 
 def pairs_of(record: Mapping[str, Any]) -> dict[str, str]:
     """The pairs that a commit or a plan carries."""
-    return {text_of(key): text_of(value) for key, value in (record.get("extraMetadata") or {}).items()}
+    return {text_of(key): text_of(value) for key, value in mapping_of(record.get("extraMetadata")).items()}
 
 
 def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
-    for partition, stats in (record.get(_STATS) or {}).items():
-        for stat in stats:
-            file_id, path, previous, rows, deletes, size, time, *merged = map(stat.get, _WANTED)
+    for partition, stats in mapping_of(record.get(_STATS)).items():
+        for stat in list_of(stats, nullable=False):
+            values = map(mapping_of(stat, nullable=False).get, _WANTED)
+            file_id, path, previous, rows, deletes, size, time, *merged = values
             yield WriteStat(
                 text_of(partition),
                 text_of(file_id),

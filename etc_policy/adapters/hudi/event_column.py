@@ -8,7 +8,7 @@ from typing import Any
 from etc_policy.adapters.hudi.avro_columns import find_column
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.adapters.hudi.log_facts import Trust, hides_deletes_of
-from etc_policy.adapters.hudi.values import text_of
+from etc_policy.adapters.hudi.values import list_of, text_of
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
@@ -46,11 +46,12 @@ def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str
         schema = commits[requested].extra.get("schema")
         if not schema or schema == _NO_SCHEMA:
             continue
-        fields = decode_metadata(schema.encode(), f"{base}: the schema in {requested}").get("fields", [])
+        decoded = decode_metadata(schema.encode(), f"{base}: the schema in {requested}")
+        fields = list_of(decoded.get("fields"))
         found = find_column(fields, column)
         if found is not None:
             return _time_type(_type_name(found[1]), column, base)
-        known = [text_of(field["name"]) for field in fields if not field["name"].startswith("_hoodie")]
+        known = [name for name in (text_of(field["name"]) for field in fields) if not name.startswith("_hoodie")]
         names = ", ".join([*known[:_NAMED], *(["..."] if len(known) > _NAMED else [])])
         hint = f"its columns are {names}"
         raise TableError(

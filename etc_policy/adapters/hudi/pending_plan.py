@@ -13,6 +13,7 @@ from typing import Any
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.values import list_of, mapping_of
 from etc_policy.adapters.storage.below import parts_of
 from etc_policy.adapters.storage.door import is_remote, local_path
 from etc_policy.codes.registry import Code
@@ -100,9 +101,10 @@ def _is_of(path: str, instant: str) -> bool:
 def _to_be_removed(timeline: Timeline, instant: str) -> Iterator[str]:
     """What a pending rollback of the instant says that it will remove; Hudi takes such a rollback up."""
     for _, plan in pending_rollbacks(timeline, instant):
-        for request in plan.get("rollbackRequests") or ():
-            yield from map(str, request.get("filesToBeDeleted") or ())
-            yield from map(str, request.get("logBlocksToBeDeleted") or ())
+        for one in list_of(plan.get("rollbackRequests")):
+            request = mapping_of(one, nullable=False)
+            yield from map(str, list_of(request.get("filesToBeDeleted")))
+            yield from map(str, mapping_of(request.get("logBlocksToBeDeleted")))
 
 
 def pending_rollbacks(timeline: Timeline, instant: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -111,7 +113,7 @@ def pending_rollbacks(timeline: Timeline, instant: str) -> Iterator[tuple[str, M
         plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
         if plan is not None and requested not in timeline.completions:
             content = timeline.metadata(plan)
-            if (content.get("instantToRollback") or {}).get("commitTime") == instant:
+            if mapping_of(content.get("instantToRollback")).get("commitTime") == instant:
                 yield requested, content
 
 

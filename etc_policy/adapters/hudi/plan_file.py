@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any
 
 from etc_policy.adapters.hudi.commits import pairs_of
+from etc_policy.adapters.hudi.values import list_of, mapping_of, size_of, text_of
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.stages import CarriedFile, Operation
 
@@ -50,30 +51,36 @@ def decode_operations(plan: Mapping[str, Any]) -> tuple[Operation, ...]:
 
     """
     carried = carried_in(pairs_of(plan))
-    found = tuple(_decoded(entry, entry["metrics"] or {}) for entry in plan.get("operations") or ())
+    found = tuple(_decoded(entry, mapping_of(entry["metrics"])) for entry in _operations(plan))
     if not carried.keys() <= {one.group for one in found}:
         raise ValueError("the plan carries log files of a file group that it does not compact")
     return tuple(_with_carried(one, carried.get(one.group, ())) for one in found)
 
 
 def expected_bytes(plan: Mapping[str, Any]) -> int | None:
-    """The bytes that a plan's record expects of all new base files; None where an operation of it says nothing."""
-    metrics = [entry["metrics"] or {} for entry in plan.get("operations") or ()]
-    if not metrics or not all("TOTAL_IO_WRITE_MB" in one for one in metrics):
+    """The bytes that a plan's record, which may be another engine's, expects of all new base files; None if it does not say."""
+    try:
+        metrics = [mapping_of(entry.get("metrics")) for entry in _operations(plan)]
+        known = bool(metrics) and all("TOTAL_IO_WRITE_MB" in one for one in metrics)
+        return sum(_mebibytes(one, "TOTAL_IO_WRITE_MB") for one in metrics) if known else None
+    except ValueError:
         return None
-    return sum(_mebibytes(one, "TOTAL_IO_WRITE_MB") for one in metrics)
 
 
 def planned_reads(plan: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], int, int]]:
     """The file group of each operation of a plan's record, the bytes it reads in all, and those of log files among them."""
-    for entry in plan.get("operations") or ():
-        metrics = entry["metrics"] or {}
-        reads, logs = _mebibytes(metrics, "TOTAL_IO_READ_MB"), _whole(metrics.get("TOTAL_LOG_FILES_SIZE", 0))
-        yield (entry["partitionPath"] or "", entry["fileId"]), reads, logs
+    for entry in _operations(plan):
+        metrics = mapping_of(entry["metrics"])
+        reads, logs = _mebibytes(metrics, "TOTAL_IO_READ_MB"), _whole(size_of(metrics.get("TOTAL_LOG_FILES_SIZE")))
+        yield (text_of(entry["partitionPath"]), text_of(entry["fileId"])), reads, logs
 
 
-def _mebibytes(metrics: Mapping[str, float], name: str) -> int:
-    return _whole(metrics.get(name, 0) * _MEBIBYTE)
+def _operations(plan: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [mapping_of(entry, nullable=False) for entry in list_of(plan.get("operations"))]
+
+
+def _mebibytes(metrics: Mapping[str, Any], name: str) -> int:
+    return _whole(size_of(metrics.get(name)) * _MEBIBYTE)
 
 
 def _whole(size: float) -> int:
@@ -86,17 +93,17 @@ def _with_carried(operation: Operation, carried: tuple[CarriedFile, ...]) -> Ope
     return operation.model_copy(update={"carried": carried, "log_files_remaining": staying})
 
 
-def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, float]) -> Operation:
+def _decoded(entry: Mapping[str, Any], metrics: Mapping[str, Any]) -> Operation:
     return Operation(
         partition=entry["partitionPath"] or "",
         file_id=entry["fileId"],
         base_instant=entry["baseInstantTime"],
         base_file=entry["dataFilePath"],
-        log_files_compacted=tuple(entry["deltaFilePaths"] or ()),
+        log_files_compacted=tuple(list_of(entry["deltaFilePaths"])),
         log_files_remaining=(),
         bytes_read=_mebibytes(metrics, "TOTAL_IO_READ_MB"),
         bytes_written_estimate=_mebibytes(metrics, "TOTAL_IO_WRITE_MB"),
-        log_bytes_compacted=_whole(metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
+        log_bytes_compacted=_whole(size_of(metrics.get("TOTAL_LOG_FILES_SIZE"))),
     )
 
 

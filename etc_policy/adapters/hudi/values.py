@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import date
 from typing import Any, TypeGuard
 
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
-#: What reading raises over values of another form.
-UNKNOWN_FORM = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+#: What reading raises over values of another form; a TypeError or an AttributeError would be a fault of ours.
+UNKNOWN_FORM = (LookupError, ValueError, ArithmeticError, RecursionError, MemoryError)
 
 _LONGS = range(-(2**63), 2**63)
 _TIME = re.compile(
@@ -48,6 +49,42 @@ def number_of(value: object) -> int:
         return 0
     if not is_long(value):
         raise ValueError(f"{str(value)[:_SHOWN]} where a whole number is expected")
+    return value
+
+
+def mapping_of(value: object, *, nullable: bool = True) -> Mapping[str, Any]:
+    """A record or a map, empty for null where that may be; ValueError for anything else."""
+    if value is None and nullable:
+        return {}
+    if not isinstance(value, dict):
+        raise ValueError(f"{str(value)[:_SHOWN]} where fields by name are expected")
+    return value
+
+
+def list_of(value: object, *, nullable: bool = True) -> list[Any]:
+    """A list, empty for null where that may be; ValueError for anything else."""
+    if value is None and nullable:
+        return []
+    if not isinstance(value, list):
+        raise ValueError(f"{str(value)[:_SHOWN]} where a list is expected")
+    return value
+
+
+def bytes_of(value: object) -> bytes:
+    """Bytes, empty for null; ValueError for anything else."""
+    if value is None:
+        return b""
+    if not isinstance(value, bytes):
+        raise ValueError(f"{str(value)[:_SHOWN]} where bytes are expected")
+    return value
+
+
+def size_of(value: object) -> float:
+    """A number that is no true or false, 0 for null; ValueError for anything else."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{str(value)[:_SHOWN]} where a number is expected")
     return value
 
 
