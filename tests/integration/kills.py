@@ -150,9 +150,6 @@ class Table:
         return found - named
 
 
-#: Where runs are killed in the tests: before and after publishing, while executing, in the commit to the metadata table,
-#: between the two commits, before verifying.
-STEPS = (*("locked", "published", "executing"), *ORDER[-3:])
 #: Who is killed: the whole process group, or one process, whose partner then finds itself alone.
 VICTIMS = ("both", "python", "java")
 

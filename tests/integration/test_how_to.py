@@ -265,9 +265,8 @@ def leaves_no_tables(one_session):
     "kind",
     [
         Stream,
-        Sql,
         Version6,
-        *(pytest.param(kind, marks=pytest.mark.extended) for kind in (Timestamps, SqlWithOrdering)),
+        *(pytest.param(kind, marks=pytest.mark.extended) for kind in (Sql, Timestamps, SqlWithOrdering)),
     ],
     ids=lambda kind: kind.__name__,
 )

@@ -1,6 +1,6 @@
-"""Kills of `etc apply`, one at each step and one while it rolls a killed run back, and then one run that mends all.
+"""Kills of `etc apply` at some steps, and one while it rolls a killed run back; and then one run that mends all.
 
-`random_kills.py` plays any number.
+`random_kills.py` plays any number, at any step.
 """
 
 import json
@@ -10,12 +10,14 @@ import pytest
 from etc_policy.adapters.spark.session import start_spark
 from tests.integration.history import HISTORY, Oracle
 from tests.integration.kill_checks import check_files, check_views
-from tests.integration.kills import STEPS, Project, kill_at, kill_while_it_rolls_back
+from tests.integration.kills import Project, kill_at, kill_while_it_rolls_back
 from tests.integration.session import stop_spark
 
 pytestmark = pytest.mark.spark
+#: Before and after publishing, while executing, between the two commits.
+STEPS = ("locked", "published", "executing", "committed to the metadata table")
 #: Where the rows are compared by `etc` too, and not by this test alone.
-DATA = ("executing", "committed")
+DATA = ("executing",)
 #: C lies between these commits of the history; `test_cut.py` and `random_kills.py` look at all of them.
 STRADDLING = range(4, 6)
 

@@ -62,6 +62,7 @@ def test_log_files_that_are_picked_wherever_they_stand_give_older_rows_back(spar
     assert {key: picked.oracle.rt().get(key) for key in (1, 5)} == {1: "new", 5: None}
 
 
+@pytest.mark.extended
 def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
     arguments = ("tests.integration.version6", str(tmp_path), "--first")
     said = run_under_bundle("0.15.0", *arguments, timeout_seconds=600)
@@ -69,6 +70,7 @@ def test_every_view_is_right_under_a_bundle_of_hudi_0(no_spark, tmp_path):
     assert "left at each of 1 steps, then finished or withdrawn: right" in said
 
 
+@pytest.mark.extended
 def test_two_kills_and_one_run_that_mends_them(written_version_6, no_spark, tmp_path):
     setting, project, tables = OfVersion6(), Project(tmp_path), {}
     for number, step in enumerate(STEPS):

@@ -43,7 +43,7 @@ def publish_and_die(bench, *, begun):
     return plan
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.extended), True])
 def test_no_view_changes_and_a_plan_can_be_made_again(bench, begun):
     views, before = bench.views(), bench.properties()
     commits, ro = views.delta_commits(), views.ro()

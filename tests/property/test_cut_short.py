@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etc_policy.adapters.hudi import properties as hudi_properties
+from etc_policy.adapters.hudi import stable_reading
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.compile.manifest import EventTime, Policy
@@ -67,6 +68,7 @@ def _no_pause():
     """Nobody is about to finish writing the file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hudi_properties, "PAUSE_SECONDS", 0)
+        patch.setattr(stable_reading, "WRITTEN_SECONDS", 0)
         yield
 
 
