@@ -32,7 +32,7 @@ BENCHMARKS = (
     Benchmark("execution", (), ("--rows", "100000", "--runs", "1")),
     Benchmark("data_verification", (), None),
     Benchmark("metadata_verification", (), ("--commits", "100", "--runs", "1")),
-    Benchmark("start_up", ("--runs", "2"), None),
+    Benchmark("start_up", ("--runs", "1"), None),
     Benchmark("parse", (), None),
     Benchmark("simulated_day", (), ("--groups", "50")),
     Benchmark("fleet", ("--runs", "1"), ("--tables", "50", "--runs", "1")),

@@ -46,10 +46,12 @@ def test_its_plan_and_its_result_are_of_one_run():
     assert len(set(merged)) == 1
 
 
-def test_its_picture_is_small():
-    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
-    assert (REPOSITORY / picture).read_bytes().startswith(b"\x89PNG")
-    assert (REPOSITORY / picture).stat().st_size < 100_000
+def test_its_pictures_are_small():
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert len(pictures) >= 3
+    for picture in pictures:
+        assert (REPOSITORY / picture).read_bytes().startswith(b"\x89PNG")
+        assert (REPOSITORY / picture).stat().st_size < 100_000
 
 
 def test_the_commands_in_its_text_are_understood():
