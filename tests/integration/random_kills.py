@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +113,7 @@ def write_sources(setting: OnDisk, folder: Path) -> None:
     stop_spark(spark)
 
 
-def play(setting: OnDisk, folder: Path, sources: Path, seeds: range) -> tuple[list[Killed], int, list[str]]:
+def play(setting: OnDisk, folder: Path, sources: Path, seeds: Sequence[int]) -> tuple[list[Killed], int, list[str]]:
     """Kill a batch, mend it with one run, and check each table; how many failed, and why."""
     from etc_policy.adapters.spark.session import start_spark
 
@@ -126,7 +126,7 @@ def play(setting: OnDisk, folder: Path, sources: Path, seeds: range) -> tuple[li
     try:
         results = project.apply()
     except AssertionError as error:
-        words = f"seeds {seeds.start} to {seeds.stop - 1}: one run does not mend them: {error}"
+        words = f"seeds {seeds[0]} to {seeds[-1]}: one run does not mend them: {error}"
         return killed, len(seeds), [*failures, words]
     spark = start_spark(SPARK, folder / "spark.log")
     for one in killed:
@@ -175,7 +175,7 @@ def main() -> int:
             failed += failed_now
             print("\n".join([*(f"{one.seed:>5} {one}" for one in killed), *failures]), flush=True)
             if failures:
-                again = f"--where {arguments.where} --seed {seeds.start} --count {len(seeds)}"
+                again = f"--where {arguments.where} --seed {seeds[0]} --count {len(seeds)}"
                 print(f"  again: python -m tests.integration.random_kills {again}", flush=True)
             else:
                 shutil.rmtree(batch)

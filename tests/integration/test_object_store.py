@@ -12,7 +12,8 @@ from tests.s3_servers import S3Server
 
 pytestmark = pytest.mark.spark
 STRADDLING = range(4, 6)
-SEEDS = range(1, 7)
+#: One dies at each step: both, one of its processes, or the network for some seconds.
+SEEDS = (4, 20, 24, 37, 39, 48)
 
 
 def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, tmp_path, monkeypatch):
@@ -28,7 +29,7 @@ def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, t
 def test_six_runs_are_killed_or_cut_off_and_one_mends_their_tables(
     no_spark, s3_variables, moto_server, written_table, tmp_path, monkeypatch
 ):
-    """Each at a moment that the seed draws; of some the network is cut for a while, and no process dies."""
+    """Each at the moment that its seed draws; of some the network is cut for a while, and no process dies."""
     with faulty_proxy(moto_server.endpoint) as proxy:
         for name, value in bucket_cut.variables(S3Server(proxy.endpoint)).items():
             monkeypatch.setenv(name, value)
