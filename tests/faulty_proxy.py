@@ -72,6 +72,7 @@ def faulty_proxy(endpoint: str) -> Iterator[FaultyProxy]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes: the second would wait 40 ms for the client
     faults: FaultyProxy
 
     def log_message(self, *_: object) -> None:

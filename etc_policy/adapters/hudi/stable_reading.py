@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import sleep
 from traceback import clear_frames
 from typing import TypeVar
 
@@ -37,7 +37,7 @@ def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
         except TableError as error:
             if error.code != Code.DAMAGED_TIMELINE or attempt == ATTEMPTS - 1:
                 raise
-            time.sleep(WRITTEN_SECONDS)
+            sleep(WRITTEN_SECONDS)
     raise RetryableError(
         Code.TIMELINE_KEEPS_CHANGING,
         f"the timeline of `{location}` kept changing while it was read",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from time import sleep
 
 from etc_policy.adapters.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.adapters.hudi.markers import announced_by, marker_files
@@ -61,7 +62,7 @@ class RunSigns:
             if sign != first:
                 message = f"a run of the compaction at {instant} is alive: it goes on writing"
                 raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
-            time.sleep(_POLL_SECONDS)
+            sleep(_POLL_SECONDS)
 
     def remove_beat(self, instant: str) -> None:
         """Remove the heartbeat of a run that is dead.

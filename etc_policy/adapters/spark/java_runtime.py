@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 from etc_policy.adapters.outputs.files import write_below
+from etc_policy.adapters.spark.user_cache import user_cache
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
@@ -52,8 +53,9 @@ def _trust_store() -> str | None:
     bundle = Path(paths.cafile or paths.openssl_cafile)
     if not bundle.is_file() or importlib.util.find_spec("cryptography") is None:
         return None
-    content = bundle.read_bytes()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "etc-policy"
+    content, cache = bundle.read_bytes(), user_cache()
+    if cache is None:
+        return None
     store = cache / f"trust-{hashlib.sha256(content).hexdigest()[:16]}.p12"
     if not store.exists():
         write_below(cache, store.name, _pkcs12(content))

@@ -12,13 +12,14 @@ import json
 import os
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from etc_policy.adapters.outputs.files import write_below
+from etc_policy.adapters.spark.user_cache import user_cache
 from etc_policy.adapters.storage.below import folder_of, open_regular
 
 _JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
@@ -53,7 +54,7 @@ def on_class_path(confs: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
-def fetching_alone(confs: Mapping[str, str]) -> Iterator[None]:
+def fetching_alone(confs: Mapping[str, str], progress: Callable[[str], None] = lambda _: None) -> Iterator[None]:
     """Meanwhile no other process of this user fetches packages: Ivy fails where two download the same jar at once."""
     if not confs.get(_PACKAGES):
         yield
@@ -66,19 +67,22 @@ def fetching_alone(confs: Mapping[str, str]) -> Iterator[None]:
             handle = open_regular(opened, name, os.O_RDWR | os.O_CREAT)
     try:
         if handle is not None:
-            _wait_for(handle)
+            _wait_for(handle, progress)
         yield
     finally:
         if handle is not None:
             os.close(handle)
 
 
-def _wait_for(handle: int) -> None:
-    end = time.monotonic() + _FETCH_SECONDS
+def _wait_for(handle: int, progress: Callable[[str], None]) -> None:
+    end, is_said = time.monotonic() + _FETCH_SECONDS, False
     while time.monotonic() < end:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not is_said:
+                progress("waiting for another process of this user, which fetches Spark's packages")
+                is_said = True
             time.sleep(_POLL_SECONDS)
         except OSError:  # a file system without locks
             return
@@ -145,8 +149,7 @@ def _place(confs: Mapping[str, str]) -> tuple[Path, str]:
 
     """
     decisive = json.dumps([confs.get(key) for key in _DECIDE])
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    except RuntimeError as error:
-        raise OSError(str(error)) from error
-    return home / "etc-policy", f"packages-{hashlib.sha256(decisive.encode()).hexdigest()[:16]}.json"
+    folder = user_cache()
+    if folder is None:
+        raise OSError("the user has no home")
+    return folder, f"packages-{hashlib.sha256(decisive.encode()).hexdigest()[:16]}.json"

@@ -114,7 +114,7 @@ def test_a_commit_that_is_being_written_is_read_when_it_is_whole(table, monkeypa
     path = table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
     content = path.read_bytes()
     path.write_bytes(content[:9])
-    monkeypatch.setattr("etc_policy.adapters.hudi.stable_reading.time.sleep", lambda _: path.write_bytes(content))
+    monkeypatch.setattr("etc_policy.adapters.hudi.stable_reading.sleep", lambda _: path.write_bytes(content))
     assert len(read(table).slices) == 1
 
 

@@ -109,7 +109,7 @@ class TestHeartbeat:
     def naps(self, monkeypatch):
         """What happens in each nap of a wait, in order; more naps than that fail the test."""
         steps = []
-        monkeypatch.setattr(run_signs.time, "sleep", lambda seconds: steps.pop(0)())
+        monkeypatch.setattr(run_signs, "sleep", lambda seconds: steps.pop(0)())
         return steps
 
     def test_no_heartbeat_is_no_living_run(self, lease, naps):
@@ -189,7 +189,7 @@ class TestStockRun:
 
     @pytest.mark.parametrize("advances", ["inflight", "marker", "base"])
     def test_is_alive_while_any_file_advances(self, table, begun, monkeypatch, advances):
-        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(begun[advances], 0))
+        monkeypatch.setattr(run_signs, "sleep", lambda _: beat(begun[advances], 0))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
             lease.wait_for_dead_run(C)
         assert error.value.code == "ETC404"
@@ -201,7 +201,7 @@ class TestStockRun:
         listing.with_name("MARKERS.type").write_text("TIMELINE_SERVER_BASED")
         for path in listing.parent.glob("MARKERS*"):
             beat(path, 300)
-        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(begun["base"], 0))
+        monkeypatch.setattr(run_signs, "sleep", lambda _: beat(begun["base"], 0))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
             lease.wait_for_dead_run(C)
         assert error.value.code == "ETC404"
@@ -224,7 +224,7 @@ class TestStockRun:
         with FileLease(str(table.base)) as first:
             first.mark(C)
         beat(begun["inflight"], -1)
-        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(begun["marker"], -2))
+        monkeypatch.setattr(run_signs, "sleep", lambda _: beat(begun["marker"], -2))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
 
@@ -272,7 +272,7 @@ class TestRunsOfThisMachine:
             path.write_text(path.read_text().rsplit(" ", 1)[0])
             beat(path, 30 if other == "begun later" else 5)
         began = table.timeline / f"{C}.compaction.inflight"
-        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(began, -5))
+        monkeypatch.setattr(run_signs, "sleep", lambda _: beat(began, -5))
         with FileLease(str(table.base), local=other != "of a cluster") as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
         assert killed.exists()
@@ -282,7 +282,7 @@ class TestRunsOfThisMachine:
         silence = file_lease._HEARTBEAT_TOLERANCE_SECONDS + 5
         for path in (table.timeline / f"{C}.compaction.inflight", killed):
             beat(path, silence)
-        monkeypatch.setattr(run_signs.time, "sleep", lambda _: beat(killed, 0))
+        monkeypatch.setattr(run_signs, "sleep", lambda _: beat(killed, 0))
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError):
             lease.wait_for_dead_run(C)
 

@@ -1,7 +1,6 @@
 """What every lease of a run does; a new one joins by its name in `LEASES`."""
 
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -98,14 +97,12 @@ def place(request):
 
 @pytest.fixture
 def _no_naps(monkeypatch):
-    """Whoever waits fails the test, but for threads of others in this process, such as those of a Spark."""
-    tests_own, really_sleep = threading.current_thread(), time.sleep
+    """Whoever waits for signs of a run fails the test."""
 
-    def sleep(seconds):
-        assert threading.current_thread() is not tests_own, "there is nothing to wait for"
-        really_sleep(seconds)
+    def sleep(_):
+        raise AssertionError("there is nothing to wait for")
 
-    monkeypatch.setattr(run_signs.time, "sleep", sleep)
+    monkeypatch.setattr(run_signs, "sleep", sleep)
 
 
 def inflight(place, content=b""):
@@ -203,7 +200,7 @@ def test_a_wait_is_announced(place, monkeypatch):
     said, signs_at = [], iter([100.0, 100.0, 101.0])
     signs = RunSigns(place.storage, lambda: 110.0, said.append)
     monkeypatch.setattr(signs, "_last", lambda _: next(signs_at))
-    monkeypatch.setattr(run_signs.time, "sleep", lambda _: None)
+    monkeypatch.setattr(run_signs, "sleep", lambda _: None)
     with pytest.raises(RetryableError):
         signs.wait_until_silent(C, 30)
     assert said == [f"a run of the compaction at {C} wrote 10 s ago; waiting 20 s to see whether it is dead"]
@@ -220,7 +217,7 @@ def test_a_stock_writer_that_beats_may_be_alive(place, monkeypatch):
         place.storage.replace(BEAT, b"")
 
     with place.lease() as lease:
-        monkeypatch.setattr(run_signs.time, "sleep", beat_again)
+        monkeypatch.setattr(run_signs, "sleep", beat_again)
         with pytest.raises(RetryableError, match="is alive: it goes on writing"):
             lease.wait_for_dead_run(C)
 
