@@ -97,7 +97,13 @@ class SparkSessions:
         try:
             packages = self._packages(confs)
             session = start_spark(
-                confs, self.spark_log, self.target.bundle, packages, seconds, is_brief=self._has_little_to_do
+                confs,
+                self.spark_log,
+                self.target.bundle,
+                packages,
+                seconds,
+                is_brief=self._has_little_to_do,
+                progress=self.progress,
             )
         except RetryableError as error:
             self._unanswered = (time.monotonic() + seconds, error)

@@ -95,7 +95,7 @@ def test_ending_is_no_error(environment):
 
 
 def test_a_session_with_the_catalog_is_tried(environment, monkeypatch):
-    def start_spark(*told, is_brief):
+    def start_spark(*told, is_brief, progress):
         raise EngineError("ETC303", "Spark did not start")
 
     monkeypatch.setattr(spark_session, "start_spark", start_spark)

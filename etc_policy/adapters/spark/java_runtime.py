@@ -1,4 +1,4 @@
-"""Finds a Java runtime and the certificates it should trust, so that no Java needs to be installed."""
+"""Finds PySpark, a Java runtime and the certificates it should trust, so that no Java needs to be installed."""
 
 from __future__ import annotations
 
@@ -37,6 +37,19 @@ def use_java() -> str | None:
         )
     os.environ["JAVA_HOME"] = bundled
     return _trust_store()
+
+
+def pyspark_folder() -> Path:
+    """Where PySpark is installed.
+
+    Raises:
+        EngineError: it is not.
+
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
+    return Path(spec.origin).parent
 
 
 def _bundled_java() -> str | None:

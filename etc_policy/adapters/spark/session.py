@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from etc_policy.adapters.spark.cluster import (
     require_master,
     watch_executors,
 )
-from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.adapters.spark.java_runtime import pyspark_folder, use_java
 from etc_policy.adapters.spark.known_jars import fetching_alone, on_class_path, remember_jars
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
@@ -81,6 +80,7 @@ def start_spark(
     cluster_seconds: float = DEFAULT_CLUSTER_TIMEOUT_MS / 1000,
     *,
     is_brief: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Any:  # noqa: ANN401 - imported late
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
@@ -89,6 +89,7 @@ def start_spark(
     file `log`, or to standard error without one; never to standard output. Options whose names mark them as secrets are
     not arguments of the JVM's process. A cluster has `cluster_seconds` to answer, and again as long to give an executor.
     Where `is_brief` says that little is to be done, Java on this machine does not spend its time on making code fast.
+    `progress` hears what is waited for.
 
     Raises:
         EngineError: PySpark or Java is missing, or Spark did not start.
@@ -103,7 +104,7 @@ def start_spark(
         confs = _within_submit(confs)
     master = confs["spark.master"]
     require_master(master)
-    session = _start(confs, options or {}, log, cluster_seconds)
+    session = _start(confs, options or {}, log, cluster_seconds, progress)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
     if not is_local(master):
@@ -112,27 +113,20 @@ def start_spark(
     return session
 
 
-def pyspark_folder() -> Path:
-    """Where PySpark is installed.
-
-    Raises:
-        EngineError: it is not.
-
-    """
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise EngineError(Code.NO_PYSPARK, "PySpark is not installed", hint='run `pip install "etc-policy[local]"`')
-    return Path(spec.origin).parent
-
-
-def _start(confs: Mapping[str, str], given: Mapping[str, str], log: Path | None, cluster_seconds: float) -> Any:  # noqa: ANN401
+def _start(
+    confs: Mapping[str, str],
+    given: Mapping[str, str],
+    log: Path | None,
+    cluster_seconds: float,
+    progress: Callable[[str], None],
+) -> Any:  # noqa: ANN401
     from pyspark import SparkContext
 
     is_first = SparkContext._gateway is None
     try:
         with _jvm_output_to(log), on_class_path(confs) if is_first else nullcontext(confs) as launched:
             started = with_archive(launched) if launched != confs and JAVA_OPTIONS not in given else launched
-            with fetching_alone(started):
+            with fetching_alone(started, progress):
                 _launch(started)
             with answered_within(confs["spark.master"], cluster_seconds):
                 session = _session(started)

@@ -23,7 +23,8 @@ from tempfile import mkdtemp
 from etc_policy.adapters.java_properties import parse_properties, write_properties
 from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.cluster import is_local
-from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf, pyspark_folder
+from etc_policy.adapters.spark.java_runtime import pyspark_folder
+from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, ExitCode, UsageError
 

@@ -136,12 +136,12 @@ def test_where_nothing_can_be_kept_each_session_resolves(tmp_path):
     assert class_path(CONFS) is None
 
 
-def begun_beside(confs, other, seconds=0.6):
+def begun_beside(confs, other, seconds=0.6, progress=lambda _: None):
     """Whether another fetch begins while one is under way, and whether it does afterwards."""
     begun = threading.Event()
 
     def fetch():
-        with fetching_alone(other):
+        with fetching_alone(other, progress):
             begun.set()
 
     thread = threading.Thread(target=fetch)
@@ -153,7 +153,9 @@ def begun_beside(confs, other, seconds=0.6):
 
 
 def test_packages_are_fetched_by_one_process_at_a_time():
-    assert begun_beside(CONFS, {**CONFS, "spark.jars.packages": "d:e:1"}) == (False, True)
+    said = []
+    assert begun_beside(CONFS, {**CONFS, "spark.jars.packages": "d:e:1"}, progress=said.append) == (False, True)
+    assert said == ["waiting for another process of this user, which fetches Spark's packages"]
 
 
 def test_who_fetches_nothing_waits_for_nobody():
