@@ -116,7 +116,7 @@ def test_a_verification_is_an_error_of_the_engine(dead, monkeypatch):
 )
 def test_java_is_told_when_all_tables_together_are_small(sizes, is_brief, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(spark_session, "start_spark", lambda *_, is_brief: told.append(is_brief))
+    monkeypatch.setattr(spark_session, "start_spark", lambda *_, is_brief, progress: told.append(is_brief))
     environment = Environment(tmp_path, lambda _: None)
     for number, size in enumerate(sizes):
         environment.note_size(SimpleNamespace(base_path=f"/t{number}", data_bytes=1))

@@ -145,7 +145,7 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     opened = []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
     started = []
-    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told, is_brief: started.append(told))
+    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told, **_: started.append(told))
     etc("plan", "--target", "prod", "--conf", "spark.executor.memory=8g")
     opened[0].spark  # noqa: B018 - starts it
     given = {
@@ -176,7 +176,7 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
 def test_tables_share_the_cores_where_several_are_worked_on(etc, targets, monkeypatch, arguments, mode):
     opened, started = [], []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
-    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told, is_brief: started.append(told))
+    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told, **_: started.append(told))
     etc("plan", *arguments)
     opened[0].spark  # noqa: B018 - starts it
     assert started[0][0].get("spark.scheduler.mode") == mode
