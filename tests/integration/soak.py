@@ -185,16 +185,27 @@ class Soak:
         self.say(f"checkpoint {self.counts['checkpoints']}: {len(self.timeline.compactions)} compactions, all is right")
 
     def _quiet_apply(self) -> dict:
-        """A run that is not killed, beside nobody; a 4 is tried again for as long as a dead writer may look alive."""
-        for _ in range(QUIET_TRIES):
+        """A run that is not killed, beside nobody; a 4 is tried again for as long as a dead writer may look alive.
+
+        Who was refused twice may wait for a write that has failed: it stays in flight until somebody writes or cleans again.
+        """
+        for number in range(QUIET_TRIES):
             apply = self._start()
             while not apply.tick():
                 time.sleep(TICK_SECONDS)
             self._end(apply, "apply while nobody writes")
             if apply.process.returncode == 0:
                 return apply.result["tables"][0]
+            self._write_on(0 if number == 0 else QUIET_PAUSE_SECONDS)
             time.sleep(QUIET_PAUSE_SECONDS)
         raise BrokenPromiseError(f"stuck: {QUIET_TRIES} runs while nobody writes have not ended with 0")
+
+    def _write_on(self, seconds: float) -> None:
+        """Let the writers go on for a while, and come to rest."""
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends or not all(writer.at_rest for writer in self.workers):
+            self._tick_writers(paused=time.monotonic() >= ends)
+            time.sleep(TICK_SECONDS)
 
     def _look(self, spark, promises: dict[str, int | None], when: str) -> None:
         self.timeline.poll()
