@@ -17,6 +17,7 @@ from tests.hostile.avro import damaged
 from tests.integration.bench import ORACLE, SECOND, Bench, check_views
 from tests.integration.histories import BUSY
 from tests.integration.history import QUICK, Views, write_history
+from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +58,7 @@ def signed_again(plan, path, operations, **extra):
     (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("does", ["finish", "undo"])
+@pytest.mark.parametrize("does", ["finish", *weekly("undo")])
 @pytest.mark.parametrize(
     "changed",
     [
@@ -159,7 +160,7 @@ def archived_table(spark, tmp_path_factory):
     return base
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(3), *weekly(*range(3, 6))])
 def test_an_archive_that_somebody_changed_gives_an_error_or_the_same_table(spark, archived_table, tmp_path, seed):
     """Whatever is planned with it and carried out leaves RT right; with the archive as it was, all is right."""
     base, dice = tmp_path / "t", random.Random(seed)

@@ -16,6 +16,7 @@ from etc_policy.cli.main import main
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.wiring import SparkSessions
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
+from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 #: Right after a commit `etc plan` says so, and to plan again in a second.
@@ -266,7 +267,7 @@ def leaves_no_tables(one_session):
     [
         Stream,
         Version6,
-        *(pytest.param(kind, marks=pytest.mark.extended) for kind in (Sql, Timestamps, SqlWithOrdering)),
+        *weekly(Sql, Timestamps, SqlWithOrdering),
     ],
     ids=lambda kind: kind.__name__,
 )

@@ -6,6 +6,7 @@ import pytest
 
 from tests.integration.interleavings import Case, Stage
 from tests.integration.writer_on_command import Writer
+from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 CASES = [
@@ -34,9 +35,7 @@ def stage(writer, spark, tmp_path_factory):
     return Stage(tmp_path_factory.mktemp("stage"), spark, writer)
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES, *(pytest.param(case, marks=pytest.mark.extended) for case in EXTENDED)], ids=str
-)
+@pytest.mark.parametrize("case", [*CASES, *weekly(*EXTENDED)], ids=str)
 def test_no_key_stands_twice(stage, case, monkeypatch):
     monkeypatch.setattr(
         "etc_policy.execute.fence.WRITER_WAIT_SECONDS", 1.0

@@ -10,6 +10,7 @@ from etc_policy.adapters.spark import write_stats
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from tests.integration.bench import ORACLE, SECOND, Bench
 from tests.integration.history import HISTORY, Views, Write, write_history
+from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +26,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "version 8"] + weekly("version 8"))
 def test_properties_stay(spark, tmp_path, name):
     options, partitions, index = TABLES[name]
     bench = Bench(spark, tmp_path / "t", index=index)

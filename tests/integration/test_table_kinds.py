@@ -22,6 +22,7 @@ from etc_policy.wiring import Environment
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, partition_of
 from tests.integration.listings import require_same_listing
+from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 T = 200
@@ -245,7 +246,7 @@ def test_nested_partitions_and_seconds(kind):
     table.writes_on()
 
 
-@pytest.mark.parametrize("block_format", ["avro", "parquet"])
+@pytest.mark.parametrize("block_format", ["avro", *weekly("parquet")])
 def test_an_event_time_inside_a_struct(kind, block_format):
     """Commits record it, and where they would not, the log blocks hold it."""
     table = kind(
@@ -380,7 +381,7 @@ def test_rollback_and_a_killed_writer_in_the_history(kind):
     assert len(table.timeline("*_*.rollback")) == 2
 
 
-@pytest.mark.parametrize("committed_to_mdt", [False, True])
+@pytest.mark.parametrize("committed_to_mdt", [True, *weekly(False)])
 def test_rollback_of_a_commit_in_our_pending_plan(kind, committed_to_mdt):
     table = kind(options={} if committed_to_mdt else NO_MDT)
     table.write(*((key, "v0", key) for key in range(9)))

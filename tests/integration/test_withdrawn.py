@@ -12,6 +12,7 @@ from etc_policy.errors import EngineError
 from tests.integration.bench import ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history
+from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +44,7 @@ def publish_and_die(bench, *, begun):
     return plan
 
 
-@pytest.mark.parametrize("begun", [pytest.param(False, marks=pytest.mark.extended), True])
+@pytest.mark.parametrize("begun", [True, *weekly(False)])
 def test_no_view_changes_and_a_plan_can_be_made_again(bench, begun):
     views, before = bench.views(), bench.properties()
     commits, ro = views.delta_commits(), views.ro()
