@@ -49,7 +49,8 @@ def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None) -> Non
     later = Oracle.of((*HISTORY, LATER)).rt()
     assert views.rt() == views.rust() == later
     stock_compaction_and_clean(bench)
-    require_same_listing(bench)
+    # Of version 8 the procedures have made the metadata table one of version 9 (FACTS 14).
+    require_same_listing(bench, sure=state.table_version >= 9)
     assert views.rt() == views.ro() == views.rust() == views.rust(read_optimized=True) == later
     assert bench.state().last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
 
