@@ -196,7 +196,8 @@ class Soak:
             self._end(apply, "apply while nobody writes")
             if apply.process.returncode == 0:
                 return apply.result["tables"][0]
-            self._write_on(0 if number == 0 else QUIET_PAUSE_SECONDS)
+            if number:
+                self._write_on(QUIET_PAUSE_SECONDS)
             time.sleep(QUIET_PAUSE_SECONDS)
         raise BrokenPromiseError(f"stuck: {QUIET_TRIES} runs while nobody writes have not ended with 0")
 

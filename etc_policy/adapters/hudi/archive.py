@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.adapters.hudi.archive_rows import BadArchive, Wanted, archive_rows
-from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata, pairs_of
+from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
-from etc_policy.adapters.hudi.values import bytes_of, load_json, time_of
+from etc_policy.adapters.hudi.values import bytes_of, load_json, pairs_of, time_of
 from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 from etc_policy.adapters.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_record, read_header
 from etc_policy.adapters.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
 from etc_policy.adapters.hudi.avro_schema import parse_schema
-from etc_policy.adapters.hudi.layout import parse_data_file
+from etc_policy.adapters.hudi.layout import is_log_name, parse_data_file
 from etc_policy.adapters.hudi.values import (
     UNKNOWN_FORM,
     is_long,
@@ -21,6 +20,7 @@ from etc_policy.adapters.hudi.values import (
     load_json,
     mapping_of,
     number_of,
+    pairs_of,
     text_of,
     unknown_form,
 )
@@ -35,8 +35,6 @@ _MANY = 100
 _LARGE_BYTES = 1 << 20
 #: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
 MAX_DECODED_BYTES = 64 << 20
-#: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
-_LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
 _STATS = "partitionToWriteStats"
 #: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
 _WANTED = {
@@ -164,22 +162,12 @@ def _plain_instant(stats: WriteStats) -> str:
     return first.instant if all(is_log_name(name, file_id, first.instant) for (_, file_id), name in named) else ""
 
 
-def is_log_name(name: str, file_id: str, instant: str) -> bool:
-    """Whether a file is a log file of that file group and that instant, by its name."""
-    start = f".{file_id}_{instant}.log."
-    return bool(file_id) and name.startswith(start) and _LOG_END.fullmatch(name, len(start)) is not None
-
-
-def pairs_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """The pairs that a commit or a plan carries."""
-    return {text_of(key): text_of(value) for key, value in mapping_of(record.get("extraMetadata")).items()}
-
-
 def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
     for partition, stats in mapping_of(record.get(_STATS)).items():
         for stat in list_of(stats, nullable=False):
-            values = map(mapping_of(stat, nullable=False).get, _WANTED)
-            file_id, path, previous, rows, deletes, size, time, *merged = values
+            file_id, path, previous, rows, deletes, size, time, *merged = map(
+                mapping_of(stat, nullable=False).get, _WANTED
+            )
             yield WriteStat(
                 text_of(partition),
                 text_of(file_id),

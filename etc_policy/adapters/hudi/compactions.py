@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from etc_policy.adapters.hudi.commits import CommitMetadata, pairs_of
+from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.plan_file import planned_reads
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord

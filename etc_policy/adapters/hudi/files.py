@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from etc_policy.adapters.hudi.commits import pairs_of
 from etc_policy.adapters.hudi.compactions import plan_extra
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.pending_plan import require_own
@@ -10,6 +9,7 @@ from etc_policy.adapters.hudi.plan_file import decode_operations
 from etc_policy.adapters.hudi.properties import metadata_partitions, read_properties
 from etc_policy.adapters.hudi.stable_reading import table_errors
 from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
+from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from etc_policy.adapters.hudi.commits import CommitMetadata, pairs_of
+from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes
 from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
 from etc_policy.plan.table_history import GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord

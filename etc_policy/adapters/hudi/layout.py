@@ -14,6 +14,8 @@ _BASE_FILE = re.compile(r"(?P<file_id>[^_./]+)_(?P<token>[^_/]+)_(?P<instant>\d+
 _LOG_FILE = re.compile(
     r"\.(?P<file_id>[^/]+?)_(?P<instant>\d+)\.log\.(?P<version>\d+)(?:_(?P<token>\d+-\d+-\d+))?(?P<cdc>\.cdc|-cdc)?"
 )
+#: What follows `.log.` in the name of a log file, which is not one for change data capture: version and write token.
+_LOG_END = re.compile(r"\d+(?:_\d+-\d+-\d+)?")
 _INSTANT_V2 = re.compile(
     r"(?P<requested>\d+)(?:_(?P<completed>\d+))?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
@@ -79,3 +81,9 @@ def timeline_folder(properties: Mapping[str, str], location: str) -> tuple[str, 
         hint = "this version of etc knows layouts 1 and 2"
         raise TableError(Code.TIMELINE_LAYOUT, f"timeline layout `{layout[:60]}` of {location} is not known", hint=hint)
     return (f".hoodie/{properties.get('hoodie.timeline.path', 'timeline')}", 2) if layout == "2" else (".hoodie", 1)
+
+
+def is_log_name(name: str, file_id: str, instant: str) -> bool:
+    """Whether a file is a log file of that file group and that instant, by its name."""
+    start = f".{file_id}_{instant}.log."
+    return bool(file_id) and name.startswith(start) and _LOG_END.fullmatch(name, len(start)) is not None

@@ -10,8 +10,7 @@ from io import BytesIO
 from math import isfinite
 from typing import Any
 
-from etc_policy.adapters.hudi.commits import pairs_of
-from etc_policy.adapters.hudi.values import list_of, mapping_of, size_of, text_of
+from etc_policy.adapters.hudi.values import list_of, mapping_of, pairs_of, size_of, text_of
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.stages import CarriedFile, Operation
 

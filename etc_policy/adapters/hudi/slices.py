@@ -10,8 +10,8 @@ from itertools import repeat
 from operator import attrgetter, lt
 from typing import NamedTuple
 
-from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey, is_log_name
-from etc_policy.adapters.hudi.layout import DataFileName, parse_data_file
+from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
+from etc_policy.adapters.hudi.layout import DataFileName, is_log_name, parse_data_file
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import text_of, time_of

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
-#: What reading raises over values of another form; a TypeError or an AttributeError would be a fault of ours.
+#: What reading raises over values of another form; a TypeError or an AttributeError would be a mistake in etc itself.
 UNKNOWN_FORM = (LookupError, ValueError, ArithmeticError, RecursionError, MemoryError)
 
 _LONGS = range(-(2**63), 2**63)
@@ -68,6 +68,11 @@ def list_of(value: object, *, nullable: bool = True) -> list[Any]:
     if not isinstance(value, list):
         raise ValueError(f"{str(value)[:_SHOWN]} where a list is expected")
     return value
+
+
+def pairs_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """The pairs that a commit or a plan carries."""
+    return {text_of(key): text_of(value) for key, value in mapping_of(record.get("extraMetadata")).items()}
 
 
 def bytes_of(value: object) -> bytes:
