@@ -253,6 +253,22 @@ class Scene:
         self._apply(lambda step: None)
         return self.errors
 
+    def hidden_by_a_failed_write(self) -> Mapping[str, list[tuple[int, str]]]:
+        """The views where a write that failed has left a base file before another's log file, which an apply then compacts."""
+        hold, options = self.folder / "hold", {**self.case.options, "hoodie.parquet.small.file.limit": "104857600"}
+        write(self.spark, str(self.table.base), [(1, "a", "first", clock_ms() - LATENCY_MS)], "upsert", options)
+        self.writer.begin(self.table.base, [(3, "a", "lost", clock_ms())], options, hold=hold)
+        while not hold.exists():
+            assert not self.writer.is_done, self.writer.answer()
+            time.sleep(0.02)
+        write(self.spark, str(self.table.base), [(1, "a", "newer", clock_ms() - LATENCY_MS)], "upsert", options)
+        hold.unlink()
+        assert "WriteConflict" in (answer := self.writer.answer()), answer
+        views, self.rows = self._views(), {1: "newer"}
+        self._apply_until_done(lambda step: None)
+        self._check("after the applies", ro=True)
+        return views
+
     def _look_at_plans(self, moment: str) -> None:
         plans = self.table.timeline("*.compaction.requested")
         pending = [path.name for path in plans if not self.table.timeline(f"{path.name.split('.')[0]}_*.commit")]
@@ -351,9 +367,14 @@ class Stage:
 
     def scene(self, case: Case) -> Scene:
         """The case with a table of its own, before anything happens."""
+        scene = self.empty_scene(case)
+        shutil.copytree(self.source(case), scene.table.base)
+        return scene
+
+    def empty_scene(self, case: Case) -> Scene:
+        """The case before there is a table."""
         folder = self.folder / str(case).replace(" ", "_")
         folder.mkdir()
-        shutil.copytree(self.source(case), folder / "t")
         return Scene(self.spark, self.writer, folder, case)
 
     def play(self, case: Case) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.kills import Table
 from tests.integration.soak_batches import Batch, Batches, Row
-from tests.integration.soak_checks import Expected, Seen, history_problems, in_ms, published_problems
+from tests.integration.soak_checks import LISTED, Expected, Seen, history_problems, in_ms, published_problems
 from tests.integration.soak_timeline import Compaction, Timeline
 
 BATCHES = (
@@ -67,6 +67,26 @@ def test_wrong_rows_are_noticed(journal, timeline, rows, words):
     problems = list(Expected.of([journal], timeline).problems({"RT": view, "RO": RIGHT}))
     assert len(problems) == 1
     assert words in problems[0]
+
+
+def test_a_base_file_of_a_write_that_has_not_completed_excuses_a_listing_of_its_partition_alone(
+    journal, timeline, tmp_path
+):
+    """Keys 1 and 3 of one writer lie in partition `b0`, 2 in `a0` and 4 in `shared`."""
+    timeline_folder, partition = tmp_path / ".hoodie" / "timeline", tmp_path / "b0"
+    timeline_folder.mkdir(parents=True)
+    partition.mkdir()
+    (timeline_folder / "20.deltacommit.requested").touch()
+    (partition / "f_0-1-2_20.parquet").touch()
+
+    def alarms(view: str, rows: dict) -> int:
+        seen = {key: found for key, found in {**RIGHT, **rows}.items() if found}
+        return len(list(Expected.of([journal], timeline).problems({view: seen})))
+
+    old, deleted = {1: [Seen("first", 100, "f")]}, {3: [Seen("first", 100, "f")]}
+    assert [alarms(LISTED, old), alarms(LISTED, deleted), alarms(LISTED, {2: []}), alarms("RT", old)] == [0, 0, 1, 1]
+    (timeline_folder / "20_21.deltacommit").touch()
+    assert [alarms(LISTED, old), alarms(LISTED, deleted)] == [1, 1]
 
 
 def test_a_lost_batch_is_noticed(journal, timeline):
