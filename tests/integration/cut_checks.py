@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.integration.bench import ORACLE, SECOND, Bench, check_views
+from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Write, write_history
 from tests.integration.listings import require_same_listing
 
@@ -17,7 +17,7 @@ def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None) -> Non
     views = bench.views()
     commits = views.delta_commits()
     assert len(commits) == len(HISTORY)
-    check_views(views, commits)
+    check_views(views, commits, since=AT_THE_CUT)
     plan = bench.plan()
     table = plan.tables[0]
     assert table.action == "compact"
@@ -26,7 +26,7 @@ def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None) -> Non
 
     before = bench.properties()
     bench.publish(plan)
-    check_views(views, commits)
+    check_views(views, commits, since=AT_THE_CUT)
     require_same_listing(bench)
     outcome = bench.runner.finish_pending(bench.policy, bench.location)
     assert outcome is not None and outcome.status == "resumed"

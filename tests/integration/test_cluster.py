@@ -226,6 +226,7 @@ def test_what_cannot_run_is_not_submitted(no_spark, project, monkeypatch):
     assert not compactions(project)
 
 
+@pytest.mark.extended
 def test_a_job_whose_last_executor_is_gone_ends_in_time(no_spark, tmp_path):
     """Spark itself would wait without end."""
     with standalone_cluster(tmp_path / "cluster", workers=1) as cluster:

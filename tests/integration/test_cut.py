@@ -11,6 +11,7 @@ from etc_policy.plan.commit_metadata import THRESHOLD
 from tests.integration.bench import ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, check_the_cut, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, write_history
+from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +48,7 @@ def test_cut_after_cut(bench):
     assert views.rt() == views.ro() == views.rust() == later
 
 
-@pytest.mark.parametrize("by", ["etc", "stock"])
+@pytest.mark.parametrize("by", ["etc", *weekly("stock")])
 def test_late_updates_that_lost_leave_incremental_queries_as_by_stock(spark, tmp_path, by):
     """A query whose range ends before the compaction returns them as before; one that takes it in no longer does."""
     write_history(spark, tmp_path / "t", LOSING, options=QUICK)

@@ -14,7 +14,7 @@ from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.errors import EtcError
 from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, extra_metadata
 from tests.hostile.avro import damaged
-from tests.integration.bench import ORACLE, SECOND, Bench, check_views
+from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.histories import BUSY
 from tests.integration.history import QUICK, Views, write_history
 from tests.weekly import weekly
@@ -84,7 +84,7 @@ def test_a_pending_plan_that_leads_out_of_the_table_is_neither_run_nor_withdrawn
 
     path.write_bytes(honest)
     assert bench.runner.finish_pending(bench.policy, str(bench.base)).status == "resumed"
-    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits())
+    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits(), since=AT_THE_CUT)
 
 
 def test_one_that_leaves_out_a_log_file_is_withdrawn_and_planned_again(bench):
@@ -99,9 +99,9 @@ def test_one_that_leaves_out_a_log_file_is_withdrawn_and_planned_again(bench):
     assert bench.runner.finish_pending(bench.policy, str(bench.base)) is None
     assert list(path.parent.glob(f"{plan.tables[0].instant}_*.commit"))
     assert bench.state().last_compaction is None
-    check_views(Views(bench.spark, bench.base), commits)
+    check_views(Views(bench.spark, bench.base), commits, since=AT_THE_CUT)
     assert bench.apply(bench.plan()).status == "compacted"
-    check_views(Views(bench.spark, bench.base), commits)
+    check_views(Views(bench.spark, bench.base), commits, since=AT_THE_CUT)
 
 
 def test_a_threshold_that_somebody_raised_is_not_believed(bench):
@@ -110,7 +110,7 @@ def test_a_threshold_that_somebody_raised_is_not_believed(bench):
     signed_again(plan, path, plan.tables[0].operations, **{THRESHOLD: str(253_402_300_799_000)})
     bench.runner.finish_pending(bench.policy, str(bench.base))
     commits = Views(bench.spark, bench.base).delta_commits()
-    check_views(Views(bench.spark, bench.base), commits)
+    check_views(Views(bench.spark, bench.base), commits, since=AT_THE_CUT)
     table = bench.plan().tables[0]
     assert table.watermark_before_ms == plan.tables[0].watermark_after_ms
 
@@ -137,7 +137,7 @@ def test_a_marker_of_a_file_elsewhere_removes_nothing(bench):
         bench.runner.undo(bench.policy, str(bench.base))
     assert refused.value.code == "ETC245"
     assert kept.read_bytes() == b"kept"
-    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits())
+    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits(), since=AT_THE_CUT)
 
 
 def test_a_marker_of_a_file_of_the_table_removes_nothing(bench):
@@ -148,7 +148,7 @@ def test_a_marker_of_a_file_of_the_table_removes_nothing(bench):
         bench.runner.undo(bench.policy, str(bench.base))
     assert refused.value.code == "ETC245"
     assert base_file.exists()
-    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits())
+    check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits(), since=AT_THE_CUT)
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.spark
 CASES = [
     Case("simple", True, "ours published", "metadata"),
     Case("simple", True, "ours checked", "metadata"),
-    Case("bloom", False, "ours compacted", "metadata"),
     Case("global_simple", False, "plan withdrawn", "metadata"),
 ]
 EXTENDED = [
+    Case("bloom", False, "ours compacted", "metadata"),
     Case("simple", True, "writer writing", "metadata"),
     Case("simple", False, "ours checked", "metadata"),
     Case("simple", True, "plan withdrawn", "metadata"),

@@ -20,7 +20,7 @@ from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.repair import RebuildMetadata, SetCompletion
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.wiring import clock_ms
-from tests.integration.bench import ORACLE, Bench, check_views
+from tests.integration.bench import AT_THE_CUT, ORACLE, Bench, check_views
 from tests.integration.history import HISTORY, QUICK, Oracle, Views, Write, write_history
 from tests.integration.other_zone import compact_in_zone
 from tests.weekly import weekly
@@ -75,7 +75,7 @@ def ro_of(views):
 def check_repaired(bench, history=HISTORY):
     views = Views(bench.spark, bench.base)
     if history is HISTORY:
-        check_views(views, views.delta_commits())
+        check_views(views, views.delta_commits(), since=AT_THE_CUT)
     else:
         assert views.rt() == views.rt_without_mdt() == views.rust() == Oracle.of(history).rt()
     assert ro_of(views) == (COMPACTED,) * 3

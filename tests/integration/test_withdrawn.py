@@ -9,7 +9,7 @@ import pytest
 from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.errors import EngineError
-from tests.integration.bench import ORACLE, SECOND, Bench, check_views
+from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history
 from tests.weekly import weekly
@@ -53,13 +53,13 @@ def test_no_view_changes_and_a_plan_can_be_made_again(bench, begun):
     assert bench.properties() == before
     assert not list(bench.base.glob(f"*/*_{instant}.parquet"))
     assert [name.split("_")[0] for name in views.timeline() if name.endswith(".commit")] == [instant]
-    check_views(views, commits)
+    check_views(views, commits, since=AT_THE_CUT)
     assert views.ro() == views.rust(read_optimized=True) == ro
     assert views.incremental(commits[-1]) == {}
     state = bench.state()
     assert (state.own_pending, state.last_compaction) == (None, None)
     assert bench.apply(bench.plan()).status == "compacted"
-    check_views(views, commits)
+    check_views(views, commits, since=AT_THE_CUT)
     assert bench.state().last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
 
 

@@ -201,8 +201,8 @@ def make_table(spark: object, base: Path, kind: Kind = PLAIN, writes: tuple[Writ
 
 def play(table: Table6) -> None:
     """A plan is published, carried, written beside and executed, two more follow, then stock compaction and cleaning."""
-    table.check("before")
     before, recent = table.properties(), len(WRITES) - 2
+    table.check("before", recent)
     plan = table.plan()
     assert plan.tables[0].action == "compact", plan.tables[0].reason
     table.publish(plan)
