@@ -45,6 +45,7 @@ _WHOLE = ("integer",)
 _LIMITS = dict.fromkeys(("now_ms", "complete_until_ms", "target_ms", "warn_after_ms", "error_after_ms"), _WHOLE)
 
 #: Whether RO holds what RT has, and whether a key is in a view twice.
+FRESHNESS = "expect_freshness_within"
 VIEWS_AGREE, NO_KEY_TWICE = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice"
 
 #: Etc's own. What an argument means is written beside the check: `verify/metadata_checks.py`, `adapters/gx/expectations.py`.
@@ -54,7 +55,7 @@ OWN: Mapping[str, Offered] = {
     "expect_no_deleted_rows": Offered({}, source="rows"),
     "expect_rows_of_their_base_file": Offered({}, source="rows"),
     "expect_event_times_within_bounds": Offered({"earliest_ms": _WHOLE, "latest_ms": _WHOLE}, source="rows"),
-    "expect_freshness_within": Offered(_LIMITS, frozenset({"now_ms"}), "metadata"),
+    FRESHNESS: Offered(_LIMITS, frozenset({"now_ms"}), "metadata"),
     "expect_completeness_up_to": Offered({"threshold_ms": _WHOLE}, frozenset({"threshold_ms"}), "metadata"),
     "expect_event_times_tracked": Offered({"least_share": ("number",)}, source="metadata"),
     "expect_log_files_no_larger_than": Offered({"max_bytes": _WHOLE, "tolerance": ("number",)}, source="metadata"),

@@ -12,7 +12,7 @@ from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import CompactionRecord, LogFile
 from etc_policy.plan.watermark import event_time_bound_ms
-from etc_policy.verify.catalog import NO_KEY_TWICE, VIEWS_AGREE
+from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
 from etc_policy.verify.log_checks import check_logs
@@ -135,7 +135,7 @@ def check_double_keys(evidence: Evidence) -> ExpectationResult:
 
 def is_wanted(expectation: SuiteExpectation) -> bool:
     """Whether there is anything to check: freshness without any limit is left out."""
-    if expectation.type != "expect_freshness_within":
+    if expectation.type != FRESHNESS:
         return True
     return has_limits(_limits(expectation.kwargs))
 
@@ -159,9 +159,7 @@ def _freshness_within(kwargs: Mapping[str, Any], evidence: Evidence) -> Expectat
     message = None if verdict == "pass" else f"RO lags {format_duration(lag_ms or 0)} behind now"
     if lag_ms is None:
         message = "how far RO is complete is not known"
-    return ExpectationResult(
-        expectation="expect_freshness_within", status=statuses[verdict], observed=observed, message=message
-    )
+    return ExpectationResult(expectation=FRESHNESS, status=statuses[verdict], observed=observed, message=message)
 
 
 def _completeness_up_to(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
@@ -197,7 +195,7 @@ def _log_files_no_larger_than(kwargs: Mapping[str, Any], evidence: Evidence) -> 
 
 
 _CHECKS = {
-    "expect_freshness_within": _freshness_within,
+    FRESHNESS: _freshness_within,
     "expect_completeness_up_to": _completeness_up_to,
     "expect_event_times_tracked": _event_times_tracked,
     "expect_log_files_no_larger_than": _log_files_no_larger_than,
