@@ -49,13 +49,14 @@ def note_verdict(
     claim: Claim | None,
 ) -> None:
     """Keep what a verification of the table means for its last compaction, and for what is said of completeness."""
-    from etc_policy.verify.prover import verdict_on_promise
+    from etc_policy.verify.prover import on_promise
 
+    verification = on_promise(verification)
     _note_proof(policy, record, memory, verification, claim)
     if record is None:
         return
     covered = level == policy.verify.level and claim is not None and claim.threshold_ms >= record.threshold_ms
-    if verdict_on_promise(verification) in ("fail", "error"):
+    if verification.status in ("fail", "error"):
         memory.note_unproven(policy.table, Unproven(_name_of(record), _why(verification)))
     elif covered and not verification.not_checked:
         memory.note_verified(policy.table, _proof_of(record, policy))
@@ -69,12 +70,12 @@ def _note_proof(
     claim: Claim | None,
 ) -> None:
     """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
-    from etc_policy.verify.prover import proof_level, verdict_on_promise
+    from etc_policy.verify.prover import proof_level
 
-    subject, status = _subject_of(record, policy), verdict_on_promise(verification)
-    if status == "fail":
+    subject = _subject_of(record, policy)
+    if verification.status == "fail":
         memory.note_proofs(policy.table, subject, ())
-    elif status != "error" and claim is not None:
+    elif verification.status != "error" and claim is not None:
         proof = Proof(level=proof_level(verification), until_ms=claim.threshold_ms, proved_at_ms=clock_ms())
         memory.note_proofs(policy.table, subject, with_proof(memory.proofs(policy.table, subject), proof))
 

@@ -44,7 +44,7 @@ class Offered:
 _WHOLE = ("integer",)
 _LIMITS = dict.fromkeys(("now_ms", "complete_until_ms", "target_ms", "warn_after_ms", "error_after_ms"), _WHOLE)
 
-#: Whether RO holds what RT has, and whether a key is in a view twice.
+#: How old RO is; whether it holds what RT has, and whether a key is in a view twice.
 FRESHNESS = "expect_freshness_within"
 VIEWS_AGREE, NO_KEY_TWICE = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice"
 

@@ -170,10 +170,11 @@ def proof_level(verification: Verification) -> VerifyLevel:
     return "sample" if is_sample else "logs"
 
 
-def verdict_on_promise(verification: Verification) -> VerificationStatus:
+def on_promise(verification: Verification) -> Verification:
     """The verdict on what the compaction promised: that RO is too old by now is no failure of it."""
     failed = {one.expectation for one in verification.expectations if one.status == "fail"}
-    return "warn" if verification.status == "fail" and failed == {FRESHNESS} else verification.status
+    is_only_old = verification.status == "fail" and failed == {FRESHNESS}
+    return verification.model_copy(update={"status": "warn"}) if is_only_old else verification
 
 
 def verdict_over(expectations: Sequence[ExpectationResult]) -> VerificationStatus:

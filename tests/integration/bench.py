@@ -20,13 +20,13 @@ from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.stages import make_plan
 from etc_policy.plan.table_state import TableState
 from etc_policy.wiring import clock_ms
-from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
+from tests.integration.history import EPOCH_MS, HISTORY, STRADDLING, Oracle, Views
 
 ORACLE = Oracle.of(HISTORY)
 #: The threshold of these tests, in seconds of event time: commits 1 to 3 and 5 hold events at or below it, 6 does not.
 SECOND = 210
-#: Views of the commits from this one on tell whether the cut is right: the two that it lies between, and those after it.
-AT_THE_CUT = 4
+#: Views of the commits from this one on tell whether the cut is right.
+AT_THE_CUT = STRADDLING.start
 
 
 @dataclass

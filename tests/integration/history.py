@@ -54,6 +54,8 @@ HISTORY = (
     Write(((4, "v5", 400), (9, "v5", 150), (11, "v5", 401))),
     Write(((3, "v6", 500), (7, "v6", 501), (6, "v6", 502))),
 )
+#: C lies between these commits of it; `test_cut.py` and `random_kills.py` look at all of them.
+STRADDLING = range(4, 6)
 
 
 #: Late updates that lose: key 1 in commit 1 and key 4 in commit 2 come with an event time below that of their row.

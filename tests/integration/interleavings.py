@@ -225,9 +225,7 @@ class Scene:
                 self._write([(1, "a", "between", clock_ms() - LATENCY_MS)])
             elif seen == ["published", "compacted"]:
                 self._begin([(1, "a", "again", clock_ms() - LATENCY_MS)], hold=hold)
-                while not hold.exists():
-                    assert not self.writer.is_done, self.writer.answer()
-                    time.sleep(0.02)
+                self.writer.wait_until_held(hold)
 
         try:
             assert self._apply(hook) != "compacted", "; ".join(self.told)
@@ -243,9 +241,7 @@ class Scene:
         hold.with_suffix(".fail").touch()
         options = {**self.case.options, "hoodie.client.heartbeat.interval_in_ms": "2000"}
         self.writer.begin(self.table.base, [(2, "a", "", clock_ms() - LATENCY_MS)], options, operation, hold)
-        while not hold.exists():
-            assert not self.writer.is_done, self.writer.answer()
-            time.sleep(0.02)
+        self.writer.wait_until_held(hold)
         hold.unlink()
         assert (answer := self.writer.answer()).startswith("failed"), answer
         self._upsert("later")
@@ -258,9 +254,7 @@ class Scene:
         hold, options = self.folder / "hold", {**self.case.options, "hoodie.parquet.small.file.limit": "104857600"}
         write(self.spark, str(self.table.base), [(1, "a", "first", clock_ms() - LATENCY_MS)], "upsert", options)
         self.writer.begin(self.table.base, [(3, "a", "lost", clock_ms())], options, hold=hold)
-        while not hold.exists():
-            assert not self.writer.is_done, self.writer.answer()
-            time.sleep(0.02)
+        self.writer.wait_until_held(hold)
         write(self.spark, str(self.table.base), [(1, "a", "newer", clock_ms() - LATENCY_MS)], "upsert", options)
         hold.unlink()
         assert "WriteConflict" in (answer := self.writer.answer()), answer
@@ -270,8 +264,7 @@ class Scene:
         return views
 
     def _look_at_plans(self, moment: str) -> None:
-        plans = self.table.timeline("*.compaction.requested")
-        pending = [path.name for path in plans if not self.table.timeline(f"{path.name.split('.')[0]}_*.commit")]
+        pending = self.table.incomplete("compaction", "commit")
         self.told.append(f"{moment}: {len(pending)} plans pending")
         assert not pending, pending
 

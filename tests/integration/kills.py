@@ -93,6 +93,11 @@ class Table:
         """The files of completed instants of an action."""
         return self.timeline(f"{self.completed.format(instant)}.{action}")
 
+    def incomplete(self, action: str, ends_as: str | None = None) -> set[str]:
+        """The instants of an action that were requested and have not completed; a compaction ends as a commit."""
+        requested = {path.name.split(".")[0] for path in self.timeline(f"*.{action}.requested")}
+        return requested - {path.name.split(".")[0].split("_")[0] for path in self.done(ends_as or action)}
+
     @property
     def step(self) -> str:
         plans = self.timeline("*.compaction.requested")

@@ -78,15 +78,14 @@ class Timeline:
 
     def any_pending(self) -> bool:
         """Whether a compaction is requested or begun, and not completed."""
-        return not all(map(self.completed, self.plans()))
+        return bool(self.table.incomplete("compaction", "commit"))
 
     def hiding_partitions(self) -> frozenset[str]:
         """Those with a base file of a write that has begun and not completed.
 
         By a listing of folders Hudi reads no log file of its file group that completed after that write began (FACTS 13).
         """
-        begun = {path.name.split(".")[0] for path in self.table.timeline("*.deltacommit.requested")}
-        open_writes = begun - {path.name.split("_")[0] for path in self.table.done("deltacommit")}
+        open_writes = self.table.incomplete("deltacommit")
         files = self.table.glob("*/*.parquet")
         return frozenset(path.parent.name for path in files if path.stem.rpartition("_")[2] in open_writes)
 

@@ -1,4 +1,4 @@
-"""Four short random histories on real tables; `python -m tests.integration.histories` plays any number of longer ones."""
+"""Short random histories on real tables; `python -m tests.integration.histories` plays any number of longer ones."""
 
 import pytest
 

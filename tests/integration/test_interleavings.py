@@ -48,8 +48,7 @@ def test_a_write_that_failed_and_beats_on_is_named_with_what_to_do(stage):
     """Hudi beats for a delete that failed as long as its process lives: nobody can know that it will never commit."""
     scene = stage.scene(Case("simple", True, "writer failed"))
     (error,) = scene.beside_a_failed_write("delete")
-    begun = (path.name.split(".")[0] for path in scene.table.timeline("*.deltacommit.requested"))
-    (failed,) = (instant for instant in begun if not scene.table.timeline(f"{instant}_*.deltacommit"))
+    (failed,) = scene.table.incomplete("deltacommit")
     beat = scene.table.meta / ".heartbeat" / failed
     before, deadline = beat.stat().st_mtime, time.monotonic() + 20
     while beat.stat().st_mtime == before:

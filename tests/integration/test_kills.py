@@ -8,7 +8,7 @@ import json
 import pytest
 
 from etc_policy.adapters.spark.session import start_spark
-from tests.integration.history import HISTORY, Oracle
+from tests.integration.history import HISTORY, STRADDLING, Oracle
 from tests.integration.kill_checks import check_files, check_views
 from tests.integration.kills import Project, kill_at, kill_while_it_rolls_back
 from tests.integration.session import stop_spark
@@ -18,8 +18,6 @@ pytestmark = pytest.mark.spark
 STEPS = ("locked", "published", "executing", "committed to the metadata table")
 #: Where the rows are compared by `etc` too, and not by this test alone.
 DATA = ("executing",)
-#: C lies between these commits of the history; `test_cut.py` and `random_kills.py` look at all of them.
-STRADDLING = range(4, 6)
 
 
 @pytest.fixture

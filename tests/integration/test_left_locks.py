@@ -7,7 +7,7 @@ import pytest
 
 from etc_policy.adapters.lease.lock_holder import read_holder
 from etc_policy.adapters.spark.session import start_spark
-from tests.integration.history import HISTORY, Oracle
+from tests.integration.history import HISTORY, STRADDLING, Oracle
 from tests.integration.kill_checks import check_files, check_views
 from tests.integration.kills import EXPIRY, LOCK, Project, kill_holding
 from tests.integration.session import stop_spark
@@ -15,7 +15,6 @@ from tests.integration.session import stop_spark
 pytestmark = pytest.mark.spark
 #: Where the lock is held: to begin, and to commit; `random_kills.py` draws any step.
 HELD = ("published", "committed to the metadata table")
-STRADDLING = range(4, 6)
 
 
 def test_one_run_removes_what_killed_runs_left_and_mends_all(no_spark, written_table, tmp_path):

@@ -5,13 +5,13 @@ import pytest
 
 from tests.faulty_proxy import faulty_proxy
 from tests.integration import bucket_cut
+from tests.integration.history import STRADDLING
 from tests.integration.kill_settings import InBucket
 from tests.integration.random_kills import play
 from tests.integration.session import stop_spark
 from tests.s3_servers import S3Server
 
 pytestmark = pytest.mark.spark
-STRADDLING = range(4, 6)
 #: One dies at each step: both, one of its processes, or the network for some seconds.
 SEEDS = (4, 20, 24, 37, 39, 48)
 

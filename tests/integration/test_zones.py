@@ -13,8 +13,6 @@ CASES = [
     Case("America/Los_Angeles", "Asia/Tokyo", "LOCAL", "Asia/Tokyo", 6),
     Case("Asia/Tokyo", "Europe/Paris", "LOCAL", "America/Los_Angeles", 8),
 ]
-
-
 EXTENDED = [
     Case("America/Los_Angeles", "Asia/Tokyo", "LOCAL", "America/Los_Angeles", 8),
     Case("Asia/Tokyo", "Europe/Paris", "UTC", "America/Los_Angeles", 6),

@@ -98,6 +98,12 @@ class Writer:
             assert self._next_line(300) == "ready"
             self._ready = True
 
+    def wait_until_held(self, hold: Path) -> None:
+        """Return when the write that it was told of waits. Raises AssertionError where it has ended instead."""
+        while not hold.exists():
+            assert not self.is_done, self.answer()
+            time.sleep(0.02)
+
     def answer(self, seconds: float = 300) -> str:
         """What came of the oldest write that nobody has asked about."""
         line = self._next_line(seconds)

@@ -6,6 +6,7 @@ from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.verify.evidence import Claim
+from etc_policy.verify.metadata_checks import COMPACTED
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.fakes import MemoryOfTables
 
@@ -14,8 +15,8 @@ RECORD = CompactionRecord("20260101120000000", "20260101120001000", 1_000, "t", 
 CLAIM = Claim(1_000, "20260101115900000")
 LAGS = ExpectationResult(expectation="expect_freshness_within", status="fail", message="RO lags 9d behind now")
 UNKNOWN = LAGS.model_copy(update={"status": "error", "message": "how far RO is complete is not known"})
-AGREES = ExpectationResult(expectation="expect_no_uncompacted_log_file_at_or_below", status="pass")
-LACKS = ExpectationResult(expectation="expect_no_uncompacted_log_file_at_or_below", status="fail")
+AGREES = ExpectationResult(expectation=COMPACTED, status="pass")
+LACKS = ExpectationResult(expectation=COMPACTED, status="fail")
 
 
 def noted(*found: ExpectationResult, status: str):
