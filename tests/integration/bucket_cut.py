@@ -104,8 +104,8 @@ class BucketBench(Bench):
         return self.server.content(bucket, f"{table}/.hoodie/hoodie.properties").decode()
 
 
-def play(spark, server: S3Server, kind: Kind) -> None:
-    """A table of a kind in a bucket of its own, written and compacted there.
+def play(spark, server: S3Server, kind: Kind, *, since: int = 0) -> None:
+    """A table of a kind in a bucket of its own, written and compacted there; `since` as in `check_the_cut`.
 
     Raises:
         AssertionError: a view is wrong.
@@ -114,7 +114,7 @@ def play(spark, server: S3Server, kind: Kind) -> None:
     base = f"s3a://{server.make_bucket()}/t"
     write_history(spark, base, options=kind.options)
     bench = BucketBench(spark, base, kind.granularity, server=server)
-    check_the_cut(bench, kind.options)
+    check_the_cut(bench, kind.options, since=since)
 
 
 def variables(server: S3Server) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
+from tests.integration.bench import ORACLE, SECOND, Bench, check_views
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Write, write_history
 from tests.integration.listings import require_same_listing
 
@@ -12,12 +12,15 @@ from tests.integration.listings import require_same_listing
 LATER = Write(((1, "v7", 600), (9, "v7", 601), (2, "v7", 602), (5, "v7", 603)))
 
 
-def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None) -> None:
-    """A table with `HISTORY` is planned, published, finished, written to and cleaned; `options` are its writers' own."""
+def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None, *, since: int = 0) -> None:
+    """A table with `HISTORY` is planned, published, finished, written to and cleaned; `options` are its writers' own.
+
+    Before it is compacted the views of the commits `since` a number are looked at, and afterwards those of all.
+    """
     views = bench.views()
     commits = views.delta_commits()
     assert len(commits) == len(HISTORY)
-    check_views(views, commits, since=AT_THE_CUT)
+    check_views(views, commits, since=since)
     plan = bench.plan()
     table = plan.tables[0]
     assert table.action == "compact"
@@ -26,7 +29,7 @@ def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None) -> Non
 
     before = bench.properties()
     bench.publish(plan)
-    check_views(views, commits, since=AT_THE_CUT)
+    check_views(views, commits, since=since)
     require_same_listing(bench)
     outcome = bench.runner.finish_pending(bench.policy, bench.location)
     assert outcome is not None and outcome.status == "resumed"

@@ -8,7 +8,7 @@ import fastavro
 import pytest
 
 from etc_policy.plan.commit_metadata import THRESHOLD
-from tests.integration.bench import ORACLE, SECOND, Bench, check_views
+from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, check_the_cut, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, write_history
 from tests.weekly import weekly
@@ -26,7 +26,7 @@ def bench(spark, written_table, tmp_path):
 @pytest.mark.parametrize("granularity", ["log_file", "file_slice"])
 def test_views_before_pending_after(bench, granularity):
     bench.granularity = granularity
-    check_the_cut(bench)
+    check_the_cut(bench, since=AT_THE_CUT)
 
 
 def test_cut_after_cut(bench):

@@ -5,6 +5,7 @@ import pytest
 
 from tests.faulty_proxy import faulty_proxy
 from tests.integration import bucket_cut
+from tests.integration.bench import AT_THE_CUT
 from tests.integration.history import STRADDLING
 from tests.integration.kill_settings import InBucket
 from tests.integration.random_kills import play
@@ -21,7 +22,7 @@ def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, t
         monkeypatch.setenv(name, value)
     spark = bucket_cut.start(tmp_path)
     try:
-        bucket_cut.play(spark, moto_server, bucket_cut.Kind(mdt=False))
+        bucket_cut.play(spark, moto_server, bucket_cut.Kind(mdt=False), since=AT_THE_CUT)
     finally:
         stop_spark(spark)
 
