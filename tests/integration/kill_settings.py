@@ -183,7 +183,7 @@ class InBucket(OnDisk):
     locks: Mapping[str, str] = {"its lease": ""}
     may_stay_locked: bool = True  # a lease ends by itself
     victims: Mapping[str, int] = {**OnDisk.victims, "network": 6}
-    every_seconds = 0.2  # to look is work for the server
+    every_seconds = 0.4  # to look is work for the server
     faults = ("cut before", "cut after", "cut in body", "busy", "error after")
 
     def __init__(self, server: S3Server, folder: Path, proxy: FaultyProxy | None = None) -> None:

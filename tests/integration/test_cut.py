@@ -23,7 +23,7 @@ def bench(spark, written_table, tmp_path):
     return Bench(spark, base)
 
 
-@pytest.mark.parametrize("granularity", ["log_file", "file_slice"])
+@pytest.mark.parametrize("granularity", ["log_file", *weekly("file_slice")])
 def test_views_before_pending_after(bench, granularity):
     bench.granularity = granularity
     check_the_cut(bench, since=AT_THE_CUT)

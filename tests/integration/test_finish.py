@@ -96,7 +96,7 @@ def hinted(bench, capsys, arguments):
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("service", ["compaction", "clustering", *weekly("logcompaction")])
+@pytest.mark.parametrize("service", ["compaction", *weekly("clustering", "logcompaction")])
 def test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes(bench, capsys, monkeypatch, service):
     monkeypatch.setattr(SparkSessions, "_start_spark", lambda *_: bench.spark)
     monkeypatch.setattr(SparkSessions, "_stop_spark", lambda _: None)

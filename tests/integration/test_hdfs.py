@@ -65,6 +65,7 @@ def check_views(location, tmp_path):
         stop_spark(spark)
 
 
+@pytest.mark.extended
 def test_a_run_that_loses_the_cluster_says_so_and_the_next_one_ends_it(
     no_spark, written_table, hdfs_cluster, tmp_path, monkeypatch
 ):

@@ -160,7 +160,7 @@ def archived_table(spark, tmp_path_factory):
     return base
 
 
-@pytest.mark.parametrize("seed", [*range(3), *weekly(*range(3, 6))])
+@pytest.mark.parametrize("seed", [0, *weekly(*range(1, 6))])
 def test_an_archive_that_somebody_changed_gives_an_error_or_the_same_table(spark, archived_table, tmp_path, seed):
     """Whatever is planned with it and carried out leaves RT right; with the archive as it was, all is right."""
     base, dice = tmp_path / "t", random.Random(seed)

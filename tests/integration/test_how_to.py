@@ -264,11 +264,7 @@ def leaves_no_tables(one_session):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        Stream,
-        Version6,
-        *weekly(Sql, Timestamps, SqlWithOrdering),
-    ],
+    [Stream, *weekly(Version6, Sql, Timestamps, SqlWithOrdering)],
     ids=lambda kind: kind.__name__,
 )
 def test_a_table_of_every_kind_is_adopted_by_the_page(

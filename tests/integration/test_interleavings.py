@@ -11,10 +11,10 @@ from tests.weekly import weekly
 pytestmark = pytest.mark.spark
 CASES = [
     Case("simple", True, "ours published", "metadata"),
-    Case("simple", True, "ours checked", "metadata"),
     Case("global_simple", False, "plan withdrawn", "metadata"),
 ]
 EXTENDED = [
+    Case("simple", True, "ours checked", "metadata"),
     Case("bloom", False, "ours compacted", "metadata"),
     Case("simple", True, "writer writing", "metadata"),
     Case("simple", False, "ours checked", "metadata"),

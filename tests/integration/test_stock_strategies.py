@@ -177,6 +177,7 @@ def complete_until_ms(project: Path) -> int:
     return table["complete_until_ms"]
 
 
+@pytest.mark.extended
 def test_applied_verified_killed_and_finished(no_spark, project):
     """The slice with few log files holds T back, a killed run is finished by the next, and `unbounded` leaves nothing."""
     views = Views(None, project / "t")

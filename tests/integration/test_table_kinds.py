@@ -234,6 +234,7 @@ def nested_row(key, value, at):
     return (key, ["a b/c", "d=e:f", ""][key % 3], value, at, ["x%", "y"][key % 2])
 
 
+@pytest.mark.extended
 def test_nested_partitions_and_seconds(kind):
     schema = "id int, p string, v string, ts int, q string"
     table = kind(
@@ -329,6 +330,7 @@ def command_verifies(table, level="metadata"):
     return run.result.status, run.result.verification.status
 
 
+@pytest.mark.extended
 def test_dates_from_column_statistics(kind):
     schema = "id int, p string, v string, ts date"
     table = kind(schema=schema, unit=None, read_stats=True, to_time=lambda day: dt.date(1970, 1, 1) + dt.timedelta(day))

@@ -8,7 +8,7 @@ import pytest
 
 from etc_policy.adapters.spark.session import start_spark
 from tests.integration.bench import SECOND
-from tests.integration.history import HISTORY, Write
+from tests.integration.history import HISTORY, STRADDLING, Write
 from tests.integration.kill_settings import OfVersion6
 from tests.integration.kills import Project
 from tests.integration.session import run_under_bundle, stop_spark
@@ -22,7 +22,7 @@ STEPS = ("carrying", "committing to the metadata table")
 
 def test_every_view_is_right_at_each_step(spark, written_version_6, tmp_path):
     shutil.copytree(written_version_6, tmp_path / "t")
-    play(Table6(spark, tmp_path / "t", kind=Kind(carry="hard_link"), history=WRITES))
+    play(Table6(spark, tmp_path / "t", kind=Kind(carry="hard_link"), history=WRITES), STRADDLING)
 
 
 def test_a_symbolic_link_dangles_once_the_stock_cleaner_has_run(spark, written_version_6, tmp_path):

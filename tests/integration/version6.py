@@ -82,15 +82,15 @@ class Table6(Bench):
     def timeline(self, pattern: str) -> list[Path]:
         return sorted((self.base / ".hoodie").glob(pattern))
 
-    def wrong_views(self, since: int = 0) -> Iterator[str]:
-        """The metadata table's listing, RT with and without it, time travel and incremental queries since a commit."""
+    def wrong_views(self, since: int = 0, until: int | None = None) -> Iterator[str]:
+        """The metadata table's listing, RT with and without it; time travel and incremental queries of commits in a range."""
         oracle, commits = self.oracle, self.views.delta_commits()[-len(self.history) :]
         if self.kind.mdt:
             yield from (f"the MDT's listing: {fault}" for fault in wrongly_listed(self.spark, self.state()))
         yield from self._wrong("RT", self.views.rt, oracle.rt())
         yield from self._wrong("RT without the MDT", self.views.rt_without_mdt, oracle.rt())
         first = len(self.history) - len(commits)
-        for number in range(max(since, first), len(self.history)):
+        for number in range(max(since, first), until or len(self.history)):
             at = commits[number - first]
             yield from self._wrong(f"time travel to {number}", lambda at=at: self.views.as_of(at), oracle.as_of(number))
             if number > first or not number:
@@ -108,8 +108,8 @@ class Table6(Bench):
             keys = sorted(key for key in {*found, *expected} if found.get(key) != expected.get(key))
             yield f"{name}: " + ", ".join(f"{key}: {found.get(key)} not {expected.get(key)}" for key in keys)
 
-    def check(self, when: str, since: int = 0) -> None:
-        wrong = list(self.wrong_views(since))
+    def check(self, when: str, since: int = 0, until: int | None = None) -> None:
+        wrong = list(self.wrong_views(since, until))
         assert not wrong, f"{self.kind}, {when}: {'; '.join(wrong)}"
 
     def check_ro(self, second: int) -> None:
@@ -199,8 +199,11 @@ def make_table(spark: object, base: Path, kind: Kind = PLAIN, writes: tuple[Writ
     return table
 
 
-def play(table: Table6) -> None:
-    """A plan is published, carried, written beside and executed, two more follow, then stock compaction and cleaning."""
+def play(table: Table6, numbers: range | None = None) -> None:
+    """A plan is published, carried, written beside and executed, two more follow, then stock compaction and cleaning.
+
+    Once executed, the views of these commits are looked at, else of all; at the other stages those of the last ones.
+    """
     before, recent = table.properties(), len(WRITES) - 2
     table.check("before", recent)
     plan = table.plan()
@@ -218,7 +221,7 @@ def play(table: Table6) -> None:
     assert finished is not None
     assert finished.status == "resumed"
     assert table.properties() == before
-    table.check("executed")
+    table.check("executed", *((numbers.start, numbers.stop) if numbers else ()))
     table.check_ro(SECOND)
     for write, second in zip(AFTER, (410, 610), strict=True):
         table.write(write)

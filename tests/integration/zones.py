@@ -1,6 +1,6 @@
 """Real tables whose writers, `etc`, Spark's session and timeline are in different zones. `python -m tests.integration.zones`
 
-runs the whole matrix (see `--help`); test_zones.py runs six of its cases. The writers' zone is the default zone of their
+runs the whole matrix (see `--help`); test_zones.py runs some of its cases. The writers' zone is the default zone of their
 Java; `etc` runs as a process with its own `TZ`, over all tables of a case's environment in one run.
 """
 

@@ -5,12 +5,14 @@ import subprocess
 import pytest
 
 from tests.property.bad_input import CANARY, FILES, HOSTILE, LINKS, big_file, outcome, run
+from tests.weekly import weekly
 
 
-def test_two_thousand_projects():
-    found = run(2_000)
-    assert sum(found.values()) >= 2_000
-    assert found["manifest"] > 20
+@pytest.mark.parametrize("projects", [500, *weekly(2_000)])
+def test_many_projects(projects):
+    found = run(projects)
+    assert sum(found.values()) >= projects
+    assert found["manifest"] > projects // 100
     assert len(found) > 12, "the cases reach many kinds of faults"
 
 

@@ -92,6 +92,7 @@ def test_the_tests_that_run_blocks_take_them_from_the_pages(test):
     )
 
 
+@pytest.mark.extended
 def test_a_wheel_and_git_give_the_command(tmp_path, blocks):
     """As the page says, in a clone and in an environment of its own; the address of the copy is filled in."""
     wheel, installed, git = blocks
