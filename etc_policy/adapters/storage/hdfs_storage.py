@@ -17,10 +17,11 @@ from hdfs_native import FileStatus, WriteOptions
 
 from etc_policy.adapters.storage.below import copy_draft, parts_of
 from etc_policy.adapters.storage.hdfs_client import HdfsClient
-from etc_policy.adapters.storage.hdfs_reader import MAX_RANGE_BYTES, open_hdfs_file
+from etc_policy.adapters.storage.hdfs_reader import open_hdfs_file
 from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
+from etc_policy.adapters.storage.range_file import MAX_RANGE_BYTES, read_at_most
 from etc_policy.adapters.storage.read_ahead import ReadAhead
 from etc_policy.adapters.storage.store_failures import StoreUnreachableError
 
@@ -89,11 +90,7 @@ class HdfsStorage:
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A file's content."""
         with self.open(path) as opened:
-            content = opened.read(max_bytes + 1)
-        if len(content) > max_bytes:
-            message = f"the file is larger than the {max_bytes:,} bytes that are read"
-            raise OSError(errno.EFBIG, message, self._shown(path))
-        return content
+            return read_at_most(opened, max_bytes, self._shown(path))
 
     def open(self, path: str) -> BinaryIO:
         """A file to read by ranges."""

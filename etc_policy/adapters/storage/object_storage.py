@@ -15,6 +15,7 @@ from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.adapters.storage.object_contents import ObjectContents
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
+from etc_policy.adapters.storage.range_file import read_at_most
 from etc_policy.adapters.storage.store_errors import is_cut_short, store_errors
 
 if TYPE_CHECKING:
@@ -95,11 +96,7 @@ class ObjectStorage:
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """An object's content; a small one takes one request."""
         with self.open(path) as opened:
-            content = opened.read(max_bytes + 1)
-        if len(content) > max_bytes:
-            message = f"the file is larger than the {max_bytes:,} bytes that are read"
-            raise OSError(errno.EFBIG, message, self._place(path))
-        return content
+            return read_at_most(opened, max_bytes, self._place(path))
 
     def open(self, path: str) -> BinaryIO:
         """An object to read by ranges, all of the version that it has now."""
