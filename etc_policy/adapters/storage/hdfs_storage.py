@@ -21,9 +21,10 @@ from etc_policy.adapters.storage.hdfs_reader import open_hdfs_file
 from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
-from etc_policy.adapters.storage.range_file import MAX_RANGE_BYTES, read_at_most
+from etc_policy.adapters.storage.range_file import MAX_RANGE_BYTES
 from etc_policy.adapters.storage.read_ahead import ReadAhead
 from etc_policy.adapters.storage.store_failures import StoreUnreachableError
+from etc_policy.adapters.storage.whole_file import read_at_most
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileWriter

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from etc_policy.adapters.storage.below import copy_in, drafted, folder_of, parts_of, replace_in
 from etc_policy.adapters.storage.local_tree import LocalTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo
+from etc_policy.adapters.storage.whole_file import too_large
 
 #: A pipe would block whoever opens it until somebody writes to it.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -101,8 +102,7 @@ class LocalStorage:
                 content = opened.read(max_bytes + 1)
                 if len(content) <= max_bytes:
                     return content
-        message = f"the file is larger than the {max_bytes:,} bytes that are read"
-        raise OSError(errno.EFBIG, message, self._path(path))
+        raise too_large(max_bytes, self._path(path))
 
     def open(self, path: str) -> BinaryIO:
         """A regular file, opened without waiting for anybody."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
@@ -55,16 +54,3 @@ class _RangeFile(io.RawIOBase):
 def open_ranges(size: int, get: Callable[[int, int], bytes], buffer_bytes: int) -> BinaryIO:
     """A file of so many bytes, seekable, of which `get` gives those from a start to an end, or the first of them."""
     return cast(BinaryIO, io.BufferedReader(_RangeFile(size, get), buffer_bytes))
-
-
-def read_at_most(opened: BinaryIO, max_bytes: int, place: str) -> bytes:
-    """All of a file.
-
-    Raises:
-        OSError: it is larger than `max_bytes` (EFBIG).
-
-    """
-    content = opened.read(max_bytes + 1)
-    if len(content) > max_bytes:
-        raise OSError(errno.EFBIG, f"the file is larger than the {max_bytes:,} bytes that are read", place)
-    return content
