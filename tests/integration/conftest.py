@@ -3,7 +3,8 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,15 @@ LASTING_JAVA = {
 SECRET_KEY, SECRET = "spark.hadoop.etc.test.secret.key", "hunter2-of-the-session"
 
 
+@contextmanager
+def variables(given: Mapping[str, str]) -> Iterator[None]:
+    """Variables of the environment meanwhile."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name, value in given.items():
+            environment.setenv(name, value)
+        yield
+
+
 class _Session:
     """The session of this run, started when first asked for."""
 
@@ -40,9 +50,7 @@ class _Session:
     def start(cls, log):
         if cls.spark is None:
             options = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2", SECRET_KEY: SECRET}
-            with pytest.MonkeyPatch.context() as environment:
-                for name, value in LASTING_JAVA.items():
-                    environment.setenv(name, value)
+            with variables(LASTING_JAVA):
                 cls.spark = start_spark(options, log)
         return cls.spark
 
@@ -56,9 +64,7 @@ class _Session:
 @pytest.fixture(scope="session", autouse=True)
 def quick_java() -> Iterator[None]:
     """Every other process's Java starts soon."""
-    with pytest.MonkeyPatch.context() as environment:
-        for name, value in QUICK_JAVA.items():
-            environment.setenv(name, value)
+    with variables(QUICK_JAVA):
         yield
 
 

@@ -22,7 +22,7 @@ STEPS = ("carrying", "committing to the metadata table")
 
 def test_every_view_is_right_at_each_step(spark, written_version_6, tmp_path):
     shutil.copytree(written_version_6, tmp_path / "t")
-    play(Table6(spark, tmp_path / "t", kind=Kind(carry="hard_link"), history=WRITES), STRADDLING)
+    play(Table6(spark, tmp_path / "t", kind=Kind(carry="hard_link"), history=WRITES), STRADDLING.start, STRADDLING.stop)
 
 
 def test_a_symbolic_link_dangles_once_the_stock_cleaner_has_run(spark, written_version_6, tmp_path):
