@@ -19,6 +19,8 @@ from uuid import uuid4
 import pytest
 from hdfs_native import Client
 
+from tests.maven_jars import jars_of
+
 POM = Path(__file__).with_name("pom.xml")
 _START_SECONDS = 120
 #: What the cluster needs of PySpark's own jars.
@@ -39,18 +41,8 @@ _SETTINGS = {
 
 
 def cluster_jars() -> Path:
-    """The folder of the jars that PySpark lacks, fetched by Maven once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "etc-policy"
-    folder = cache / f"hdfs-{POM.stat().st_size}"
-    if not folder.is_dir():
-        draft = cache / f"hdfs.{os.getpid()}"
-        maven = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={draft}"]
-        subprocess.run(maven, check=True, timeout=400, stdout=subprocess.DEVNULL)
-        try:
-            draft.rename(folder)
-        except OSError:  # another worker was first
-            shutil.rmtree(draft)
-    return folder
+    """The folder of the jars that PySpark lacks."""
+    return jars_of("hdfs", POM)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from etc_policy.adapters.spark.java_runtime import use_java
+from tests.maven_jars import jars_of
 
 PORT = 9083
 POM = Path(__file__).with_name("pom.xml")
@@ -37,15 +38,8 @@ def missing_tools() -> list[str]:
 
 
 def metastore_jars() -> Path:
-    """The folder of the metastore's jars, fetched by Maven once."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "etc-policy"
-    folder = cache / f"metastore-{POM.stat().st_size}"
-    if not folder.is_dir():
-        draft = cache / f"metastore.{os.getpid()}"
-        maven = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies", f"-DoutputDirectory={draft}"]
-        subprocess.run(maven, check=True, timeout=400, stdout=subprocess.DEVNULL)
-        draft.rename(folder)
-    return folder
+    """The folder of the metastore's jars."""
+    return jars_of("metastore", POM)
 
 
 @contextmanager
