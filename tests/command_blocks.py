@@ -30,7 +30,7 @@ RUN_BY: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 }
 #: Blocks that no test runs, and why.
 NOT_RUN: Mapping[tuple[str, int], str] = {
-    ("README.md", 0): "makes an environment of some 500 MB; its `etc demo` is what test_the_whole_tutorial begins with",
+    ("README.md", 0): "makes an environment of some 500 MB; test_the_demo runs its `etc demo`",
     ("README.md", 1): "is how the tests are run: `.ci/run` takes it from README",
     (
         "docs/how-to/object-stores.md",
@@ -40,7 +40,7 @@ NOT_RUN: Mapping[tuple[str, int], str] = {
         "docs/how-to/hdfs.md",
         0,
     ): "needs an index of packages, as the block of object-stores.md; what the extra brings is tested",
-    ("docs/tutorial.md", 0): "as README's first block; test_the_whole_tutorial runs its `etc demo`",
+    ("docs/tutorial.md", 0): "as README's first block; test_the_demo runs its `etc demo`",
     (
         "docs/upstream/README.md",
         0,

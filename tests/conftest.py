@@ -1,4 +1,4 @@
-"""How the workers share the tests: each has at most one Spark, and integration tests come first, as they last longest."""
+"""How the workers share the tests: one of them has a Spark, and integration tests come first, as they last longest."""
 
 import os
 import tempfile
@@ -16,14 +16,14 @@ __all__ = ["hdfs_cluster", "moto_server", "s3_server", "s3_variables", "versity_
 settings.register_profile("etc", deadline=None)
 settings.load_profile("etc")
 
-#: Tests, or whole files of them, that start Spark in processes of their own, the longest first: each by itself, before any
-#: worker has a Spark, which it would have to end.
+#: Tests, or whole files of them, that start Spark in processes of their own, the longest first.
 OWN_PROCESSES = (
     "test_object_store.py",
     "test_soak.py",
     "test_version_6.py::test_every_view_is_right_under_a_bundle_of_hudi_0",
     "test_kills.py",
     "test_how_to.py::test_the_whole_tutorial",
+    "test_how_to.py::test_the_demo",
     "test_sync.py",
     "test_hdfs.py",
     "test_version_6.py::test_two_kills_and_one_run_that_mends_them",
@@ -33,34 +33,35 @@ OWN_PROCESSES = (
     "test_cluster.py",
     "test_apply_side_by_side.py",
 )
-#: Those of the files of one worker's Spark that take longest.
-LONG = ("test_withdrawn.py", "test_gx_verifier.py", "test_version_6.py", "test_zones.py", "test_how_to.py")
 
 
 def place_of(nodeid):
-    """Where a test stands in the queue: processes of their own, then tests of a worker's Spark, then all else."""
+    """Where a test stands in the queue: tests of the one Spark, then those with processes of their own, then all else."""
     folder, _, name = nodeid.partition("::")[0].rpartition("/")
     if not folder.endswith("integration"):
         return (2, 0)
     test = f"{name}::{nodeid.partition('::')[2].partition('[')[0]}"
     for place, own in enumerate(OWN_PROCESSES):
         if own in (name, test):
-            return (0, place)
-    return (1, LONG.index(name) if name in LONG else len(LONG))
+            return (1, place)
+    return (0, 0)
 
 
-class LongestFirst(LoadScopeScheduling):
-    """Sends whole files to a worker, so that what they share is made once; tests with processes of their own one by one."""
+class OneSpark(LoadScopeScheduling):
+    """Sends all tests of a Spark in the same process to one worker, as its Java has compiled what they run only once; tests
+    with processes of their own one by one; and of all others whole files, so that what they share is made once.
+    """
 
     def _split_scope(self, nodeid):
-        return nodeid if place_of(nodeid)[0] == 0 else nodeid.split("::", 1)[0]
+        place, _ = place_of(nodeid)
+        return "spark" if place == 0 else nodeid if place == 1 else nodeid.split("::", 1)[0]
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """The order in which workers get them."""
     items.sort(key=lambda item: place_of(item.nodeid))
-    ends_spark = [item.nodeid for item in items if "no_spark" in item.fixturenames and place_of(item.nodeid)[0]]
+    ends_spark = [item.nodeid for item in items if "no_spark" in item.fixturenames and not place_of(item.nodeid)[0]]
     if ends_spark:
         raise pytest.UsageError(f"OWN_PROCESSES in tests/conftest.py lacks {ends_spark}")
 
@@ -76,4 +77,4 @@ def pytest_configure(config):
 def pytest_xdist_make_scheduler(config, log):
     """The scheduler, whatever `--dist` says."""
     config.option.loadscopereorder = False
-    return LongestFirst(config, log)
+    return OneSpark(config, log)

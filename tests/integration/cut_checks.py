@@ -15,7 +15,7 @@ LATER = Write(((1, "v7", 600), (9, "v7", 601), (2, "v7", 602), (5, "v7", 603)))
 def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None, *, since: int = 0) -> None:
     """A table with `HISTORY` is planned, published, finished, written to and cleaned; `options` are its writers' own.
 
-    Before it is compacted the views of the commits `since` a number are looked at, and afterwards those of all.
+    The views of the commits `since` a number are looked at.
     """
     views = bench.views()
     commits = views.delta_commits()
@@ -35,7 +35,7 @@ def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None, *, sin
     assert outcome is not None and outcome.status == "resumed"
     assert bench.properties() == before
 
-    check_views(views, commits)
+    check_views(views, commits, since=since)
     require_same_listing(bench)
     ro = views.ro()
     assert views.rust(read_optimized=True) == ro

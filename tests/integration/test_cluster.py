@@ -118,6 +118,7 @@ def blocks(request):
     return command_blocks_of(request.node.originalname)
 
 
+@pytest.mark.extended
 def test_without_workers_it_ends_in_time_and_the_next_run_compacts_on_executors(blocks, no_spark, project, tmp_path):
     (apply,) = blocks
     with standalone_cluster(tmp_path / "cluster", workers=0) as cluster:

@@ -11,7 +11,7 @@ from etc_policy.plan.commit_metadata import THRESHOLD
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, check_the_cut, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, LOSING, QUICK, Oracle, Views, write_history
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -23,12 +23,15 @@ def bench(spark, written_table, tmp_path):
     return Bench(spark, base)
 
 
-@pytest.mark.parametrize("granularity", ["log_file", *weekly("file_slice")])
-def test_views_before_pending_after(bench, granularity):
+@pytest.mark.parametrize(
+    ("granularity", "since"), [("log_file", AT_THE_CUT), *nightly(("log_file", 0), ("file_slice", 0))]
+)
+def test_views_before_pending_after(bench, granularity, since):
     bench.granularity = granularity
-    check_the_cut(bench, since=AT_THE_CUT)
+    check_the_cut(bench, since=since)
 
 
+@pytest.mark.extended
 def test_cut_after_cut(bench):
     """The second cut lies before the completion of the first: both in the past, one shortly after the other."""
     views = Views(bench.spark, bench.base)
@@ -48,7 +51,8 @@ def test_cut_after_cut(bench):
     assert views.rt() == views.ro() == views.rust() == later
 
 
-@pytest.mark.parametrize("by", ["etc", *weekly("stock")])
+@pytest.mark.extended
+@pytest.mark.parametrize("by", ["etc", "stock"])
 def test_late_updates_that_lost_leave_incremental_queries_as_by_stock(spark, tmp_path, by):
     """A query whose range ends before the compaction returns them as before; one that takes it in no longer does."""
     write_history(spark, tmp_path / "t", LOSING, options=QUICK)

@@ -13,7 +13,6 @@ from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import check_double_keys
 from tests.integration.hudi_tables import WRITER, StockTable
 from tests.integration.test_gx_verifier import ROWS, TWICE, check, row
-from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "double-keys.md"
@@ -55,7 +54,8 @@ def mend(spark, table, kept_at):
     exec(compile(code, str(HOW_TO), "exec"), {"spark": spark})
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", *weekly("BLOOM")])
+@pytest.mark.extended
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
 def test_it_is_found_and_mended(spark, tmp_path, index):
     table = hurt_table(spark, tmp_path / "t", index)
     metadata, debug = looked_at(table)

@@ -17,9 +17,8 @@ from etc_policy.wiring import SparkSessions
 from tests.integration.bench import ORACLE, Bench
 from tests.integration.history import HISTORY, QUICK, Views, Write, write_history
 from tests.unit.plan.test_repair import GOOD, refusal, timeline
-from tests.weekly import weekly
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 INDEXED = {
     **QUICK,
     "hoodie.metadata.record.index.enable": "true",
@@ -96,7 +95,7 @@ def hinted(bench, capsys, arguments):
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("service", ["compaction", *weekly("clustering", "logcompaction")])
+@pytest.mark.parametrize("service", ["compaction", "clustering", "logcompaction"])
 def test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes(bench, capsys, monkeypatch, service):
     monkeypatch.setattr(SparkSessions, "_start_spark", lambda *_: bench.spark)
     monkeypatch.setattr(SparkSessions, "_stop_spark", lambda _: None)

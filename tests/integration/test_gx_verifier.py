@@ -143,6 +143,7 @@ def test_a_key_twice_in_rt_alone_fails(spark, tmp_path):
     assert "1 duplicate keys in rt; for example key `1` in partition `x`, in the file groups x/" in found.message
 
 
+@pytest.mark.extended
 def test_a_key_that_was_deleted_and_written_again_to_another_group_is_twice_in_ro_until_the_delete_is_compacted(
     spark, tmp_path
 ):
@@ -189,6 +190,7 @@ TIMES = (
 NESTED = "id int, p string, m map<string,struct<a:double,n:map<string,int>>>, s array<double>, ts timestamp"
 
 
+@pytest.mark.extended
 def test_nested_values_are_compared_by_value_and_null_times_are_counted(spark, tmp_path):
     moment = dt.datetime(2023, 11, 14, 22, 13, 20, 500_000, dt.UTC)
     table = StockTable(spark, str(tmp_path / "t"), NESTED, ordering="id")
@@ -294,6 +296,7 @@ def groups(table):
     return {row.id: row._hoodie_file_name.split("_")[0] for row in names}
 
 
+@pytest.mark.extended
 def test_a_sample_is_exact_on_the_file_groups_that_it_reads(spread):
     file_ids = groups(spread)
     whole = check(spread)[1][CONTAINMENT].observed
@@ -306,6 +309,7 @@ def test_a_sample_is_exact_on_the_file_groups_that_it_reads(spread):
     assert (both["promised_rows"], both["different"]) == (2, 1)
 
 
+@pytest.mark.extended
 def test_a_key_that_moved_to_a_group_outside_the_sample_is_looked_up_there(spark, tmp_path):
     """Key 1 was deleted and written again into another file group; key 2 was deleted for good."""
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options={"hoodie.parquet.small.file.limit": "0"})

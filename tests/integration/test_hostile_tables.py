@@ -17,7 +17,7 @@ from tests.hostile.avro import damaged
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.histories import BUSY
 from tests.integration.history import QUICK, Views, write_history
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -58,14 +58,14 @@ def signed_again(plan, path, operations, **extra):
     (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("does", ["finish", *weekly("undo")])
+@pytest.mark.parametrize("does", ["finish", *nightly("undo")])
 @pytest.mark.parametrize(
     "changed",
     [
-        {"partition": "../other/a"},
-        {"base_file": "../../other/a/kept.parquet"},
         {"log_files_compacted": ("../../other/a/kept.parquet",)},
-        {"base_instant": "../../../other"},
+        *nightly(
+            {"partition": "../other/a"}, {"base_file": "../../other/a/kept.parquet"}, {"base_instant": "../../../other"}
+        ),
     ],
     ids=lambda changed: next(iter(changed)),
 )
@@ -130,6 +130,7 @@ def withdrawn_with_markers(bench, marked):
     return plan, instant
 
 
+@pytest.mark.extended
 def test_a_marker_of_a_file_elsewhere_removes_nothing(bench):
     kept = outside(bench)
     withdrawn_with_markers(bench, lambda _: ["../other/a/kept.parquet"])
@@ -160,7 +161,8 @@ def archived_table(spark, tmp_path_factory):
     return base
 
 
-@pytest.mark.parametrize("seed", [0, *weekly(*range(1, 6))])
+@pytest.mark.extended
+@pytest.mark.parametrize("seed", range(6))
 def test_an_archive_that_somebody_changed_gives_an_error_or_the_same_table(spark, archived_table, tmp_path, seed):
     """Whatever is planned with it and carried out leaves RT right; with the archive as it was, all is right."""
     base, dice = tmp_path / "t", random.Random(seed)

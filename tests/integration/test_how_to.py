@@ -16,7 +16,6 @@ from etc_policy.cli.main import main
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.wiring import SparkSessions
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
-from tests.weekly import weekly
 
 pytestmark = pytest.mark.spark
 #: Right after a commit `etc plan` says so, and to plan again in a second.
@@ -262,9 +261,10 @@ def leaves_no_tables(one_session):
     one_session.conf.unset("hoodie.write.track.event.time.watermark")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "kind",
-    [Stream, *weekly(Version6, Sql, Timestamps, SqlWithOrdering)],
+    [Stream, Version6, Sql, Timestamps, SqlWithOrdering],
     ids=lambda kind: kind.__name__,
 )
 def test_a_table_of_every_kind_is_adopted_by_the_page(
@@ -305,6 +305,16 @@ def test_the_plan_that_was_reviewed_is_carried_out(blocks, types, written_table,
     assert "verified      PASS" in types(reviewed)
 
 
+def test_the_demo(no_spark, tmp_path):
+    """README's main command, and what the tutorial begins with."""
+    shell = Shell(tmp_path)
+    shell.succeeds("etc demo", timeout=600)
+    (table,) = json.loads((tmp_path / "target" / "run_results.json").read_text())["tables"]
+    assert (table["status"], table["verification"]["status"]) == ("compacted", "pass")
+    assert "RO is complete until" in shell.succeeds("etc freshness --at 2013-01-02T05:00:00Z")
+
+
+@pytest.mark.extended
 def test_the_whole_tutorial(blocks, no_spark, tmp_path):
     """As a reader does it, each command a process of its own: with a catalog, and the demo's table."""
     look, plan, apply, verify, use, change, debug = blocks

@@ -30,7 +30,7 @@ from etc_policy.wiring import clock_ms
 from tests.integration.bench import SECOND, Bench
 from tests.integration.history import EPOCH_MS, Write, write_history
 from tests.integration.hudi_tables import StockTable
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -138,7 +138,7 @@ def test_the_truth_passes_at_every_level(honest):
     assert (status, checks[LOGS]) == ("pass", "pass")
 
 
-@pytest.mark.parametrize("began", ["before the compaction completed", *weekly("before all commits")])
+@pytest.mark.parametrize("began", ["before the compaction completed", *nightly("before all commits")])
 def test_the_truth_passes_beside_a_writer_in_flight_and_a_lie_does_not(faulty, began):
     """Hudi forbids time travel beyond a commit that is incomplete, so both views are read right before it, or as they are."""
     state = faulty.state()

@@ -6,14 +6,14 @@ import pytest
 
 from tests.integration.interleavings import Case, Stage
 from tests.integration.writer_on_command import Writer
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 CASES = [
     Case("simple", True, "ours published", "metadata"),
-    Case("global_simple", False, "plan withdrawn", "metadata"),
 ]
 EXTENDED = [
+    Case("global_simple", False, "plan withdrawn", "metadata"),
     Case("simple", True, "ours checked", "metadata"),
     Case("bloom", False, "ours compacted", "metadata"),
     Case("simple", True, "writer writing", "metadata"),
@@ -35,7 +35,7 @@ def stage(writer, spark, tmp_path_factory):
     return Stage(tmp_path_factory.mktemp("stage"), spark, writer)
 
 
-@pytest.mark.parametrize("case", [*CASES, *weekly(*EXTENDED)], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *nightly(*EXTENDED)], ids=str)
 def test_no_key_stands_twice(stage, case, monkeypatch):
     monkeypatch.setattr(
         "etc_policy.execute.fence.WRITER_WAIT_SECONDS", 1.0

@@ -10,7 +10,7 @@ from etc_policy.adapters.spark import write_stats
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from tests.integration.bench import ORACLE, SECOND, Bench
 from tests.integration.history import HISTORY, Views, Write, write_history
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -26,7 +26,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in TABLES if name != "version 8"] + weekly("version 8"))
+@pytest.mark.parametrize("name", ["record index and bloom filters", *nightly("no metadata table", "version 8")])
 def test_properties_stay(spark, tmp_path, name):
     options, partitions, index = TABLES[name]
     bench = Bench(spark, tmp_path / "t", index=index)
@@ -47,6 +47,7 @@ def test_properties_stay(spark, tmp_path, name):
     assert {key: views.ro().get(key) for key in expected} == expected
 
 
+@pytest.mark.extended
 def test_later_upserts_by_the_record_index_find_every_key(spark, tmp_path):
     options, _, index = TABLES["record index and bloom filters"]
     bench = Bench(spark, tmp_path / "t", index=index)
@@ -65,6 +66,7 @@ def results_of_stages(spark) -> dict[int, int]:
     return {stage.stageId(): stage.resultSize() for stage in found}
 
 
+@pytest.mark.extended
 def test_keys_of_a_record_index_stay_on_executors(spark, tmp_path, monkeypatch):
     """Else a driver would hold the key of every row that is compacted, as whole statuses have it."""
     options, _, index = TABLES["record index and bloom filters"]

@@ -27,6 +27,7 @@ def test_every_view_is_right_at_each_step(no_spark, s3_variables, moto_server, t
         stop_spark(spark)
 
 
+@pytest.mark.extended
 def test_six_runs_are_killed_or_cut_off_and_one_mends_their_tables(
     no_spark, s3_variables, moto_server, written_table, tmp_path, monkeypatch
 ):

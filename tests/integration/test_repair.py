@@ -23,12 +23,11 @@ from etc_policy.wiring import clock_ms
 from tests.integration.bench import AT_THE_CUT, ORACLE, Bench, check_views
 from tests.integration.history import HISTORY, QUICK, Oracle, Views, Write, write_history
 from tests.integration.other_zone import compact_in_zone
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 ZONES = ("America/Los_Angeles", "Asia/Tokyo")
-#: Where the direction of the mistake matters little.
-OF_ONE = [ZONES[0], *weekly(ZONES[1])]
+OF_ONE = [ZONES[0], *nightly(ZONES[1])]
 OPTIONS = {**QUICK, "hoodie.table.timeline.timezone": "UTC", "hoodie.metadata.compact.max.delta.commits": "2"}
 #: Enough commits for the metadata table to be compacted after the wrong time.
 LATER = tuple(Write(((1, f"w{n}", 700 + n), (4, f"w{n}", 700 + n))) for n in range(3))
@@ -94,7 +93,7 @@ def check_later(bench, history):
     assert ro_of(views) == (oracle.rt(),) * 3
 
 
-@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("zone", OF_ONE)
 def test_a_compaction_by_a_job_in_another_zone_is_recognised_and_repaired(bench, zone):
     early = zone == ZONES[0]
     name = compact_in_zone(bench.spark, bench, bench.plan(), zone)
@@ -146,7 +145,8 @@ def kill(bench, step):
         repairer(bench, progress).repair(bench.policy, shown)
 
 
-@pytest.mark.parametrize("zone", OF_ONE)
+@pytest.mark.extended
+@pytest.mark.parametrize("zone", ZONES)
 def test_a_metadata_table_that_was_compacted_by_the_wrong_time_is_built_again(bench, zone):
     compact_in_zone(bench.spark, bench, bench.plan(), zone)
     write_history(bench.spark, bench.base, LATER, options=OPTIONS, first=len(HISTORY))
@@ -176,7 +176,8 @@ def test_a_repair_that_dies_between_dropping_and_building_the_metadata_table(ben
     assert repair(bench) == ()
 
 
-@pytest.mark.parametrize("zone", OF_ONE)
+@pytest.mark.extended
+@pytest.mark.parametrize("zone", ZONES)
 def test_a_table_without_a_metadata_table_is_repaired_by_one_name(spark, tmp_path, zone):
     write_history(spark, tmp_path / "t", options={**OPTIONS, "hoodie.metadata.enable": "false"})
     bench = Bench(spark, tmp_path / "t")

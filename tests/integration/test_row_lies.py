@@ -7,7 +7,7 @@ from tests.lies.real_table import RealTables
 from tests.lies.rows import alarm, tell
 from tests.lies.telling import MISSED, NO_CHECK
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 #: What each is caught by; the command tries the others.
 CAUGHT = {

@@ -23,7 +23,7 @@ from tests.integration.row_checks import (
     request_for,
     row,
 )
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +90,7 @@ def test_partitions_in_which_both_views_read_the_same_are_not_read(written, comp
     assert {found.p for found in narrow.collect()} == {"x"}
 
 
-@pytest.mark.parametrize("partitions", [{"y"}, None, *weekly({"x", "z"}, set(), {"x", "y"}, {"z"}, {"x/y"}, {"a b"})])
+@pytest.mark.parametrize("partitions", [None, *nightly({"y"}, {"x", "z"}, set(), {"x", "y"}, {"z"}, {"x/y"}, {"a b"})])
 def test_all_partitions_are_read_where_those_with_something_to_compare_do_not_show_it(
     written, compared_whole, partitions
 ):
@@ -113,6 +113,7 @@ def test_keys_of_one_hash_are_looked_at_more_closely(written, compared_whole, mo
     assert compared_whole == []
 
 
+@pytest.mark.extended
 def test_a_window_and_late_rows_are_counted_alike(written):
     both(written, since_ms=EPOCH_MS)
     last = written.completed()[-1][1]
@@ -140,6 +141,7 @@ def test_a_key_in_a_file_that_is_spared_and_in_another_s_log_file(table):
     assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
 
 
+@pytest.mark.extended
 def test_a_key_in_the_log_files_of_two_file_groups(table):
     """Each copy in RT finds the one row of RO, so that this is counted twice."""
     table.write([row(4, at_ms=9_000)], **{"hoodie.index.type": "INMEMORY"})
@@ -147,6 +149,7 @@ def test_a_key_in_the_log_files_of_two_file_groups(table):
     assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
 
 
+@pytest.mark.extended
 def test_a_key_that_moved_to_another_partition(table):
     table.write([row(5, at_ms=9_000)], "insert")
     assert both(table)[TWICE].status == "pass"
@@ -154,6 +157,7 @@ def test_a_key_that_moved_to_another_partition(table):
     assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 0, 1)
 
 
+@pytest.mark.extended
 def test_a_deleted_row_of_a_file_group_that_is_not_open(written):
     assert both(written)[DELETED].status == "pass"
     spared = alike(written)["same_files"]

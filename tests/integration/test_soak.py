@@ -1,4 +1,4 @@
-"""Short soaks of the default index, in a bucket; on disk once a week. Longer ones: `python -m tests.integration.soak`."""
+"""Short soaks of the default index, on disk and in a bucket. Longer ones: `python -m tests.integration.soak`."""
 
 import re
 import subprocess
@@ -8,15 +8,13 @@ import pytest
 
 from tests.integration.kills import REPOSITORY
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 MINUTES, BATCHES, SEED = 1, 5, 1
 #: Of a table in a bucket, with Hudi's storage-based lock: two runs of etc, and a cleaner.
 IN_A_BUCKET = ("--where", "moto", "--beside", "1", "--cleaner")
 
 
-@pytest.mark.parametrize(
-    "where", [pytest.param((), id="disk", marks=pytest.mark.extended), pytest.param(IN_A_BUCKET, id="bucket")]
-)
+@pytest.mark.parametrize("where", [(), IN_A_BUCKET], ids=["disk", "bucket"])
 def test_a_minute_beside_two_writers(no_spark, tmp_path, where):
     """Its last lines say what happened; it ends with 1 where a row was lost, doubled or promised too early."""
     lasts = ["--minutes", str(MINUTES), "--batches", str(BATCHES), "--expire", "0"]

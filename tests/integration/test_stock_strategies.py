@@ -110,6 +110,7 @@ def test_the_slices_that_hudis_own_planner_takes(spark, written_table, tmp_path)
         assert found == partitions if partitions is not None else len(found) == 2, text
 
 
+@pytest.mark.extended
 def test_a_budget_is_spent_as_by_hudi(spark, tmp_path):
     """Slices without a base file count as one of the largest size that Hudi writes: here two are beyond the budget."""
     table = StockKind(spark, tmp_path / "t", options=LOG_ONLY)
@@ -123,6 +124,7 @@ def test_a_budget_is_spent_as_by_hudi(spark, tmp_path):
             assert by_etc == chosen_by_hudi(table), table.strategy
 
 
+@pytest.mark.extended
 def test_the_latest_days_as_by_hudi(spark, tmp_path):
     def row(key, value, at):
         return (key, f"2026/01/{key + 1:02d}", value, at)

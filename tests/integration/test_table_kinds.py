@@ -22,7 +22,7 @@ from etc_policy.wiring import Environment
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, partition_of
 from tests.integration.listings import require_same_listing
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 T = 200
@@ -247,7 +247,8 @@ def test_nested_partitions_and_seconds(kind):
     table.writes_on()
 
 
-@pytest.mark.parametrize("block_format", ["avro", *weekly("parquet")])
+@pytest.mark.extended
+@pytest.mark.parametrize("block_format", ["avro", "parquet"])
 def test_an_event_time_inside_a_struct(kind, block_format):
     """Commits record it, and where they would not, the log blocks hold it."""
     table = kind(
@@ -339,6 +340,7 @@ def test_dates_from_column_statistics(kind):
     assert [log_file.min_event_time_ms for _, log_file in table.state().log_files] == [19_675 * 86_400_000]
 
 
+@pytest.mark.extended
 def test_a_record_that_moves_between_partitions(kind):
     table = kind(index="global_record_index", options=MOVING, to_row=lambda *row: (row[0], where[row[0]], *row[1:]))
     where = {key: partition_of(key) for key in range(9)}
@@ -383,7 +385,7 @@ def test_rollback_and_a_killed_writer_in_the_history(kind):
     assert len(table.timeline("*_*.rollback")) == 2
 
 
-@pytest.mark.parametrize("committed_to_mdt", [True, *weekly(False)])
+@pytest.mark.parametrize("committed_to_mdt", [True, *nightly(False)])
 def test_rollback_of_a_commit_in_our_pending_plan(kind, committed_to_mdt):
     table = kind(options={} if committed_to_mdt else NO_MDT)
     table.write(*((key, "v0", key) for key in range(9)))
@@ -435,6 +437,7 @@ def test_stock_compaction_and_clustering_go_first(kind):
 ODD_NAMES = ("it's $(id)", "a b;c", "p%41=1", "[1]*", "{a,b}?", "-rf ~", "\u00fc\u20ac", "~root", "\u202eabc")
 
 
+@pytest.mark.extended
 def test_partition_names_that_mean_something_elsewhere(kind):
     table = kind(to_row=lambda key, *rest: (key, ODD_NAMES[key], *rest))
     table.history()

@@ -12,7 +12,7 @@ from etc_policy.adapters.storage.door import open_storage
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.compile.writer_forms import render_options, render_spark_conf, render_tblproperties
 from etc_policy.compile.writer_options import writer_options
-from tests.weekly import weekly
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -53,6 +53,7 @@ def test_the_dataframe_writer_takes_the_options(spark, tmp_path):
     assert _event_times(tmp_path / "with") == [(MS, MS + 5), (MS + 9, MS + 9)]
 
 
+@pytest.mark.extended
 def test_spark_sql_takes_the_confs_and_the_dataframe_writer_does_not(spark, tmp_path):
     confs = dict(word.split("=", 1) for word in shlex.split(render_spark_conf(POLICY))[1::2])
     for key, value in confs.items():
@@ -101,7 +102,8 @@ UNITS = {"seconds": "s", "microseconds": "us"}
 
 
 @pytest.mark.parametrize(
-    "kind", ["no ordering field", "a timestamp", "seconds", *weekly("an ordering field", "a text", "microseconds")]
+    "kind",
+    ["a timestamp", *nightly("no ordering field", "an ordering field", "a text", "seconds", "microseconds")],
 )
 def test_writers_of_an_existing_table_go_on_with_its_options(spark, tmp_path, kind):
     """By SQL with the table's properties set, by MERGE INTO, and by the DataFrame writer."""

@@ -3,16 +3,13 @@
 import pytest
 
 from tests.integration.zones import Case, run_cases, write_tables
-from tests.weekly import weekly
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 #: etc, Spark's session, the table's timeline, its writers, table version.
 CASES = [
     Case("America/Los_Angeles", "Asia/Tokyo", "UTC", "Asia/Kolkata", 9),
     Case("America/Los_Angeles", "Asia/Tokyo", "LOCAL", "Asia/Tokyo", 6),
-]
-EXTENDED = [
     Case("Asia/Tokyo", "Europe/Paris", "LOCAL", "America/Los_Angeles", 8),
     Case("America/Los_Angeles", "Asia/Tokyo", "LOCAL", "America/Los_Angeles", 8),
     Case("Asia/Tokyo", "Europe/Paris", "UTC", "America/Los_Angeles", 6),
@@ -29,6 +26,6 @@ def found(request, spark, tmp_path_factory):
     return dict(run_cases(spark, folder / "written", folder / "runs", cases))
 
 
-@pytest.mark.parametrize("case", [*CASES, *weekly(*EXTENDED)], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_right_or_refused(found, case):
     assert found[case] == []

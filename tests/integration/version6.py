@@ -33,6 +33,8 @@ from tests.integration.version6_kinds import AFTER, KINDS, LAST, MANY, PENDING, 
 CUT_OFF_BELOW = "in the metadata table's commit"
 STEPS = ("published", "half carried", "carried", "before the commit", CUT_OFF_BELOW, "in the commit")
 PLAIN = Kind()
+#: Commits from this one on are looked at where all would take too long.
+RECENT = len(WRITES) - 2
 
 
 class Views6(Views):
@@ -199,41 +201,47 @@ def make_table(spark: object, base: Path, kind: Kind = PLAIN, writes: tuple[Writ
     return table
 
 
-def play(table: Table6, since: int = 0, until: int | None = None) -> None:
-    """A plan is published, carried, written beside and executed, two more follow, then stock compaction and cleaning.
+def play(table: Table6) -> None:
+    """What `play_first` does, then two more plans, stock compaction and cleaning."""
+    before = table.properties()
+    play_first(table)
+    for write, second in zip(AFTER, (410, 610), strict=True):
+        table.write(write)
+        table.compact(second)
+        table.check(f"compacted up to {second}", RECENT)
+    assert table.properties() == before
+    table.compact_by_stock()
+    table.check("after a stock compaction", RECENT)
+    assert table.plan().tables[0].reason_code in ("nothing_due", "cannot_carry")
+    table.write(*LAST)
+    table.clean()
+    table.check("cleaned", len(table.history) - 1)
+
+
+def play_first(table: Table6, since: int = 0, until: int | None = None) -> None:
+    """A plan is published, carried, written beside and executed.
 
     Once executed, the views of the commits in that range are looked at; at the other stages those of the last ones.
     """
-    before, recent = table.properties(), len(WRITES) - 2
-    table.check("before", recent)
+    before = table.properties()
+    table.check("before", RECENT)
     plan = table.plan()
     assert plan.tables[0].action == "compact", plan.tables[0].reason
     table.publish(plan)
-    table.check("pending", recent)
+    table.check("pending", RECENT)
     carry_files(table.pending_job())
     carried = [len(one.carried) for one in plan.tables[0].operations]
     assert len(table.carried()) == sum(carried)
     assert max(carried) > len(MANY)
-    table.check("pending and carried", recent)
+    table.check("pending and carried", RECENT)
     table.write(PENDING)
-    table.check("pending and written to", recent)
+    table.check("pending and written to", RECENT)
     finished = table.runner.finish_pending(table.policy, str(table.base))
     assert finished is not None
     assert finished.status == "resumed"
     assert table.properties() == before
     table.check("executed", since, until)
     table.check_ro(SECOND)
-    for write, second in zip(AFTER, (410, 610), strict=True):
-        table.write(write)
-        table.compact(second)
-        table.check(f"compacted up to {second}", recent)
-    assert table.properties() == before
-    table.compact_by_stock()
-    table.check("after a stock compaction", recent)
-    assert table.plan().tables[0].reason_code in ("nothing_due", "cannot_carry")
-    table.write(*LAST)
-    table.clean()
-    table.check("cleaned", len(table.history) - 1)
 
 
 def kill_and_recover(written: Table6, folder: Path, steps: Sequence[str]) -> None:

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
+from tests.nightly import nightly
 from tests.property.bad_input import CANARY, FILES, HOSTILE, LINKS, big_file, outcome, run
-from tests.weekly import weekly
 
 
-@pytest.mark.parametrize("projects", [500, *weekly(2_000)])
+@pytest.mark.parametrize("projects", [250, *nightly(2_000)])
 def test_many_projects(projects):
     found = run(projects)
     assert sum(found.values()) >= projects

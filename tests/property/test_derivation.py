@@ -15,7 +15,7 @@ from tests.property.histories import histories
 from tests.property.history import LATENCY_MS, History
 from tests.property.model import instant_text
 
-HISTORIES = int(os.environ.get("ETC_HISTORIES", "3000")) // 4
+HISTORIES = int(os.environ.get("ETC_HISTORIES", "1500")) // 4
 
 
 def beside_writers(history: History) -> TableState:

@@ -31,6 +31,8 @@ from etc_policy.adapters.demo.flights import (
 from etc_policy.errors import EngineError
 
 HOUR_MS = 3_600_000
+#: Data that come with the package and do not change: what is said of them is looked at every night.
+OF_THE_YEAR = pytest.mark.extended
 POLICY = Path(__file__).parents[2] / "policies" / "flights.yml"
 
 
@@ -53,6 +55,7 @@ def latencies(stream: list[Batch]) -> list[int]:
     return sorted(batch.arrived_until_ms - row.event_time_ms for batch in stream[1:] for row in batch.rows)
 
 
+@OF_THE_YEAR
 def test_the_whole_year_is_read_and_its_keys_are_unique(year: list[Flight]) -> None:
     assert len(year) == 336_776
     assert len({flight.flight_id for flight in year}) == 336_776
@@ -60,6 +63,7 @@ def test_the_whole_year_is_read_and_its_keys_are_unique(year: list[Flight]) -> N
     assert Counter(flight.origin for flight in year) == {"EWR": 120_835, "JFK": 111_279, "LGA": 104_662}
 
 
+@OF_THE_YEAR
 def test_times_of_the_year_are_possible(year: list[Flight]) -> None:
     flown = [flight for flight in year if flight.arrived is not None and flight.departed is not None]
     assert len(flown) == 328_063
@@ -89,6 +93,7 @@ def test_times_are_moments_not_clock_readings(
     assert flight.arrived == datetime.fromisoformat(arrived)
 
 
+@OF_THE_YEAR
 def test_every_destinations_zone_is_right(year: list[Flight]) -> None:
     """The data also has minutes in the air; what is left is taxiing, which a wrong zone would make an hour longer."""
     ground: dict[str, list[float]] = defaultdict(list)
@@ -103,6 +108,7 @@ def test_every_destinations_zone_is_right(year: list[Flight]) -> None:
     assert {dest: median(minutes) for dest, minutes in ground.items() if not 10 <= median(minutes) <= 45} == {}
 
 
+@OF_THE_YEAR
 def test_events_of_a_flight_tell_only_what_is_known_by_then(year: list[Flight]) -> None:
     scheduled, departed, arrived = status_events(year[0])
     assert [event.status for event in (scheduled, departed, arrived)] == ["scheduled", "departed", "arrived"]
@@ -112,15 +118,18 @@ def test_events_of_a_flight_tell_only_what_is_known_by_then(year: list[Flight]) 
     assert departed.reported_ms - departed.event_time_ms == 12 * 60_000
 
 
+@OF_THE_YEAR
 def test_a_cancelled_flight_ends_there(year: list[Flight]) -> None:
     flight = next(flight for flight in year if flight.departed is None)
     assert [event.status for event in status_events(flight)] == ["scheduled", "cancelled"]
 
 
+@OF_THE_YEAR
 def test_batches_are_the_same_each_time(all_batches: list[Batch]) -> None:
     assert batches() == all_batches
 
 
+@OF_THE_YEAR
 def test_each_event_is_in_exactly_one_batch(all_batches: list[Batch]) -> None:
     rows = [row for batch in all_batches for row in batch.rows]
     expected = [event for flight in read_flights(DEMO_DAYS) for event in status_events(flight)]
@@ -128,6 +137,7 @@ def test_each_event_is_in_exactly_one_batch(all_batches: list[Batch]) -> None:
     assert set(rows) == set(expected)
 
 
+@OF_THE_YEAR
 def test_batches_follow_when_events_were_reported(all_batches: list[Batch]) -> None:
     ends = [batch.arrived_until_ms for batch in all_batches]
     assert ends == sorted(set(ends))
@@ -136,6 +146,7 @@ def test_batches_follow_when_events_were_reported(all_batches: list[Batch]) -> N
         assert all(before < row.reported_ms <= batch.arrived_until_ms for row in batch.rows)
 
 
+@OF_THE_YEAR
 def test_the_first_batch_is_the_timetable_and_the_rest_only_updates_it(all_batches: list[Batch]) -> None:
     first = all_batches[0].rows
     assert {row.status for row in first} == {"scheduled"}
@@ -144,6 +155,7 @@ def test_the_first_batch_is_the_timetable_and_the_rest_only_updates_it(all_batch
     assert "scheduled" not in {row.status for batch in all_batches[1:] for row in batch.rows}
 
 
+@OF_THE_YEAR
 def test_some_events_come_later_than_the_batch_of_their_time(all_batches: list[Batch]) -> None:
     ends = [batch.arrived_until_ms for batch in all_batches]
 
@@ -155,6 +167,7 @@ def test_some_events_come_later_than_the_batch_of_their_time(all_batches: list[B
     assert sum(count for by, count in late.items() if by >= 2) == 45
 
 
+@OF_THE_YEAR
 def test_the_policy_says_of_the_data_what_it_shows(all_batches: list[Batch]) -> None:
     policy = yaml.safe_load(POLICY.read_text(encoding="utf-8"))["policies"][0]
     latency = latencies(all_batches)

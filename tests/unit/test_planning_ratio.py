@@ -4,6 +4,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+import pytest
+
 from benchmarks.metadata_verification import decode_alone
 from benchmarks.planning import plan, write_project
 
@@ -20,6 +22,7 @@ def decoding(root: Path) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.extended
 def test_a_plan_grows_about_as_its_commits_take_to_decode(tmp_path):
     roots = [tmp_path / str(commits) for commits in (FEW, MANY)]
     for root, commits in zip(roots, (FEW, MANY), strict=True):

@@ -10,6 +10,7 @@ from tests.hostile.avro import array, container, record, recursive
 from tests.hostile.judging import broken_promise
 from tests.hostile.running import COMMANDS, _honest, run_case, run_prepared
 from tests.hostile.tables import Case, good_table
+from tests.nightly import nightly
 from tests.unit.adapters import log_file
 from tests.unit.adapters.log_file import zigzag
 from tests.unit.adapters.table_folder import at, base
@@ -64,6 +65,8 @@ BAD = {
     "properties of 6 GiB": lambda c: _instead(c.table.meta / "hoodie.properties", _sparse),
     "a timeline outside": lambda c: _version(c, "9\nhoodie.timeline.path=../../../outside"),
 }
+#: One of each sort: a name, a number, a schema without end, and a file that is none.
+AT_EACH_PUSH = ("a name that is not UTF-8", "10**400", "a recursive schema", "a pipe as a commit", "a timeline outside")
 #: Commands whose good table is another one than the bad one.
 EACH = [command for command in COMMANDS if "good" not in command and not command.startswith("ls")]
 
@@ -76,7 +79,7 @@ def _case(tmp_path, make):
     return case
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", [*AT_EACH_PUSH, *nightly(*(name for name in BAD if name not in AT_EACH_PUSH))])
 def test_each_command_over_a_good_and_a_bad_table(tmp_path, name):
     _case(tmp_path, BAD[name])
     for command in EACH:
@@ -117,9 +120,10 @@ def test_a_pipe_in_the_target_folder_is_not_waited_for(tmp_path, place):
         assert ended.code == 0 or "ETC003" in ended.err, command
 
 
-def test_a_hundred_hostile_tables_and_projects():
+@pytest.mark.parametrize("count", [40, *nightly(400)])
+def test_hostile_tables_and_projects(count):
     """`python -m tests.hostile` plays any number."""
-    for seed in range(100):
+    for seed in range(count):
         said, ended, broken = run_case(seed)
         assert broken is None, (seed, ended.command, said, broken, ended.err[-2000:])
 

@@ -1,0 +1,9 @@
+"""Cases that run every night, and not at each push: variants of what another covers, or what takes long."""
+
+import pytest
+
+
+def nightly(*values):
+    """Cases that `make test-extended` runs alone, not `make test`; one of several values is a tuple."""
+    each = (value if isinstance(value, tuple) else (value,) for value in values)
+    return [pytest.param(*one, marks=pytest.mark.extended) for one in each]
