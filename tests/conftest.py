@@ -16,15 +16,16 @@ __all__ = ["hdfs_cluster", "moto_server", "s3_server", "s3_variables", "versity_
 settings.register_profile("etc", deadline=None)
 settings.load_profile("etc")
 
-#: Tests, or whole files of them, that start Spark in processes of their own, the longest first.
+#: Tests, or whole files of them, that start Spark in processes of their own: first those that need none of the tables that the
+#: worker with a Spark writes, then the longest first.
 OWN_PROCESSES = (
+    "test_how_to.py::test_the_demo",
+    "test_sync.py",
     "test_object_store.py",
     "test_soak.py",
     "test_version_6.py::test_every_view_is_right_under_a_bundle_of_hudi_0",
     "test_kills.py",
     "test_how_to.py::test_the_whole_tutorial",
-    "test_how_to.py::test_the_demo",
-    "test_sync.py",
     "test_hdfs.py",
     "test_version_6.py::test_two_kills_and_one_run_that_mends_them",
     "test_left_locks.py",
@@ -33,13 +34,25 @@ OWN_PROCESSES = (
     "test_cluster.py",
     "test_apply_side_by_side.py",
 )
+#: Files that start the same servers or the same browser, each of which is started once for all of them.
+TOGETHER = {
+    "test_storage_behaviour.py": "servers",
+    "test_hdfs_storage.py": "servers",
+    "test_object_storage.py": "servers",
+    "test_lease_behaviour.py": "servers",
+    "test_hdfs_lease.py": "servers",
+    "test_tables_on_object_stores.py": "servers",
+    "test_object_stores.py": "servers",
+    "test_site_in_chromium.py": "browser",
+    "test_many_tables.py": "browser",
+}
 
 
 def place_of(nodeid):
     """Where a test stands in the queue: tests of the one Spark, then those with processes of their own, then all else."""
     folder, _, name = nodeid.partition("::")[0].rpartition("/")
     if not folder.endswith("integration"):
-        return (2, 0)
+        return (2, 0 if name in TOGETHER else 1)
     test = f"{name}::{nodeid.partition('::')[2].partition('[')[0]}"
     for place, own in enumerate(OWN_PROCESSES):
         if own in (name, test):
@@ -54,12 +67,23 @@ class OneSpark(LoadScopeScheduling):
 
     def _split_scope(self, nodeid):
         place, _ = place_of(nodeid)
-        return "spark" if place == 0 else nodeid if place == 1 else nodeid.split("::", 1)[0]
+        file = nodeid.split("::", 1)[0]
+        return ("spark", nodeid, TOGETHER.get(file.rpartition("/")[2], file))[place]
+
+
+def leave_out_extended(config, items):
+    """Those marked `extended` run where they or their files are named, or by `-m`."""
+    if config.option.markexpr or any(".py" in named for named in config.args):
+        return
+    left = [item for item in items if item.get_closest_marker("extended")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if not item.get_closest_marker("extended")]
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items):
-    """The order in which workers get them."""
+def pytest_collection_modifyitems(config, items):
+    """Which tests run, and the order in which workers get them."""
+    leave_out_extended(config, items)
     items.sort(key=lambda item: place_of(item.nodeid))
     ends_spark = [item.nodeid for item in items if "no_spark" in item.fixturenames and not place_of(item.nodeid)[0]]
     if ends_spark:
@@ -69,7 +93,8 @@ def pytest_collection_modifyitems(items):
 def pytest_configure(config):
     """What commands keep of tables goes to a folder of the run's own."""
     if "ETC_CACHE" not in os.environ:
-        folder = tempfile.TemporaryDirectory(prefix="etc-cache-")
+        # With a blank in its name Java gets no archive of classes: to make one costs more here than it gives.
+        folder = tempfile.TemporaryDirectory(prefix="etc cache-")
         os.environ["ETC_CACHE"] = folder.name
         config.add_cleanup(folder.cleanup)
 

@@ -92,6 +92,7 @@ def test_beside_a_run_and_after_its_death(no_spark, project):
     assert Views(None, project / "t").rust() == Oracle.of(HISTORY).rt()
 
 
+@pytest.mark.extended
 def test_killed_then_undone_then_applied(no_spark, project):
     first = start_and_stop_at_inflight(project)
     os.killpg(first.pid, signal.SIGKILL)

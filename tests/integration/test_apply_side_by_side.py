@@ -15,7 +15,7 @@ import pytest
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
 from tests.integration.test_apply_process import REPOSITORY
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 T = 210
 NOW_MS = EPOCH_MS + (T + 10) * 1000
 POLICY = "  - {{name: {0}, table: {0}, event_time_column: {{column: ts, unit: ms}}, data_latency: 10s, verify: {{level: {1}}}}}\n"

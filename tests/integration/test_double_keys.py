@@ -14,7 +14,7 @@ from etc_policy.verify.metadata_checks import check_double_keys
 from tests.integration.hudi_tables import WRITER, StockTable
 from tests.integration.test_gx_verifier import ROWS, TWICE, check, row
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 HOW_TO = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "double-keys.md"
 TS = EventTime(column="ts")
 
@@ -54,7 +54,6 @@ def mend(spark, table, kept_at):
     exec(compile(code, str(HOW_TO), "exec"), {"spark": spark})
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
 def test_it_is_found_and_mended(spark, tmp_path, index):
     table = hurt_table(spark, tmp_path / "t", index)

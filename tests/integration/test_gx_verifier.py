@@ -102,6 +102,7 @@ def test_a_row_that_ro_lacks_fails_with_a_sample_of_keys(spark, tmp_path):
     assert len(found.observed["samples"]["missing"]) == 20
 
 
+@pytest.mark.extended
 def test_equal_key_and_event_time_but_another_value_fails(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS)
     table.write([row(1, "a"), row(2, None)], "insert")
@@ -124,6 +125,7 @@ def test_a_key_twice_in_ro_fails(spark, tmp_path):
     assert (twice["key"], len(twice["file_groups"])) == ("1", 2)
 
 
+@pytest.mark.extended
 def test_a_key_twice_in_rt_alone_fails(spark, tmp_path):
     """One of its rows is in a log file only, where an index over base files does not find it (FACTS 3)."""
     simple = {"hoodie.index.type": "SIMPLE", "hoodie.parquet.small.file.limit": "0"}
@@ -167,6 +169,7 @@ def test_a_key_that_was_deleted_and_written_again_to_another_group_is_twice_in_r
     assert (closed.status, closed.observed["duplicate_keys"]) == ("fail", 1)
 
 
+@pytest.mark.extended
 def test_a_key_in_two_partitions_is_twice_under_a_global_index_alone(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS)
     table.write([row(1), row(2), row(1, partition="y")], "insert")
@@ -219,6 +222,7 @@ def test_nested_values_are_compared_by_value_and_null_times_are_counted(spark, t
     assert [results[item["type"]].status for item in TIMES] == ["pass", "fail", "pass"]
 
 
+@pytest.mark.extended
 def test_event_times_in_text(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), "id int, p string, ts string", ordering="id")
     table.write([(1, "x", "14.11.2023 22:13:20"), (2, "x", "14.11.2023 22:13:22")], "insert")
@@ -267,6 +271,7 @@ def test_a_column_that_is_not_there_is_an_error_of_the_suite(logged):
     assert second.hint == "its columns are id, p, v, ts"
 
 
+@pytest.mark.extended
 def test_a_window_compares_later_rows_only(logged):
     """The update that RO lacks is of 500 ms, the deleted row of 0 ms."""
     inside = check(logged, since_ms=EPOCH_MS + 499)[1]
@@ -321,6 +326,7 @@ def test_a_key_that_moved_to_a_group_outside_the_sample_is_looked_up_there(spark
     assert (found["deleted"], found["samples"]["deleted"]) == (1, [{"partition": "x", "key": "2"}])
 
 
+@pytest.mark.extended
 def test_a_condition_on_partitions_prunes_them_and_takes_no_other_column(spread):
     """Only partition `y` has the update of 600 ms."""
     found = check(spread, where="p = 'y'", threshold_ms=EPOCH_MS + 550)[1][CONTAINMENT]
@@ -332,6 +338,7 @@ def test_a_condition_on_partitions_prunes_them_and_takes_no_other_column(spread)
         assert (issue.code, issue.hint) == ("ETC228", "the partition columns are `p`")
 
 
+@pytest.mark.extended
 def test_both_views_are_read_once_and_nothing_stays_cached(logged, monkeypatch):
     from etc_policy.adapters.gx import expectations as gx_expectations
 
@@ -344,6 +351,7 @@ def test_both_views_are_read_once_and_nothing_stays_cached(logged, monkeypatch):
     assert not [name for name in logged.spark.catalog.listTables() if name.name.startswith("etc_")]
 
 
+@pytest.mark.extended
 def test_rows_that_a_late_commit_put_into_ro_only_are_not_ghosts(logged):
     first = logged.completed()[0][1]
     observed = check(logged, late_commits=frozenset([first]))[1][DELETED].observed

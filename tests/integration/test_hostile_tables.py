@@ -87,6 +87,7 @@ def test_a_pending_plan_that_leads_out_of_the_table_is_neither_run_nor_withdrawn
     check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits(), since=AT_THE_CUT)
 
 
+@pytest.mark.extended
 def test_one_that_leaves_out_a_log_file_is_withdrawn_and_planned_again(bench):
     """Stock Hudi runs it: the log file lies before C, so no view reads it any more, and its rows are lost."""
     plan, path = publish(bench)
@@ -141,6 +142,7 @@ def test_a_marker_of_a_file_elsewhere_removes_nothing(bench):
     check_views(Views(bench.spark, bench.base), Views(bench.spark, bench.base).delta_commits(), since=AT_THE_CUT)
 
 
+@pytest.mark.extended
 def test_a_marker_of_a_file_of_the_table_removes_nothing(bench):
     """By a marker of another instant's base file, Hudi's rollback would remove that file."""
     base_file = next(path for path in (bench.base / "a").glob("*.parquet"))

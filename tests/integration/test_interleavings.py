@@ -60,6 +60,7 @@ def test_a_write_that_failed_and_beats_on_is_named_with_what_to_do(stage):
     assert "end or restart its process" in error.hint
 
 
+@pytest.mark.extended
 def test_rows_that_a_failed_write_hides_where_folders_are_listed_are_compacted(stage):
     """Stock Hudi counts a log file to a base file that nobody may read; etc to the newest one that completed."""
     views = stage.empty_scene(Case("simple", True, "writer in conflict")).hidden_by_a_failed_write()

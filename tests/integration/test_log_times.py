@@ -10,6 +10,7 @@ from etc_policy.adapters.logs import event_time_values
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.compile.manifest import EventTime, Policy
 from tests.integration.hudi_tables import StockTable
+from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -56,7 +57,7 @@ def read_by_spark(spark, table, number):
     return dict(rows.select("p", value).groupBy("p").min().collect())
 
 
-@pytest.mark.parametrize("block_format", ["avro", "parquet"])
+@pytest.mark.parametrize("block_format", ["avro", *nightly("parquet")])
 def test_the_smallest_event_time_of_each_log_file(spark, tmp_path, block_format):
     table = StockTable(spark, str(tmp_path / "t"), SCHEMA)
     table.options = {"hoodie.logfile.data.block.format": block_format}

@@ -161,6 +161,7 @@ def test_a_metadata_table_that_was_compacted_by_the_wrong_time_is_built_again(be
     check_later(bench, history)
 
 
+@pytest.mark.extended
 def test_a_repair_that_dies_between_dropping_and_building_the_metadata_table(bench):
     compact_in_zone(bench.spark, bench, bench.plan(), ZONES[0])
     write_history(bench.spark, bench.base, LATER, options=OPTIONS, first=len(HISTORY))

@@ -23,7 +23,6 @@ from tests.integration.row_checks import (
     request_for,
     row,
 )
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -90,7 +89,8 @@ def test_partitions_in_which_both_views_read_the_same_are_not_read(written, comp
     assert {found.p for found in narrow.collect()} == {"x"}
 
 
-@pytest.mark.parametrize("partitions", [None, *nightly({"y"}, {"x", "z"}, set(), {"x", "y"}, {"z"}, {"x/y"}, {"a b"})])
+@pytest.mark.extended
+@pytest.mark.parametrize("partitions", [None, {"y"}, {"x", "z"}, set(), {"x", "y"}, {"z"}, {"x/y"}, {"a b"}])
 def test_all_partitions_are_read_where_those_with_something_to_compare_do_not_show_it(
     written, compared_whole, partitions
 ):
@@ -100,6 +100,7 @@ def test_all_partitions_are_read_where_those_with_something_to_compare_do_not_sh
     assert both(written, other_partitions=given, threshold_ms=EPOCH_MS + 6_000)[CONTAINMENT].status == "fail"
 
 
+@pytest.mark.extended
 def test_a_key_that_is_in_rt_alone_and_not_twice(table, compared_whole):
     table.write([row(8, partition="y", at_ms=9_000)], **{"hoodie.index.type": "INMEMORY"})
     found = both(table)
@@ -107,6 +108,7 @@ def test_a_key_that_is_in_rt_alone_and_not_twice(table, compared_whole):
     assert len(compared_whole) == 1  # the one of everything that was asked for
 
 
+@pytest.mark.extended
 def test_keys_of_one_hash_are_looked_at_more_closely(written, compared_whole, monkeypatch):
     monkeypatch.setattr(RoCounts, "from_row", lambda row: RoCounts(**{**row.asDict(), "buckets_with_doubles": 1}))
     assert check(written, **alike(written))[1][TWICE].status == "pass"
@@ -134,6 +136,7 @@ def test_a_key_twice_in_files_that_are_spared(table):
     assert (found.status, found.observed["duplicate_keys"], found.observed["duplicate_keys_in_rt"]) == ("fail", 1, 1)
 
 
+@pytest.mark.extended
 def test_a_key_in_a_file_that_is_spared_and_in_another_s_log_file(table):
     """The in-memory index finds no key, so that its row goes to a log file of its own."""
     table.write([row(5, partition="y", at_ms=9_000)], **{"hoodie.index.type": "INMEMORY"})
@@ -165,6 +168,7 @@ def test_a_deleted_row_of_a_file_group_that_is_not_open(written):
     assert both(written, **table_without)[BASE_FILE].observed["rows_of_other_files"] == 1
 
 
+@pytest.mark.extended
 def test_a_base_file_that_no_row_says_to_be_of_is_not_spared(written, compared_whole):
     """An empty one, or one that RO does not read: whatever RT has of it is compared."""
     given = alike(written)
@@ -172,6 +176,7 @@ def test_a_base_file_that_no_row_says_to_be_of_is_not_spared(written, compared_w
     assert (found, compared_whole) == (check(written, **given), [])
 
 
+@pytest.mark.extended
 def test_expectations_of_columns_are_asked_in_few_passes(written, monkeypatch):
     """One aggregation for all columns, as our own comparison has counted the rows; samples only of what failed."""
     from great_expectations.execution_engine import SparkDFExecutionEngine

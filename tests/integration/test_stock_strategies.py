@@ -139,6 +139,7 @@ def test_the_latest_days_as_by_hudi(spark, tmp_path):
         assert by_etc == chosen_by_hudi(table), count
 
 
+@pytest.mark.extended
 def test_hudi_still_sees_what_a_plan_left(spark, written_table, tmp_path):
     """Incrementally it looks only at partitions with later commits, and at those that the last plan says it missed."""
     shutil.copytree(written_table, tmp_path / "t")

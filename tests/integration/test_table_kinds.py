@@ -22,7 +22,6 @@ from etc_policy.wiring import Environment
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, partition_of
 from tests.integration.listings import require_same_listing
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 T = 200
@@ -385,7 +384,8 @@ def test_rollback_and_a_killed_writer_in_the_history(kind):
     assert len(table.timeline("*_*.rollback")) == 2
 
 
-@pytest.mark.parametrize("committed_to_mdt", [True, *nightly(False)])
+@pytest.mark.extended
+@pytest.mark.parametrize("committed_to_mdt", [True, False])
 def test_rollback_of_a_commit_in_our_pending_plan(kind, committed_to_mdt):
     table = kind(options={} if committed_to_mdt else NO_MDT)
     table.write(*((key, "v0", key) for key in range(9)))

@@ -102,6 +102,7 @@ def test_a_day_just_in_time(seed: int, promise: Promise) -> None:
         check_sleep(run, day)
 
 
+@pytest.mark.extended
 @DAYS
 @given(seed=st.integers(0, 2**32), promise=PROMISES)
 def test_it_rewrites_no_more_than_always_due(seed: int, promise: Promise) -> None:
