@@ -80,6 +80,12 @@ def leave_out_extended(config, items):
     items[:] = [item for item in items if not item.get_closest_marker("extended")]
 
 
+def pytest_runtest_setup(item):
+    """The worker with a Spark, which takes longest, goes before the others where they want the same processor."""
+    if place_of(item.nodeid)[0]:
+        os.setpriority(os.PRIO_PROCESS, 0, max(5, os.getpriority(os.PRIO_PROCESS, 0)))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Which tests run, and the order in which workers get them."""

@@ -166,6 +166,7 @@ def arguments_while_running(process: subprocess.Popen) -> set[bytes]:
     return seen
 
 
+@pytest.mark.extended
 def test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project(
     blocks, no_spark, project, tmp_path, monkeypatch
 ):

@@ -6,13 +6,10 @@ import pytest
 
 from tests.integration.interleavings import Case, Stage
 from tests.integration.writer_on_command import Writer
-from tests.nightly import nightly
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 CASES = [
     Case("simple", True, "ours published", "metadata"),
-]
-EXTENDED = [
     Case("global_simple", False, "plan withdrawn", "metadata"),
     Case("simple", True, "ours checked", "metadata"),
     Case("bloom", False, "ours compacted", "metadata"),
@@ -35,7 +32,7 @@ def stage(writer, spark, tmp_path_factory):
     return Stage(tmp_path_factory.mktemp("stage"), spark, writer)
 
 
-@pytest.mark.parametrize("case", [*CASES, *nightly(*EXTENDED)], ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_key_stands_twice(stage, case, monkeypatch):
     monkeypatch.setattr(
         "etc_policy.execute.fence.WRITER_WAIT_SECONDS", 1.0
@@ -60,7 +57,6 @@ def test_a_write_that_failed_and_beats_on_is_named_with_what_to_do(stage):
     assert "end or restart its process" in error.hint
 
 
-@pytest.mark.extended
 def test_rows_that_a_failed_write_hides_where_folders_are_listed_are_compacted(stage):
     """Stock Hudi counts a log file to a base file that nobody may read; etc to the newest one that completed."""
     views = stage.empty_scene(Case("simple", True, "writer in conflict")).hidden_by_a_failed_write()

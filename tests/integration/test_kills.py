@@ -16,7 +16,7 @@ from tests.integration.kill_checks import check_files, check_views
 from tests.integration.kills import EXPIRY, LOCK, Project, kill_at, kill_holding, kill_while_it_rolls_back
 from tests.integration.session import stop_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 #: By step the lock that the killed run held, by the file that Hudi's own lock provider knows: to begin, and to commit.
 HELD = {"committed to the metadata table": LOCK, "published": LOCK + EXPIRY}
 #: Where the rows are compared by `etc` too, and not by this test alone.

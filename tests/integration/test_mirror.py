@@ -26,7 +26,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", ["record index and bloom filters", *nightly("no metadata table", "version 8")])
+@pytest.mark.parametrize("name", ["no metadata table", *nightly("record index and bloom filters", "version 8")])
 def test_properties_stay(spark, tmp_path, name):
     options, partitions, index = TABLES[name]
     bench = Bench(spark, tmp_path / "t", index=index)

@@ -27,7 +27,6 @@ from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 ZONES = ("America/Los_Angeles", "Asia/Tokyo")
-OF_ONE = [ZONES[0], *nightly(ZONES[1])]
 OPTIONS = {**QUICK, "hoodie.table.timeline.timezone": "UTC", "hoodie.metadata.compact.max.delta.commits": "2"}
 #: Enough commits for the metadata table to be compacted after the wrong time.
 LATER = tuple(Write(((1, f"w{n}", 700 + n), (4, f"w{n}", 700 + n))) for n in range(3))
@@ -93,7 +92,7 @@ def check_later(bench, history):
     assert ro_of(views) == (oracle.rt(),) * 3
 
 
-@pytest.mark.parametrize("zone", OF_ONE)
+@pytest.mark.parametrize("zone", [ZONES[0], *nightly(ZONES[1])])
 def test_a_compaction_by_a_job_in_another_zone_is_recognised_and_repaired(bench, zone):
     early = zone == ZONES[0]
     name = compact_in_zone(bench.spark, bench, bench.plan(), zone)
@@ -120,7 +119,8 @@ def test_a_compaction_by_a_job_in_another_zone_is_recognised_and_repaired(bench,
     check_later(bench, HISTORY)
 
 
-@pytest.mark.parametrize("zone", OF_ONE)
+@pytest.mark.extended
+@pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("killed_at", [1, 2])
 def test_a_repair_that_dies_at_any_step_is_finished_by_the_next(bench, zone, killed_at):
     compact_in_zone(bench.spark, bench, bench.plan(), zone)

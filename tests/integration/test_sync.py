@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.metastore import metastore_jars, missing_tools, network_namespace
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -34,6 +34,5 @@ def test_metastore_over_thrift(no_spark, tmp_path):
         play("thrift", tmp_path, jars, within=("ip", "netns", "exec", name))
 
 
-@pytest.mark.extended
 def test_derby_in_this_process(no_spark, tmp_path):
     play("derby", tmp_path)

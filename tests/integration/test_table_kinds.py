@@ -365,6 +365,7 @@ def test_version_6_by_whole_slices(kind):
     table.writes_on()
 
 
+@pytest.mark.extended
 def test_rollback_and_a_killed_writer_in_the_history(kind):
     table = kind(options=NO_MDT)
     table.history()
@@ -481,6 +482,7 @@ def test_deletes_of_every_sort(kind):
     table.writes_on()
 
 
+@pytest.mark.extended
 def test_commit_time_ordering_compacts_everything(kind):
     unordered = {"hoodie.datasource.write.precombine.field": None, "hoodie.payload.ordering.field": None}
     options = {"hoodie.record.merge.mode": "COMMIT_TIME_ORDERING", **unordered, **NO_MDT}
@@ -492,6 +494,7 @@ def test_commit_time_ordering_compacts_everything(kind):
     table.writes_on()
 
 
+@pytest.mark.extended
 def test_stock_inline_compaction_runs_our_plan(kind):
     table = kind(options=NO_MDT)
     table.history()
