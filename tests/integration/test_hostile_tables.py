@@ -105,6 +105,7 @@ def test_one_that_leaves_out_a_log_file_is_withdrawn_and_planned_again(bench):
     check_views(Views(bench.spark, bench.base), commits, since=AT_THE_CUT)
 
 
+@pytest.mark.extended
 def test_a_threshold_that_somebody_raised_is_not_believed(bench):
     """It is committed with the data, as the plan says; what is not compacted shows that it is not kept."""
     plan, path = publish(bench)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.integration.kills import LOCK, Project
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 
 def test_a_strangers_lock_is_shown_and_ends_the_run_in_time(no_spark, written_table, tmp_path):

@@ -23,9 +23,8 @@ from etc_policy.wiring import clock_ms
 from tests.integration.bench import AT_THE_CUT, ORACLE, Bench, check_views
 from tests.integration.history import HISTORY, QUICK, Oracle, Views, Write, write_history
 from tests.integration.other_zone import compact_in_zone
-from tests.nightly import nightly
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
 ZONES = ("America/Los_Angeles", "Asia/Tokyo")
 OPTIONS = {**QUICK, "hoodie.table.timeline.timezone": "UTC", "hoodie.metadata.compact.max.delta.commits": "2"}
 #: Enough commits for the metadata table to be compacted after the wrong time.
@@ -92,7 +91,7 @@ def check_later(bench, history):
     assert ro_of(views) == (oracle.rt(),) * 3
 
 
-@pytest.mark.parametrize("zone", [ZONES[0], *nightly(ZONES[1])])
+@pytest.mark.parametrize("zone", ZONES)
 def test_a_compaction_by_a_job_in_another_zone_is_recognised_and_repaired(bench, zone):
     early = zone == ZONES[0]
     name = compact_in_zone(bench.spark, bench, bench.plan(), zone)
@@ -119,7 +118,6 @@ def test_a_compaction_by_a_job_in_another_zone_is_recognised_and_repaired(bench,
     check_later(bench, HISTORY)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("killed_at", [1, 2])
 def test_a_repair_that_dies_at_any_step_is_finished_by_the_next(bench, zone, killed_at):
@@ -145,7 +143,6 @@ def kill(bench, step):
         repairer(bench, progress).repair(bench.policy, shown)
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_metadata_table_that_was_compacted_by_the_wrong_time_is_built_again(bench, zone):
     compact_in_zone(bench.spark, bench, bench.plan(), zone)
@@ -161,7 +158,6 @@ def test_a_metadata_table_that_was_compacted_by_the_wrong_time_is_built_again(be
     check_later(bench, history)
 
 
-@pytest.mark.extended
 def test_a_repair_that_dies_between_dropping_and_building_the_metadata_table(bench):
     compact_in_zone(bench.spark, bench, bench.plan(), ZONES[0])
     write_history(bench.spark, bench.base, LATER, options=OPTIONS, first=len(HISTORY))
@@ -177,7 +173,6 @@ def test_a_repair_that_dies_between_dropping_and_building_the_metadata_table(ben
     assert repair(bench) == ()
 
 
-@pytest.mark.extended
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_table_without_a_metadata_table_is_repaired_by_one_name(spark, tmp_path, zone):
     write_history(spark, tmp_path / "t", options={**OPTIONS, "hoodie.metadata.enable": "false"})

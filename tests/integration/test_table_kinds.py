@@ -412,6 +412,7 @@ def test_rollback_of_a_commit_in_our_pending_plan(kind, committed_to_mdt):
     table.writes_on()
 
 
+@pytest.mark.extended
 def test_stock_compaction_and_clustering_go_first(kind):
     table = kind(options=NO_MDT)
     table.history()

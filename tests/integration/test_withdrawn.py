@@ -12,7 +12,6 @@ from etc_policy.errors import EngineError
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history
-from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +43,8 @@ def publish_and_die(bench, *, begun):
     return plan
 
 
-@pytest.mark.parametrize("begun", [True, *nightly(False)])
+@pytest.mark.extended
+@pytest.mark.parametrize("begun", [True, False])
 def test_no_view_changes_and_a_plan_can_be_made_again(bench, begun):
     views, before = bench.views(), bench.properties()
     commits, ro = views.delta_commits(), views.ro()

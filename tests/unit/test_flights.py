@@ -73,6 +73,7 @@ def test_times_of_the_year_are_possible(year: list[Flight]) -> None:
     assert all(flight.departed is not None for flight in year if flight.arrived is not None)
 
 
+@OF_THE_YEAR
 @pytest.mark.parametrize(
     ("flight_id", "scheduled", "departed", "arrived"),
     [
