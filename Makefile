@@ -19,7 +19,7 @@ check:  ## everything that CI checks (installs Debian packages where they are mi
 test: install  ## all tests; `make test ARGS="tests/unit -n 0"` for some
 	$(BIN)/pytest $(ARGS)
 
-test-extended: install  ## what runs every night: variants, and what takes long (about an hour)
+test-extended: install  ## what runs every night: variants, and what takes long
 	$(BIN)/pytest -m extended
 
 lint: install  ## linters, types and import contracts

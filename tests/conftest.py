@@ -71,15 +71,6 @@ class OneSpark(LoadScopeScheduling):
         return ("spark", nodeid, TOGETHER.get(file.rpartition("/")[2], file))[place]
 
 
-def leave_out_extended(config, items):
-    """Those marked `extended` run where they or their files are named, or by `-m`."""
-    if config.option.markexpr or any(".py" in named for named in config.args):
-        return
-    left = [item for item in items if item.get_closest_marker("extended")]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if not item.get_closest_marker("extended")]
-
-
 def pytest_runtest_setup(item):
     """The worker with a Spark, which takes longest, goes before the others where they want the same processor."""
     if place_of(item.nodeid)[0]:
@@ -87,9 +78,8 @@ def pytest_runtest_setup(item):
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config, items):
-    """Which tests run, and the order in which workers get them."""
-    leave_out_extended(config, items)
+def pytest_collection_modifyitems(items):
+    """The order in which workers get them."""
     items.sort(key=lambda item: place_of(item.nodeid))
     ends_spark = [item.nodeid for item in items if "no_spark" in item.fixturenames and not place_of(item.nodeid)[0]]
     if ends_spark:
@@ -97,7 +87,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_configure(config):
-    """What commands keep of tables goes to a folder of the run's own."""
+    """Tests marked `extended` run where they or their files are named, or by `-m`; what commands keep of tables goes to a folder
+    of the run's own.
+    """
+    if not config.option.markexpr and not any(".py" in named for named in config.args):
+        config.option.markexpr = "not extended"
     if "ETC_CACHE" not in os.environ:
         # With a blank in its name Java gets no archive of classes: to make one costs more here than it gives.
         folder = tempfile.TemporaryDirectory(prefix="etc cache-")

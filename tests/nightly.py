@@ -4,6 +4,6 @@ import pytest
 
 
 def nightly(*values):
-    """Cases that `make test-extended` runs alone, not `make test`; one of several values is a tuple."""
+    """Cases marked `extended`; a case of several values is a tuple."""
     each = (value if isinstance(value, tuple) else (value,) for value in values)
     return [pytest.param(*one, marks=pytest.mark.extended) for one in each]

@@ -65,7 +65,7 @@ BAD = {
     "properties of 6 GiB": lambda c: _instead(c.table.meta / "hoodie.properties", _sparse),
     "a timeline outside": lambda c: _version(c, "9\nhoodie.timeline.path=../../../outside"),
 }
-#: One of each sort: a name, a number, a schema without end, and a file that is none.
+#: One of each sort: a bad name, a bad number, a schema that contains itself, a pipe for a file, a path that leads outside.
 AT_EACH_PUSH = ("a name that is not UTF-8", "10**400", "a recursive schema", "a pipe as a commit", "a timeline outside")
 #: Commands whose good table is another one than the bad one.
 EACH = [command for command in COMMANDS if "good" not in command and not command.startswith("ls")]
