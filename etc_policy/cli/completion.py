@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from etc_policy.cli.options import debug_option, examples
+from etc_policy.cli.messages import message_options
+from etc_policy.cli.options import examples
 from etc_policy.cli.terminal import print_data
 
 _VARIABLE = "_ETC_COMPLETE"
@@ -20,7 +21,7 @@ _VARIABLE = "_ETC_COMPLETE"
     ),
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@debug_option
+@message_options
 def command(shell: str) -> None:
     """Completion for bash, zsh and fish.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from etc_policy.cli.options import debug_option, examples
+from etc_policy.cli.messages import message_options
+from etc_policy.cli.options import examples
 from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.terminal import print_text
 from etc_policy.codes.explain import explain
@@ -20,7 +21,7 @@ from etc_policy.plan.formats import fold
     epilog=examples("etc explain ETC102", "etc explain   # all codes"),
 )
 @click.argument("code", required=False)
-@debug_option
+@message_options
 def command(code: str | None) -> None:
     """What the code of an error means.
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from etc_policy.api.artifacts import create_text, write_text
-from etc_policy.cli.messages import show_note
-from etc_policy.cli.options import debug_option, examples, output_option
+from etc_policy.cli.messages import message_options, show_note
+from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.places import PLACE
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
@@ -29,7 +29,7 @@ _FILES = {"policies/orders.yml": "policies/orders.yml", "README.md": "README.md"
 )
 @click.argument("directory", metavar="DIR", type=PLACE)
 @output_option
-@debug_option
+@message_options
 def command(directory: Path, output: str) -> None:
     """Start a project with one commented policy.
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy import __version__
-from etc_policy.cli.messages import SETTINGS, configure, show_issues, show_note
-from etc_policy.cli.options import debug_option
+from etc_policy.cli.messages import SETTINGS, configure, message_options, show_issues, show_note
 from etc_policy.cli.terminal import is_lost_output, prepare_streams, print_text
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
@@ -129,7 +128,7 @@ class LazyGroup(click.Group):
     epilog=_EXIT_CODES,
 )
 @click.version_option(__version__, prog_name="etc", message="%(prog)s %(version)s")
-@debug_option
+@message_options
 @click.pass_context
 def cli(context: click.Context) -> int | None:
     """Event-time-based compaction for Apache Hudi, declared in YAML.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import click
 
@@ -20,6 +21,8 @@ from etc_policy.cli.alike import fold_alike
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import Issue
 from etc_policy.plain_text import one_line
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 _WIDEST, _NARROWEST = 120, 60
@@ -45,6 +48,26 @@ class MessageSettings:
 
 
 SETTINGS = MessageSettings()
+
+_MESSAGE_OPTIONS = (
+    click.option(
+        "--quiet", "-q", is_flag=True, expose_value=False, help="No progress, notes or warnings; errors only."
+    ),
+    click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        expose_value=False,
+        help="Form of what goes to stderr; json is an object a line.  [default: text]",
+    ),
+    click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error."),
+)
+
+
+def message_options(function: Function) -> Function:
+    """Adds `--quiet`, `--log-format` and `--debug`; `configure` reads them from the bare arguments."""
+    for option in reversed(_MESSAGE_OPTIONS):
+        function = option(function)
+    return function
 
 
 def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:

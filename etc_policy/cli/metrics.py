@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
+from etc_policy.cli.messages import message_options
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
     SELECT_OPTIONS,
     Flags,
     conf_option,
-    debug_option,
     examples,
     jobs_option,
     metadata_only_option,
@@ -92,7 +92,7 @@ def write(flags: Flags, file: Path) -> None:
 @command.command(
     "rules", short_help="Print alert rules for Prometheus", epilog=examples("etc metrics rules > etc_rules.yml")
 )
-@debug_option
+@message_options
 def rules() -> None:
     """Print alert rules for Prometheus."""
     print_data(read_template("observability/prometheus-rules.yml"))
@@ -101,7 +101,7 @@ def rules() -> None:
 @command.command(
     "dashboard", short_help="Print a dashboard for Grafana", epilog=examples("etc metrics dashboard > etc.json")
 )
-@debug_option
+@message_options
 def dashboard() -> None:
     """Print a dashboard for Grafana, to be imported or provisioned as a file."""
     print_data(read_template("observability/grafana-dashboard.json"))

@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from etc_policy.cli.messages import message_options
 from etc_policy.cli.places import FOLDER, PLACE
 from etc_policy.declare.quantities import MAX_JOBS
 from etc_policy.plan.formats import MANY_TABLES
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +40,6 @@ class Flags:
 
 
 _SHARED = frozenset(one.name for one in fields(Flags))
-
-_MESSAGE_OPTIONS = (
-    click.option(
-        "--quiet", "-q", is_flag=True, expose_value=False, help="No progress, notes or warnings; errors only."
-    ),
-    click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        expose_value=False,
-        help="Form of what goes to stderr; json is an object a line.  [default: text]",
-    ),
-    click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error."),
-)
-
-
-def debug_option(function: Function) -> Function:
-    """Adds `--quiet`, `--log-format` and `--debug`; `messages.configure` reads them from the bare arguments."""
-    for option in reversed(_MESSAGE_OPTIONS):
-        function = option(function)
-    return function
-
 
 output_option = click.option(
     "--output",
@@ -200,7 +178,7 @@ def shared_options(*options: Option) -> Option:
             flags = Flags(**{name: given.pop(name) for name in _SHARED & given.keys()})
             return function(flags, **given)
 
-        command: Callable[..., Any] = debug_option(with_flags)
+        command: Callable[..., Any] = message_options(with_flags)
         for option in reversed(options):
             command = option(command)
         return command

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from etc_policy.api.artifacts import write_text
-from etc_policy.cli.options import debug_option, examples, output_option
+from etc_policy.cli.messages import message_options
+from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.places import FOLDER
 from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.codes.registry import Code
@@ -29,7 +30,7 @@ from etc_policy.errors import UsageError
 @click.argument("name", required=False)
 @click.option("--out", type=FOLDER, help="Write every schema into this folder.")
 @output_option
-@debug_option
+@message_options
 def command(name: str | None, out: Path | None, output: str) -> None:
     """JSON Schemas of policy files and of what etc writes.
 

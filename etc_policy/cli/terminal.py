@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from traceback import walk_tb
 
 import click
 
@@ -70,6 +69,8 @@ def prepare_streams() -> None:
 
 def is_lost_output(error: OSError) -> bool:
     """Whether the error is that standard output cannot be written; what is still to be written there is discarded then."""
+    from traceback import walk_tb
+
     *_, (frame, _line) = walk_tb(error.__traceback__)
     is_lost = frame.f_code in (_write.__code__, click.echo.__code__)
     try:

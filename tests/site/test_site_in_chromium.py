@@ -33,12 +33,19 @@ PIXELS = """([selector, name]) => {
   const probe = document.body.appendChild(document.createElement("i"));
   probe.style.color = `var(--${name})`;
   const wanted = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+  probe.remove();
   const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
   let found = 0;
   for (let at = 0; at < data.length; at += 4)
     if (data[at + 3] > 200 && wanted.every((value, part) => Math.abs(data[at + part] - value) < 6)) found += 1;
   return found;
 }"""
+
+
+def wait_for_pixels(page, chart, colour, more_than):
+    """A chart is drawn again some time after what changes it: wait until enough of it has the colour."""
+    looked_for = [f"[data-chart={chart}]", colour]
+    page.wait_for_function(f"wanted => ({PIXELS})(wanted) > {more_than}", arg=looked_for, timeout=20_000)
 
 
 TARGETS = "[...document.querySelectorAll('a[href], link[rel=stylesheet], script[src]')].map(e => e.href || e.src)"
@@ -100,7 +107,7 @@ def test_the_completeness_chart_shows_every_compaction_and_all_late_data(site, p
     assert {"run", "late"} <= set(marks)
     assert page.locator("[data-chart=completeness] .plot").get_attribute("data-marks") == str(len(marks))
     for colour, fewest in (("plot", 500), ("good", 100), ("second", 50), ("bad", 20)):
-        assert page.evaluate(PIXELS, ["[data-chart=completeness]", colour]) > fewest, colour
+        wait_for_pixels(page, "completeness", colour, fewest)
 
 
 def test_the_chart_of_bytes_has_a_bar_for_each_compaction(site, page):
@@ -108,7 +115,7 @@ def test_the_chart_of_bytes_has_a_bar_for_each_compaction(site, page):
     runs = len(series(page, "bytes")["x"])
     assert runs > 5
     assert page.locator("[data-chart=bytes] .plot").get_attribute("data-marks") == str(runs)
-    assert page.evaluate(PIXELS, ["[data-chart=bytes]", "plot"]) > 1000
+    wait_for_pixels(page, "bytes", "plot", 1000)
     rows = page.locator("#runs ~ .scroll tbody tr").count()
     assert rows >= runs
 
@@ -116,11 +123,9 @@ def test_the_chart_of_bytes_has_a_bar_for_each_compaction(site, page):
 def test_charts_follow_the_colours_of_the_system(site, page):
     page.emulate_media(color_scheme="dark")
     page.goto((site / "tables" / "orders_ro.html").as_uri())
-    dark = page.evaluate(PIXELS, ["[data-chart=bytes]", "plot"])
+    wait_for_pixels(page, "bytes", "plot", 1000)
     page.emulate_media(color_scheme="light")
-    page.wait_for_timeout(50)
-    assert dark > 1000
-    assert page.evaluate(PIXELS, ["[data-chart=bytes]", "plot"]) > 1000
+    wait_for_pixels(page, "bytes", "plot", 1000)
 
 
 def test_charts_by_keyboard(site, page):
@@ -142,7 +147,7 @@ def test_lag_and_event_time(site, page):
     assert chosen.text_content() == "Lag behind now"
     page.get_by_role("button", name="Complete until").click()
     assert chosen.text_content() == "Complete until"
-    assert page.evaluate(PIXELS, ["[data-chart=completeness]", "plot"]) > 300
+    wait_for_pixels(page, "completeness", "plot", 300)
     assert page.complaints == []
 
 

@@ -50,6 +50,16 @@ def test_nothing_heavy_is_imported(tmp_path, argument, code):
     assert _run(tmp_path, argument) == [f"LOADED {code} []"]
 
 
+def test_help_loads_no_options_of_commands(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nbefore = set(sys.modules)\nfrom etc_policy.cli.main import main\nmain(['--help'])\n"
+        "print('LOADED', sorted({'pathlib', 'fractions', 'difflib', 'etc_policy.cli.options'} & (set(sys.modules) - before)))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "LOADED []"
+
+
 def test_parse_imports_no_engine(tmp_path):
     (loaded,) = _run(tmp_path, "parse", "--project-dir", str(tmp_path))
     assert loaded == "LOADED 1 ['pydantic', 'yaml']"

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from etc_policy import __version__
 from etc_policy.cli import main as module
-from etc_policy.cli.options import debug_option
+from etc_policy.cli.messages import message_options
 from etc_policy.errors import (
     EngineError,
     ExitCode,
@@ -27,7 +27,7 @@ def command(monkeypatch):
 
     def put(body):
         fake = types.ModuleType("fake_command")
-        fake.command = debug_option(click.Command("plan", callback=body))
+        fake.command = message_options(click.Command("plan", callback=body))
         monkeypatch.setitem(sys.modules, "fake_command", fake)
         monkeypatch.setitem(module.COMMANDS, "plan", ("fake_command:command", "Fake"))
 
