@@ -69,7 +69,7 @@ class Readings(SparkSessions):
 
         Event times that its commits do not have come from the log files themselves if `read_logs`, unless `metadata_only`
         is set, and, with `read_stats`, those that are unknown then from column statistics. A `preview` is for plans that are
-        shown or saved, and made again before anything is done: the files may be those that the metadata table lists.
+        shown, and made again before anything is done: the files may be those that the metadata table lists.
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 

@@ -109,4 +109,13 @@ def test_a_plan_by_a_lying_listing_is_never_carried_out(project, lie):
     with pytest.raises(StalePlanError) as error:
         require_derived(made.environment, policy, table, created_ms(plan))
     assert error.value.code == "ETC441"
-    assert "`etc apply` without a plan goes by the folders" in error.value.issues[0].hint
+    assert "`etc plan --out FILE` and `etc apply` without a plan go by the folders" in error.value.issues[0].hint
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_plan_that_is_saved_to_a_file_goes_by_the_folders(project, lie, tmp_path):
+    made, _, _ = project(LIES[lie])
+    plan = made.plan(at=AS_OF, out=tmp_path / "saved.json")
+    (policy,) = made.policies()
+    assert same(plan.tables[0]) == same(as_applied(made))
+    require_derived(made.environment, policy, plan.tables[0], created_ms(plan))
