@@ -85,7 +85,8 @@ def require_derived(
     message = f"the plan for `{table.policy}` does not follow from its table: {'; '.join(first[:_SHOWN])}{more}"
     hint = (
         "nothing was touched; plan again. If nothing was written to the table since, the plan file was changed, or the metadata "
-        "table does not list what is in the table's folders: `etc plan --out FILE` and `etc apply` without a plan go by the folders"
+        "table does not list what is in the table's folders; "
+        "`etc plan --out FILE` and `etc apply` without a plan go by the folders"
     )
     raise StalePlanError(Code.PLAN_NOT_DERIVED, message, hint=hint)
 

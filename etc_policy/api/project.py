@@ -65,7 +65,9 @@ class Project(DeclaredProject):
         policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
         every_ms = self._every_ms(reading, policies, every)
         shown_only = out is None
-        plan = plan_tables(self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=shown_only)
+        plan = plan_tables(
+            self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=shown_only
+        )
         text = plan.as_json(indent=2) + "\n"
         write_text(self.target_dir, "plan.json", text)
         if out is not None:

@@ -32,7 +32,8 @@ _VARS = re.compile(r"(?m)^vars[ \t]*:.*(?:\n(?:[ \t#-].*|[ \t]*$))*")
 class Loaded:
     """A file as read; `value` is None where it is not a mapping, `problems` are templates that gave no value.
 
-    `partial` says that a loop or condition failed, so that parts of the file are not there.
+    `partial` says that a loop or condition failed, so that parts of the file are not there; `asks_target` that a template
+    names the target.
     """
 
     file: FileMarks
@@ -40,6 +41,7 @@ class Loaded:
     problems: Mapping[YamlPath, TemplateProblem] = field(default_factory=dict)
     issues: list[Issue] = field(default_factory=list)
     partial: bool = False
+    asks_target: bool = False
 
     def template_issues(self, name_of: Mapping[YamlPath, str] | None = None) -> Iterator[tuple[YamlPath, Issue]]:
         """A path and issue for each template that gave no value."""
@@ -71,9 +73,10 @@ def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
     expansion: Expansion | None = None
     try:
         expansion = _expand(source, context)
-        if expansion is not None and expansion.problems:
+        if expansion is not None:
+            loaded.asks_target = expansion.asks_target
             loaded.issues += _statement_issues(expansion, source.path)
-            loaded.partial = True
+            loaded.partial = bool(expansion.problems)
         marked = load_marked(source.text, source.path, expansion)
     except PolicyError as error:
         if not loaded.issues:  # what is left of a file without its faulty loops need not be YAML

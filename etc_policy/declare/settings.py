@@ -111,8 +111,8 @@ def read_settings(
 
 
 def _with_defaults(settings: Settings, source: SourceFile, loaded: Loaded) -> Settings:
-    """The settings with `policies:` worked out again, now that the target is known."""
-    if loaded.problems or "target" in source.text:
+    """The settings with `policies:`, worked out again where templates name the target, now that it is known."""
+    if loaded.asks_target:
         loaded = load_file(source, settings.context, _HINT)
     found = (issue for path, issue in loaded.template_issues() if path[:1] == ("policies",))
     defaults = _at(loaded.value, ("policies",)) or {}

@@ -18,7 +18,7 @@ def play(*arguments, within=()):
         [*within, sys.executable, "-m", "tests.integration.sync_scenario", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1200,
         cwd=REPOSITORY,
     )
     assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr[-6000:]

@@ -20,7 +20,6 @@ from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, TableError
-from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_state import CompactionRecord
 
 _MAX_VERSION_BYTES = 1_000
@@ -70,13 +69,10 @@ class Archive:
 
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
-        rows = self._rows(("instantTime", "completionTime", "metadata", "plan"), ("action", ("commit",)))
-        for row in sorted(rows, key=lambda r: str(r["completionTime"]), reverse=True):
-            extra = {**pairs_of(self._plan(row)), **self._commit(row).extra}
-            record = compaction_record(row["instantTime"], row["completionTime"], extra)
-            if record is not None:
-                return record
-        return None
+        rows = self._rows(_WRITE_COLUMNS, ("action", ("commit",)))
+        newest_first = sorted(rows, key=lambda row: str(row["completionTime"]), reverse=True)
+        records = (self._write(row, among=1).record for row in newest_first)
+        return next((record for record in records if record is not None), None)
 
     def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return decode_metadata(bytes_of(row["plan"]), self._place())

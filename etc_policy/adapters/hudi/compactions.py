@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from etc_policy.adapters.hudi.commits import CommitMetadata
+from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.plan_file import planned_reads
-from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import compaction_record
@@ -29,24 +30,24 @@ class OwnCompactions(NamedTuple):
     growth: WriteGrowth | None
 
 
-def completed_compactions(timeline: Timeline, metadata: Mapping[str, CommitMetadata]) -> CompletedCompactions:
+def compactions_before_8(timeline: Timeline, writes: Iterable[CompletedWrite]) -> CompletedCompactions:
     """What matters of them before table version 8, where a plan is only right if its carried log files are recorded."""
     foreign = uncarried = None
-    for requested in sorted(metadata) if timeline.layout < 2 else ():
-        plan, commit = timeline.plan_of(requested), metadata[requested]
-        if timeline.latest(requested).action != "commit" or (plan is None and commit.operation != "COMPACT"):
+    for write in sorted(writes, key=lambda one: one.requested) if timeline.layout < 2 else ():
+        has_plan = plan_file_of(timeline.files[write.requested]) is not None
+        if write.action != "commit" or not (has_plan or write.metadata.operation == "COMPACT"):
             continue  # a `commit` may also be a bulk insert (FACTS 13)
-        extra = {**pairs_of(plan or {}), **commit.extra}
-        if compaction_record(requested, requested, extra) is None:
-            foreign = requested
-        elif not _records_carried(extra, commit):
-            uncarried = requested
+        if write.record is None:
+            foreign = write.requested
+        elif not _records_carried(write):
+            uncarried = write.requested
     return CompletedCompactions(foreign, uncarried)
 
 
-def _records_carried(extra: Mapping[str, str], commit: CommitMetadata) -> bool:
-    recorded = set(zip(commit.stats.groups, commit.stats.file_names, strict=True))
-    return all((group, one.name) in recorded for group, files in carried_in(extra).items() for one in files)
+def _records_carried(write: CompletedWrite) -> bool:
+    stats = write.metadata.stats
+    recorded = set(zip(stats.groups, stats.file_names, strict=True))
+    return all((group, one.name) in recorded for group, files in carried_in(write.extra).items() for one in files)
 
 
 def plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
@@ -56,22 +57,19 @@ def plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
     return pairs_of(timeline.plan_of(requested) or {})
 
 
-def own_compactions(timeline: Timeline, metadata: Mapping[str, CommitMetadata]) -> OwnCompactions:
+def own_compactions(timeline: Timeline, writes: Iterable[CompletedWrite]) -> OwnCompactions:
     """What the active timeline says of its compactions with a threshold: by commits or, if stock Hudi ran it, by plans.
 
     Cuts may complete in another order than their instants.
     """
-    own: list[tuple[CompactionRecord, list[MergedSlice]]] = []
-    for requested, commit in metadata.items():
-        if timeline.latest(requested).action == "commit":
-            plan = timeline.plan_of(requested) or {}
-            completed = timeline.completions[requested]
-            record = compaction_record(requested, completed, {**pairs_of(plan), **commit.extra})
-            if record is not None:
-                own.append((record, list(_merged(plan, commit))))
-    own.sort(key=lambda found: (found[0].completed, found[0].instant))
-    last = own[-1][0] if own else None
-    return OwnCompactions(last, learned_from(merged for _, merged in own[-LEARNED_FROM:]))
+    own = [(write.record, write.metadata) for write in writes]
+    done = sorted(((record, commit) for record, commit in own if record is not None), key=lambda one: _when(one[0]))
+    merged = (list(_merged(timeline.plan_of(record.instant) or {}, commit)) for record, commit in done[-LEARNED_FROM:])
+    return OwnCompactions(done[-1][0] if done else None, learned_from(merged))
+
+
+def _when(record: CompactionRecord) -> tuple[str, str]:
+    return record.completed, record.instant
 
 
 def _merged(plan: Mapping[str, Any], commit: CommitMetadata) -> Iterator[MergedSlice]:

@@ -54,11 +54,13 @@ def metadata_timeline(storage: TableStorage) -> Timeline | None:
     return read_timeline(storage, properties, METADATA_TABLE) if properties is not None else None
 
 
-def read_wrong_times(storage: TableStorage, timeline: Timeline, timezone: str) -> tuple[WrongTime, ...]:
-    """The completion times of a table and of its metadata table that cannot be true; files are asked only on suspicion."""
+def read_wrong_times(timeline: Timeline, metadata: Timeline | None, timezone: str) -> tuple[WrongTime, ...]:
+    """The completion times of a table and of its metadata table that cannot be true; files are asked only on suspicion.
+
+    `metadata` is the timeline of the metadata table.
+    """
     now = instant_from_ms(time.time_ns() // 1_000_000, ZoneInfo(timezone))
     found = wrong_times("table", timeline, completed_files(timeline), timezone) if _is_suspicious(timeline, now) else ()
-    metadata = metadata_timeline(storage)
     if metadata is None or not _is_suspicious(metadata, now):
         return found
     return (*found, *wrong_times("metadata table", metadata, completed_files(metadata), timezone))

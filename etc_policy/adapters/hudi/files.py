@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.compactions import plan_extra
+from etc_policy.adapters.hudi.history import completed_write
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.pending_plan import require_own
 from etc_policy.adapters.hudi.plan_file import decode_operations
@@ -61,10 +62,8 @@ class HudiFiles:
             timeline = timeline_of(base_path)
             if instant not in timeline.completions:
                 return None
-            commit = timeline.commit(instant)
-            written = sum(commit.stats.sizes_bytes)
-            extra = {**pairs_of(timeline.plan_of(instant) or {}), **commit.extra}
-            return CommitSummary(timeline.completions[instant], written, extra.get(PLAN_ID))
+            write = completed_write(timeline, instant)
+            return CommitSummary(write.completed, sum(write.metadata.stats.sizes_bytes), write.extra.get(PLAN_ID))
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.

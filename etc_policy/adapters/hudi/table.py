@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import Archive, completions_of
 from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts, NoFacts
 from etc_policy.adapters.hudi.commit_log import MAX_ARCHIVED, log_of
 from etc_policy.adapters.hudi.commits import CommitMetadata
-from etc_policy.adapters.hudi.compactions import completed_compactions, own_compactions, own_pending
-from etc_policy.adapters.hudi.completion_times import read_wrong_times
+from etc_policy.adapters.hudi.compactions import compactions_before_8, own_compactions, own_pending
+from etc_policy.adapters.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.adapters.hudi.data_listing import KnownListing, is_as_recorded
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.history import CompletedWrite, build_history, completed_write
-from etc_policy.adapters.hudi.layout import METADATA_TABLE, InstantFile
+from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, Trust, slice_facts
 from etc_policy.adapters.hudi.partitions import partitions_of
 from etc_policy.adapters.hudi.properties import (
     merges_in_any_order,
     metadata_partitions,
     names_in,
-    properties_of,
     read_properties,
 )
 from etc_policy.adapters.hudi.slices import FileGroups, Listing, data_files, orphans_in
@@ -108,7 +108,7 @@ class FileTableReader:
         return whole
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Commits:
     """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote to logs."""
 
@@ -122,6 +122,11 @@ class _Commits:
     writes: CommitWrites
     tree: TreeLister
     known: KnownListing | None
+
+    @cached_property
+    def completed(self) -> tuple[CompletedWrite, ...]:
+        """Every completed write of the active timeline, with what its plan says."""
+        return tuple(completed_write(self.timeline, requested) for requested in self.metadata)
 
 
 class _Slices(NamedTuple):
@@ -215,8 +220,8 @@ def _state(commits: _Commits) -> TableState:
     slices, missing_files, orphans = _slices(commits)
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), timeline.instants()
-    compactions = completed_compactions(timeline, commits.metadata)
-    own = own_compactions(timeline, commits.metadata)
+    compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(timeline, commits.completed)
+    metadata = metadata_timeline(storage)
     writes = (write for groups in commits.writes.values() for write in groups.values())
     return TableState(
         base_path=storage.location,
@@ -226,7 +231,7 @@ def _state(commits: _Commits) -> TableState:
         properties_fingerprint=fingerprint(properties),
         event_time_type=commits.column_type,
         instants=instants,
-        metadata_instants=_metadata_instants(storage),
+        metadata_instants=frozenset(all_times(metadata)) if metadata is not None else frozenset(),
         slices=slices,
         earliest_commit_to_retain=_retained(timeline),
         last_compaction=own.last or commits.archive.last_compaction(),
@@ -236,7 +241,7 @@ def _state(commits: _Commits) -> TableState:
         partition_fields=_partition_fields(properties),
         missing_files=missing_files,
         exposed=still_exposed(slices, instants, writes),
-        wrong_times=read_wrong_times(storage, timeline, zone.timezone),
+        wrong_times=read_wrong_times(timeline, metadata, zone.timezone),
         zone=zone,
         foreign_compaction=compactions.foreign,
         uncarried=compactions.uncarried,
@@ -261,8 +266,7 @@ def _writes(commits: _Commits, *, archived: bool) -> list[CompletedWrite]:
     """The archived ones first, as far as they are asked for and can be read."""
     timeline = commits.timeline
     older = commits.archive.writes() if archived and timeline.layout > 1 else ()
-    active = (completed_write(timeline, requested) for requested in commits.metadata)
-    return [*(write for write in older if write.requested not in timeline.files), *active]
+    return [*(write for write in older if write.requested not in timeline.files), *commits.completed]
 
 
 def _history(commits: _Commits, writes: Sequence[CompletedWrite]) -> TableHistory:
@@ -284,13 +288,6 @@ def is_write(file: InstantFile) -> bool:
 def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
     """The partition columns; a custom key generator has the kind of each behind a colon."""
     return tuple(name.split(":", 1)[0] for name in names_in(properties.get("hoodie.table.partition.fields")))
-
-
-def _metadata_instants(storage: TableStorage) -> frozenset[str]:
-    properties = properties_of(storage, METADATA_TABLE)
-    if properties is None:
-        return frozenset()
-    return frozenset(all_times(read_timeline(storage, properties, METADATA_TABLE)))
 
 
 def _retained(timeline: Timeline) -> str | None:

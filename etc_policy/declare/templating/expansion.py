@@ -20,13 +20,14 @@ class Expansion:
     """A text with its templates carried out.
 
     `values` belong to the placeholders in order: a value, or the problem that there is instead. `problems` are those of
-    statements, each with its offset in the source.
+    statements, each with its offset in the source. `asks_target` says that a template names the target.
     """
 
     def __init__(self, source: str, drawn: bytes) -> None:
         """`drawn` are DRAWN random bytes."""
         self.values: list[Value] = []
         self.problems: list[Problem] = []
+        self.asks_target = False
         self.position = Lines(source).position
         self._parts: list[str] = []
         self._starts: list[int] = []

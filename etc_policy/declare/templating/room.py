@@ -67,8 +67,10 @@ class Room:
         context = self._context
         if key in self._functions:
             return self._functions[key]
-        if key == "target" and context.target is not None:
-            return context.target
+        if key == "target":
+            self._expansion.asks_target = True
+            if context.target is not None:
+                return context.target
         if key in context.macros:
             return self._macro(key, context.macros[key].file)
         return SANDBOX.globals.get(key, missing)

@@ -46,6 +46,20 @@ def listings(monkeypatch):
     return seen
 
 
+METADATA = ".hoodie/metadata/.hoodie"
+
+
+@pytest.mark.parametrize("verb", ["plan", "freshness", "site", "debug"])
+def test_the_metadata_table(folder, listings, verb):
+    TableFolder(folder / "lake" / "orders" / ".hoodie" / "metadata").commit(at("00:01:00"), at("00:01:01"), log("f", 5))
+    with Project(folder) as project:
+        getattr(project, verb)("orders_ro")
+    assert {path: listings[f"{METADATA}/{path}"] for path in ("timeline", "hoodie.properties")} == {
+        "timeline": 1,
+        "hoodie.properties": 1,
+    }
+
+
 @pytest.mark.parametrize("verb", ["site", "debug"])
 def test_site_and_debug(folder, listings, verb):
     with Project(folder) as project:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from etc_policy.declare import settings
+from etc_policy.declare.loading import load_file
 from etc_policy.declare.reading import read_project
 
 LOOP = """version: 1
@@ -91,6 +93,20 @@ def test_a_line_that_is_a_failed_value_is_reported_as_that(read, line, code):
     text = f"version: 1\npolicies:\n  - name: a\n    table: t\n    {line}\n    event_time_column: ts\n    data_latency: 1m\n"
     found = read({"policies/a.yml": text}).issues
     assert [(str(issue.code), issue.where.line) for issue in found] in ([(code, 5)], [(code, 6)])
+
+
+@pytest.mark.parametrize(
+    ("policies", "times"),
+    [("{+data_latency: 1h}", 1), ("{+data_latency: \"{{ '1h' if target.name == 'dev' else '2h' }}\"}", 2)],
+    ids=["without the target", "with the target"],
+)
+def test_the_project_file_is_loaded_again_where_it_names_the_target(read, monkeypatch, policies, times):
+    loaded = []
+    monkeypatch.setattr(settings, "load_file", lambda *given: loaded.append(load_file(*given)) or loaded[-1])
+    text = "version: 1\npolicies:\n  - {name: a, table: t, event_time_column: ts}\n"
+    project = f"name: n\npolicies: {policies}\nprofiles: {{p: {{target: dev, targets: {{dev: {{}}}}}}}}\n"
+    (policy,) = _only(read({"etc_project.yml": project, "policies/a.yml": text}))
+    assert (policy.data_latency, len(loaded)) == (3_600_000, times)
 
 
 def test_the_target_is_known_in_every_file(read):
