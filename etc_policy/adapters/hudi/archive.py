@@ -23,6 +23,7 @@ from etc_policy.errors import EtcError, TableError
 from etc_policy.plan.table_state import CompactionRecord
 
 _MAX_VERSION_BYTES = 1_000
+_MANIFEST = "manifest_"
 _WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
 _TIMES = frozenset(("instantTime", "completionTime"))
 
@@ -112,7 +113,7 @@ class Archive:
         version = self._version()
         if version is None:
             return []
-        manifest = f"manifest_{version}"
+        manifest = f"{_MANIFEST}{version}"
         try:
             return _names_in(load_json(self._storage.read(f"{self._folder}/{manifest}")))
         except FileNotFoundError as error:
@@ -123,12 +124,24 @@ class Archive:
             raise self._corrupt(manifest, error) from error
 
     def _version(self) -> str | None:
-        """The version of the manifest in use; None where nothing has been archived."""
+        """The version of the manifest in use; None where nothing has been archived.
+
+        Hudi removes the file that names it and writes it anew: where it is missing, the newest manifest counts, as in Hudi
+        (`LSMTimeline.latestSnapshotVersion`).
+        """
         try:
             content = self._storage.read(f"{self._folder}/_version_", _MAX_VERSION_BYTES)
         except (FileNotFoundError, NotADirectoryError):
-            return None
+            return self._newest_manifest()
         return content.decode("utf-8", errors="replace").strip()
+
+    def _newest_manifest(self) -> str | None:
+        try:
+            names = self._storage.names(self._folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        versions = (name.removeprefix(_MANIFEST) for name in names if name.startswith(_MANIFEST))
+        return max((one for one in versions if one.isdecimal() and one.isascii()), key=int, default=None)
 
     def _read_parquet(self, name: str, columns: Sequence[str], wanted: Wanted | None) -> list[dict[str, Any]]:
         if importlib.util.find_spec("pyarrow") is None:

@@ -46,6 +46,24 @@ class TestArchive:
         table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
         assert slices(table)["f1"][1][0] == (at("09:00:02"), at("09:00:04"), 10, False)
 
+    def test_between_two_manifests_the_newest_counts(self, table):
+        """Hudi removes `_version_` and writes it anew with each archiving; a writer may die between the two."""
+        table.data(at("08:59:00"), base("f1"))
+        table.data(at("09:00:02"), log("f1"))
+        table.data(at("09:00:03"), base("f1"))
+        written = [
+            archived(at("08:59:00"), at("08:59:01"), base("f1")),
+            archived(at("09:00:02"), at("09:00:09"), log("f1", 20)),
+            archived(at("09:00:03"), at("09:00:10"), base("f1"), action="commit"),
+        ]
+        for manifest in (9, 10):
+            table.archive(*written[: manifest - 7], manifest=manifest)
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        before = slices(table)
+        assert [one[0] for one in before["f1"][1]] == [at("09:00:02"), at("10:00:00")]
+        (table.timeline / "history" / "_version_").unlink()
+        assert slices(table) == before
+
     def test_without_pyarrow_it_is_said_how_to_get_it(self, table, monkeypatch):
         table.archive(archived(at("09:00:02"), at("09:00:03"), log("f1", 20)))
         table.data(at("09:00:02"), log("f1"))
