@@ -138,27 +138,37 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
 
 
 def after_archive(cut: Cut, instant: str) -> Raised | None:
-    """Guard 3: C is later than the first active commit, also after the archiving that is about to happen."""
-    writes = sorted(i.requested for i in cut.instants if i.action in WRITE_ACTIONS)
-    active = writes or sorted(i.requested for i in cut.instants)
+    """Guard 3: C is later than the first active commit, also after the archiving that is about to happen.
+
+    Archiving may go beyond savepoints: it counts their commits, and leaves them behind (FACTS 1.3).
+    """
+    active = _not_left_behind(cut.instants) or sorted(i.requested for i in cut.instants)
     if not active:
         return None
-    completed = sorted(i.requested for i in cut.instants if i.action in WRITE_ACTIONS and i.state == "completed")
+    done = [i for i in cut.instants if i.action in WRITE_ACTIONS and i.state == "completed"]
+    archivable = _not_left_behind(done)
     floor = active[0]
     keep_min, keep_max = cut.keep_commits
-    if len(completed) > keep_max - ARCHIVE_MARGIN_COMMITS and len(completed) >= keep_min:
-        floor = max(floor, completed[-keep_min])
+    if archivable and len(done) > keep_max - ARCHIVE_MARGIN_COMMITS and len(done) >= keep_min:
+        floor = max(floor, archivable[min(len(done) - keep_min, len(archivable) - 1)])
     if instant > floor:
         return None
     why = "archiving has reached, or is about to reach, the commits before that"
     limits = f"above {keep_max} commits it leaves {keep_min}"
-    return Raised(add_ms(floor, 1), why, f"{len(completed)} commits are active from {active[0]} on; {limits}")
+    return Raised(add_ms(floor, 1), why, f"{len(done)} commits are active from {active[0]} on; {limits}")
+
+
+def _not_left_behind(instants: Iterable[Instant]) -> list[str]:
+    """The writes without a savepoint, in order; those with one where there are no others."""
+    writes = [one for one in instants if one.action in WRITE_ACTIONS]
+    free = [one for one in writes if not one.has_savepoint]
+    return sorted(one.requested for one in free or writes)
 
 
 def archive_passed(instants: tuple[Instant, ...], instant: str) -> bool:
     """Whether archiving has passed a pending plan at `instant`: then the plan makes readers lose rows (guard 3)."""
-    writes = [i.requested for i in instants if i.action in WRITE_ACTIONS and i.requested != instant]
-    return instant <= min(writes, default="")
+    writes = _not_left_behind(one for one in instants if one.requested != instant)
+    return instant <= next(iter(writes), "")
 
 
 def at_a_free_time(cut: Cut, instant: str) -> Raised | None:

@@ -71,6 +71,7 @@ class Instant:
 
     A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's.
     `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
+    `has_savepoint` says that archiving may have gone beyond it and left it behind.
     """
 
     requested: str
@@ -78,6 +79,7 @@ class Instant:
     state: InstantState
     completed: str | None = None
     file_ids: frozenset[str] | None = None
+    has_savepoint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,7 @@ class Timeline:
             _STATES[_STATES.index(file.state)],
             self.completions.get(file.requested),
             touched,
+            file.requested in self.savepointed,
         )
 
     def _is_log_compaction(self, file: InstantFile) -> bool:

@@ -1,5 +1,7 @@
 """Corners of the guards that no whole table shows; tests/golden/plans has the rest."""
 
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.compile.reserved_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS
@@ -56,6 +58,27 @@ def test_the_limits_of_archiving(options, limits):
 def test_archiving_by_declared_limits(commits, raised_to):
     """Above ten commits two are left; six are too near."""
     told = [write(f"10:0{minute}:00", f"10:0{minute}:05") for minute in range(commits)]
+    raised = after_archive(cut_of(*told, keep_commits=(2, 10)), instant("10:00:00"))
+    assert raised.instant == instant(raised_to)
+
+
+def savepoint(requested, completed):
+    return replace(write(requested, completed), has_savepoint=True)
+
+
+def test_commits_that_archiving_left_behind_for_their_savepoints_bound_nothing():
+    left, active = savepoint("08:00:00", "08:00:05"), write("10:00:00", "10:00:05")
+    assert after_archive(cut_of(left, active), instant("09:00:00")).instant == instant("10:00:00.001")
+    assert after_archive(cut_of(left), instant("09:00:00")) is None
+    assert archive_passed((left, active), instant("09:00:00"))
+    assert not archive_passed((left,), instant("09:00:00"))
+
+
+@pytest.mark.parametrize(("savepoints", "raised_to"), [(1, "10:05:00.001"), (4, "10:05:00.001")])
+def test_archiving_counts_commits_with_savepoints_and_takes_the_others(savepoints, raised_to):
+    """Above ten commits two are left, whichever these are: six are too near, and four of them go."""
+    told = [write(f"10:0{minute}:00", f"10:0{minute}:05") for minute in range(6)]
+    told[:savepoints] = [replace(one, has_savepoint=True) for one in told[:savepoints]]
     raised = after_archive(cut_of(*told, keep_commits=(2, 10)), instant("10:00:00"))
     assert raised.instant == instant(raised_to)
 

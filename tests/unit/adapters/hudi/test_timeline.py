@@ -1,6 +1,7 @@
 import json
 import os
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -208,7 +209,10 @@ class TestSavepoints:
         without = read(table)
         for minute in ("10:00", "10:10", "10:20"):
             table.savepoint(at(f"{minute}:00"), at(f"{minute}:30"))
-        assert read(table) == without
+        seen = read(table)
+        assert [one.has_savepoint for one in seen.instants] == [False, True, True, True]
+        assert replace(seen, instants=without.instants) == without
+        assert [replace(one, has_savepoint=False) for one in seen.instants] == list(without.instants)
         assert {one.file_id for one in without.slices} == {"f1", "f2", "f4"}
         assert without.last_compaction is not None
 
