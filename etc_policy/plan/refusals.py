@@ -194,6 +194,17 @@ def files_missing(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("files_missing", reason, "restore them, or roll the table back to a commit before them")
 
 
+def files_unclear(policy: Policy, state: TableState) -> Refusal | None:
+    """Base files of one file group and instant, such as a task leaves that was tried again: readers may take either."""
+    if not state.unclear_files:
+        return None
+    first, second = state.unclear_files[:2]
+    reason = (
+        f"{first} and {second} are base files of one file group and instant, and no commit says which of them counts"
+    )
+    return Refusal("files_unclear", reason, "move the one away that the table's writer did not commit")
+
+
 def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
     """A data file that is not as long as its commit recorded: readers fail on it, or miss rows."""
     damaged = [one for one in not_as_recorded(state) if one.recorded_bytes is not None]
@@ -231,6 +242,7 @@ RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     orphans_left,
     writer_in_flight,
     files_missing,
+    files_unclear,
     files_damaged,
     unreadable_times,
 )
@@ -238,7 +250,8 @@ RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
 
 def find_damage(policy: Policy, state: TableState) -> Refusal | None:
     """What keeps anybody from knowing how complete the table is, whatever is pending on it."""
-    return files_missing(policy, state) or files_damaged(policy, state) or unreadable_times(policy, state)
+    damage = (files_missing, files_unclear, files_damaged, unreadable_times)
+    return next((found for rule in damage if (found := rule(policy, state))), None)
 
 
 def find_refusal(policy: Policy, state: TableState) -> Refusal | None:

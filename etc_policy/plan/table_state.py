@@ -151,18 +151,20 @@ class CompactionRecord:
 class TableState:
     """Facts seen in one reading of a table; equal readings of an unchanged table are equal.
 
-    `timezone` is the IANA name of the zone in which instants are written, and `zone` says how sure that is.
-    `own_pending` is the instant of a pending compaction that carries etc's own plan. `living_writers` are pending writes
-    whose heartbeat is fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in
-    flight. `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the
-    latest slices that a commit of the active timeline wrote and that are not there. `exposed` are file groups with a log file
-    that was written beside a compaction of deletes: some indexes do not find its keys (FACTS 3). `wrong_times` are completion
-    times, of the table and of its metadata table, that cannot be true. `unreadable_time` is known only where log files were
-    read, and `witnesses` only where all that are not compacted were. `foreign_compaction` is the latest one on the active
-    timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that its plan carries (table version
-    6). `orphans` are paths of carried log files whose compaction is not on the timeline. `has_cdc` says that the table keeps
-    its changes, `merges_otherwise` that it is not known that RT is the same whichever log files are compacted first.
-    `write_growth` is what the last compactions by etc on the active timeline wrote, None without one.
+    `timezone` is the IANA name of the zone in which instants are written, and `zone` says how sure that is. `own_pending` is
+    the instant of a pending compaction that carries etc's own plan. `living_writers` are pending writes whose heartbeat is
+    fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in flight.
+    `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the latest
+    slices that a commit of the active timeline wrote and that are not there, `unclear_files` base files of one file group and
+    instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded. `exposed` are
+    file groups with a log file that was written beside a compaction of deletes: some indexes do not find its keys (FACTS 3).
+    `wrong_times` are completion times, of the table and of its metadata table, that cannot be true. `unreadable_time` is
+    known only where log files were read, and `witnesses` only where all that are not compacted were. `foreign_compaction` is
+    the latest one on the active timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that
+    its plan carries (table version 6). `orphans` are paths of carried log files whose compaction is not on the timeline.
+    `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is not known that RT is the same whichever log
+    files are compacted first. `write_growth` is what the last compactions by etc on the active timeline wrote, None without
+    one.
     """
 
     base_path: str
@@ -181,6 +183,8 @@ class TableState:
     writes_in_flight: tuple[WriteInFlight, ...] = ()
     partition_fields: tuple[str, ...] = ()
     missing_files: tuple[str, ...] = ()
+    unclear_files: tuple[str, ...] = ()
+    stray_files: tuple[str, ...] = ()
     exposed: frozenset[GroupKey] = frozenset()
     wrong_times: tuple[WrongTime, ...] = ()
     zone: ZoneReading | None = None

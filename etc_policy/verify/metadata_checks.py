@@ -82,6 +82,8 @@ def check_files(evidence: Evidence) -> ExpectationResult:
         else:
             archived += 1
     wrong += [f"{name}: not there" for name in evidence.state.missing_files]
+    wrong += [f"{name}: one of several, and no commit says which counts" for name in evidence.state.unclear_files]
+    wrong += [f"{name}: beside the one that its commit recorded" for name in evidence.state.stray_files]
     observed: dict[str, Any] = {
         "data_files": sum((s.base_file is not None) + len(s.log_files) * has_cut for s in evidence.state.slices),
         "files_that_differ": len(wrong),

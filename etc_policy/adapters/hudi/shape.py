@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from etc_policy.adapters.hudi.event_column import column_type_of
 from etc_policy.adapters.hudi.properties import PROPERTIES, read_properties
-from etc_policy.adapters.hudi.table import is_write
+from etc_policy.adapters.hudi.table_commits import is_write
 from etc_policy.adapters.hudi.timeline import read_timeline
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.compile.manifest import EventTime

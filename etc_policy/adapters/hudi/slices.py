@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,6 +55,18 @@ class FileGroup:
     def base_instant(self) -> str:
         """That of the newest base file; empty if it is missing."""
         return max((file.name.instant for file in self.bases), default="")
+
+    def newest_bases(self) -> tuple[list[DataFile], list[DataFile]]:
+        """The base files of the newest instant: those that may count, and what lies beside them.
+
+        Of several, such as a task leaves that was tried again, those count that a commit records, or all where it records none.
+        """
+        if len(self.bases) < 2:
+            return self.bases, []
+        instant = self.base_instant
+        newest = [file for file in self.bases if file.name.instant == instant]
+        recorded = [file for file in newest if file.recorded_bytes is not None]
+        return (recorded, [file for file in newest if file.recorded_bytes is None]) if recorded else (newest, [])
 
 
 class FileGroups(defaultdict[GroupKey, FileGroup]):
@@ -156,6 +168,16 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         """
         return tuple(_latest_slice(group, self[group], by_name=self._by_name) for group in sorted(self))
 
+    def twins(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Paths of base files of which no commit says which one counts, and of those beside the one that does."""
+        unclear: list[DataFile] = []
+        stray: list[DataFile] = []
+        for files in self.values():
+            counting, beside = files.newest_bases()
+            unclear += counting if len(counting) > 1 else ()
+            stray += beside
+        return _paths(unclear), _paths(stray)
+
     def missing(self, recorded: Iterable[RecordedFile]) -> tuple[str, ...]:
         """Paths of the files among those recorded that belong to a latest slice and are not there; empty ones are not written.
 
@@ -193,6 +215,24 @@ def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], 
                     yield DataFile((partition, name.file_id), name, size, time_of(completed))
 
 
+def _paths(files: Iterable[DataFile]) -> tuple[str, ...]:
+    return tuple(sorted(path_below(file.group[0], file.name.name) for file in files))
+
+
+def base_files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
+    """The base files that an archived commit says that it wrote."""
+    stats = commit.stats
+    for (partition, _), name, size in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
+        if not name.startswith("."):
+            yield RecordedFile(requested, partition, name, size)
+
+
+def twin_instants(files: Iterable[DataFile]) -> frozenset[str]:
+    """The instants at which a file group has more than one base file."""
+    counts = Counter((file.group, file.name.instant) for file in files if not file.name.is_log)
+    return frozenset(instant for (_, instant), count in counts.items() if count > 1)
+
+
 def orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:
     """Paths of carried log files (table version 6) whose compaction neither completed nor is pending."""
     for partition, files in listed.items() if timeline.layout < 2 else ():
@@ -208,7 +248,7 @@ def _begun(name: DataFileName, timeline: Timeline) -> str | None:
 
 
 def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSlice:
-    base = max(files.bases, key=lambda file: (file.name.instant, file.name.name), default=None)
+    base = max(files.newest_bases()[0], key=lambda file: file.name.name, default=None)
     newest, own = base.name.instant if base else "", files.logs
     if base is not None:
         own = [file for file in own if (file.requested if by_name else file.completed) >= newest]

@@ -4,49 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
 
-from etc_policy.adapters.hudi.archive import Archive, completions_of
-from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts, NoFacts
+from etc_policy.adapters.hudi.commit_facts import KeptFacts, NoFacts
 from etc_policy.adapters.hudi.commit_log import MAX_ARCHIVED, log_of
-from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.compactions import compactions_before_8, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import metadata_timeline, read_wrong_times
-from etc_policy.adapters.hudi.data_listing import KnownListing, is_as_recorded
-from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
-from etc_policy.adapters.hudi.history import CompletedWrite, build_history, completed_write
+from etc_policy.adapters.hudi.data_listing import KnownListing
+from etc_policy.adapters.hudi.history import CompletedWrite, build_history
+from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
-from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, Trust, slice_facts
-from etc_policy.adapters.hudi.partitions import partitions_of
 from etc_policy.adapters.hudi.properties import (
     merges_in_any_order,
     metadata_partitions,
     names_in,
     read_properties,
 )
-from etc_policy.adapters.hudi.slices import FileGroups, Listing, data_files, orphans_in
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
+from etc_policy.adapters.hudi.table_commits import TableCommits, read_commits
 from etc_policy.adapters.hudi.timeline import (
     Timeline,
     all_times,
     fingerprint,
     plan_file_of,
-    read_timeline,
-    require_times,
     table_zone,
 )
 from etc_policy.adapters.hudi.values import text_of
-from etc_policy.adapters.hudi.writers import WRITES, living_writers, writes_in_flight
+from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
 from etc_policy.adapters.hudi.zone_samples import read_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.object_cache import ObjectCache
-from etc_policy.adapters.storage.port import TableStorage, TreeLister
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.double_keys import still_exposed
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import FileSlice, TableState
+from etc_policy.plan.table_state import TableState
 from etc_policy.plan.whole_table import WholeTable
 
 
@@ -88,7 +78,7 @@ class FileTableReader:
 
         """
 
-        def both(commits: _Commits) -> tuple[TableState, TableHistory]:
+        def both(commits: TableCommits) -> tuple[TableState, TableHistory]:
             return _state(commits), _history(commits, _writes(commits, archived=archived))
 
         state, history = _read(base_path, event_time, both, self._cache)
@@ -108,39 +98,10 @@ class FileTableReader:
         return whole
 
 
-@dataclass(frozen=True)
-class _Commits:
-    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote to logs."""
-
-    storage: TableStorage
-    properties: Mapping[str, str]
-    timeline: Timeline
-    archive: Archive
-    metadata: Mapping[str, CommitMetadata]
-    column_type: str | None
-    trust: Trust
-    writes: CommitWrites
-    tree: TreeLister
-    known: KnownListing | None
-
-    @cached_property
-    def completed(self) -> tuple[CompletedWrite, ...]:
-        """Every completed write of the active timeline, with what its plan says."""
-        return tuple(completed_write(self.timeline, requested) for requested in self.metadata)
-
-
-class _Slices(NamedTuple):
-    """The latest slices, paths of files that are missing in them, and those of carried ones without their compaction."""
-
-    latest: tuple[FileSlice, ...]
-    missing: tuple[str, ...]
-    orphans: tuple[str, ...]
-
-
 def _read(
     base_path: str,
     event_time: EventTime,
-    finish: Callable[[_Commits], Result],
+    finish: Callable[[TableCommits], Result],
     cache: ObjectCache | None,
     known: KnownListing | None = None,
 ) -> Result:
@@ -157,67 +118,16 @@ def _read(
                 stack.enter_context(tree)
             else:  # it begins only if it must
                 stack.push(tree)
-            return finish(_read_commits(storage, properties, event_time, tree, facts, asked))
+            return finish(read_commits(storage, properties, event_time, tree, facts, asked))
 
     result = read_until_stable(storage.location, read)
     facts.save()
     return result
 
 
-def _read_commits(
-    storage: TableStorage,
-    properties: Mapping[str, str],
-    event_time: EventTime,
-    tree: TreeLister,
-    facts: CommitFacts,
-    known: KnownListing | None,
-) -> _Commits:
-    timeline = require_times(read_timeline(storage, properties, "", facts))
-    facts.find(timeline.folder)
-    writes = [file for file in map(timeline.latest, timeline.files) if is_write(file)]
-    timeline.expect(writes)
-    metadata = {file.requested: timeline.commit(file.requested) for file in writes}
-    column_type = column_type_of(event_time.column, metadata, storage.location)
-    trust = trust_of(timeline.layout, properties, event_time, column_type)
-    logged = CommitWrites(metadata, timeline.completions, trust)
-    archive = Archive(storage, properties)
-    return _Commits(storage, properties, timeline, archive, metadata, column_type, trust, logged, tree, known)
-
-
-def _slices(commits: _Commits) -> _Slices:
-    """By what is known of the files where that fits all that the commits recorded, else by listing the folders."""
-    known, storage = commits.known, commits.storage
-    listed = known.read(storage, commits.properties, commits.timeline) if known is not None else None
-    if known is not None and listed is not None:
-        found = _slices_in(commits, listed)
-        if not found.missing and is_as_recorded(found.latest):
-            return found
-        known.reject(storage, "it contradicts a commit")
-    return _slices_in(commits, partitions_of(commits.tree.read()))
-
-
-def _slices_in(commits: _Commits, listed: Listing) -> _Slices:
-    timeline, archive = commits.timeline, commits.archive
-    groups = FileGroups(timeline)
-    recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
-    completion = completions_of(timeline, archive)
-    rest = list(data_files(listed, timeline, completion))
-    named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
-    facts: LogFacts
-    if timeline.layout < 2:
-        facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
-    else:
-        archived = archive.commit_metadata(frozenset(instant for instant, _ in named) - timeline.files.keys())
-        completions = {**timeline.completions, **{instant: instant for instant in archived}}
-        facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
-    groups.add(rest, recorded, facts)
-    orphans = tuple(orphans_in(listed, timeline, completion))
-    return _Slices(groups.slices(), groups.missing(recorded), orphans)
-
-
-def _state(commits: _Commits) -> TableState:
+def _state(commits: TableCommits) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
-    slices, missing_files, orphans = _slices(commits)
+    slices, missing_files, orphans, unclear_files, stray_files = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), timeline.instants()
     compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(timeline, commits.completed)
@@ -240,6 +150,8 @@ def _state(commits: _Commits) -> TableState:
         writes_in_flight=tuple(writes_in_flight(storage, timeline)),
         partition_fields=_partition_fields(properties),
         missing_files=missing_files,
+        unclear_files=unclear_files,
+        stray_files=stray_files,
         exposed=still_exposed(slices, instants, writes),
         wrong_times=read_wrong_times(timeline, metadata, zone.timezone),
         zone=zone,
@@ -262,27 +174,22 @@ def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
             yield plan
 
 
-def _writes(commits: _Commits, *, archived: bool) -> list[CompletedWrite]:
+def _writes(commits: TableCommits, *, archived: bool) -> list[CompletedWrite]:
     """The archived ones first, as far as they are asked for and can be read."""
     timeline = commits.timeline
     older = commits.archive.writes() if archived and timeline.layout > 1 else ()
     return [*(write for write in older if write.requested not in timeline.files), *commits.completed]
 
 
-def _history(commits: _Commits, writes: Sequence[CompletedWrite]) -> TableHistory:
+def _history(commits: TableCommits, writes: Sequence[CompletedWrite]) -> TableHistory:
     return build_history(writes, table_zone(commits.properties), commits.trust, commits.writes)
 
 
-def _whole(commits: _Commits) -> WholeTable:
+def _whole(commits: TableCommits) -> WholeTable:
     state, writes = _state(commits), _writes(commits, archived=True)
     cut_short = max(0, sum(write.archived for write in writes) - MAX_ARCHIVED)
     log = log_of(commits.timeline, commits.properties, writes[cut_short:], commits.trust, is_complete=not cut_short)
     return WholeTable(state, _history(commits, writes), log, commits.properties)
-
-
-def is_write(file: InstantFile) -> bool:
-    """Whether it is that of a completed write, of rows or of a service."""
-    return file.state == "completed" and file.action in WRITES
 
 
 def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:

@@ -77,6 +77,11 @@ class TestFiles:
         found = check_files(evidence(replace(state(), missing_files=("p/L9",))))
         assert (found.status, found.observed["examples"]) == ("fail", ["p/L9: not there"])
 
+    def test_base_files_beside_others(self):
+        found = check_files(evidence(replace(state(), unclear_files=("p/L1", "p/L2"), stray_files=("p/L3",))))
+        assert (found.status, found.observed["files_that_differ"]) == ("fail", 3)
+        assert found.observed["examples"][-1] == "p/L3: beside the one that its commit recorded"
+
     def test_files_of_archived_commits_are_counted_only(self):
         table = with_recorded(state(archived_before="09:00:00", instants=[]), base=nothing)
         found = check_files(evidence(table))

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
 from etc_policy.compile.manifest import EventTime
+from etc_policy.plan.refusals import find_damage, find_refusal
 from tests.unit.adapters.reading import read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
+from tests.unit.plan.states import POLICY
 
 
 def test_a_log_file_belongs_to_the_newest_base_file_at_or_below_its_completion_time(table):
@@ -178,6 +182,41 @@ def test_links_within_the_table_and_to_nowhere_show_nothing_new(table):
     (table.base / "p" / "round").symlink_to(table.base)
     (table.base / "p" / base("f2").name(at("10:00:00"))).symlink_to(table.base / "gone")
     assert [(one.partition, one.file_id) for one in read(table).slices] == [("p", "f1")]
+
+
+class TestTwins:
+    """Two base files of one file group and instant: a task that was tried again may leave one that no commit records."""
+
+    STRAY = f"f1_9-9-9_{at('08:00:00')}.parquet"
+    RECORDED = base("f1").name(at("08:00:00"))
+
+    def stray(self, table):
+        (table.base / "p" / self.STRAY).write_bytes(b"cut short")
+
+    def test_the_one_that_its_commit_recorded_counts(self, table):
+        table.commit(at("08:00:00"), at("08:00:10"), base("f1"))
+        table.commit(at("09:00:00"), at("09:00:10"), log("f1", 5))
+        before = read(table)
+        self.stray(table)
+        assert read(table) == replace(before, stray_files=(f"p/{self.STRAY}",))
+
+    def test_so_it_is_where_the_commit_is_archived(self, table):
+        table.data(at("08:00:00"), base("f1"))
+        table.archive(archived(at("08:00:00"), at("08:00:10"), base("f1")))
+        table.commit(at("09:00:00"), at("09:00:10"), log("f1", 5))
+        self.stray(table)
+        state = read(table)
+        assert state.slices[0].base_file == self.RECORDED
+        assert (state.unclear_files, state.stray_files) == ((), (f"p/{self.STRAY}",))
+
+    def test_where_no_commit_says_which_counts_the_table_is_refused(self, table):
+        table.data(at("08:00:00"), base("f1"))
+        table.commit(at("09:00:00"), at("09:00:10"), log("f1", 5))
+        self.stray(table)
+        state = read(table)
+        assert state.unclear_files == (f"p/{self.RECORDED}", f"p/{self.STRAY}")
+        assert find_damage(POLICY, state).code == "files_unclear"
+        assert find_refusal(POLICY, state).code == "files_unclear"
 
 
 class TestVersion6:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from etc_policy.adapters.hudi import stable_reading as attempts
-from etc_policy.adapters.hudi import table as hudi_table
+from etc_policy.adapters.hudi import table_commits
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.compile.manifest import EventTime
@@ -111,7 +111,7 @@ class TestRefused:
             raise PermissionError(13, "Permission denied")
 
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
-        monkeypatch.setattr(hudi_table, "read_timeline", denied)
+        monkeypatch.setattr(table_commits, "read_timeline", denied)
         with pytest.raises(TableError, match="cannot read the table at") as error:
             read(table)
         assert (error.value.code, error.value.exit_code) == ("ETC213", 3)
@@ -154,7 +154,7 @@ class TestChangesWhileRead:
         """Archiving takes a commit off the timeline between the listing and the reading."""
         gone = table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         table.commit(at("10:00:02"), at("10:00:03"), log("f1", 2))
-        content, read_timeline, listings = gone.read_bytes(), hudi_table.read_timeline, []
+        content, read_timeline, listings = gone.read_bytes(), table_commits.read_timeline, []
 
         def listed(*asked):
             gone.write_bytes(content)
@@ -164,12 +164,12 @@ class TestChangesWhileRead:
                 gone.unlink()
             return timeline
 
-        monkeypatch.setattr(hudi_table, "read_timeline", listed)
+        monkeypatch.setattr(table_commits, "read_timeline", listed)
         assert slices(table) == {"f1": (at("10:00:00"), [(at("10:00:02"), at("10:00:03"), 2, False)])}
         assert len(listings) == times + 1
 
     def test_what_never_stands_still_is_for_another_run(self, table, monkeypatch):
-        gone, read_timeline = table.commit(at("10:00:00"), at("10:00:01"), base("f1")), hudi_table.read_timeline
+        gone, read_timeline = table.commit(at("10:00:00"), at("10:00:01"), base("f1")), table_commits.read_timeline
 
         def listed(*asked):
             gone.touch()
@@ -177,7 +177,7 @@ class TestChangesWhileRead:
             gone.unlink()
             return timeline
 
-        monkeypatch.setattr(hudi_table, "read_timeline", listed)
+        monkeypatch.setattr(table_commits, "read_timeline", listed)
         with pytest.raises(RetryableError) as error:
             read(table)
         assert (error.value.code, error.value.exit_code) == ("ETC401", 4)

@@ -1,0 +1,68 @@
+"""The latest file slices of a table, and what is wrong with its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from etc_policy.adapters.hudi.archive import completions_of
+from etc_policy.adapters.hudi.data_listing import is_as_recorded
+from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, slice_facts
+from etc_policy.adapters.hudi.partitions import partitions_of
+from etc_policy.adapters.hudi.slices import (
+    FileGroups,
+    Listing,
+    RecordedFile,
+    base_files_of,
+    data_files,
+    orphans_in,
+    twin_instants,
+)
+from etc_policy.adapters.hudi.table_commits import TableCommits
+from etc_policy.plan.table_state import FileSlice
+
+
+class LatestSlices(NamedTuple):
+    """The latest slices, and paths of files: missing in them, carried ones without their compaction, base files of which nobody
+    knows which one counts, and those beside the one that does.
+    """
+
+    latest: tuple[FileSlice, ...]
+    missing: tuple[str, ...]
+    orphans: tuple[str, ...]
+    unclear: tuple[str, ...]
+    stray: tuple[str, ...]
+
+
+def latest_slices(commits: TableCommits) -> LatestSlices:
+    """By what is known of the files where that fits all that the commits recorded, else by listing the folders."""
+    known, storage = commits.known, commits.storage
+    listed = known.read(storage, commits.properties, commits.timeline) if known is not None else None
+    if known is not None and listed is not None:
+        found = _slices_in(commits, listed)
+        if not (found.missing or found.unclear or found.stray) and is_as_recorded(found.latest):
+            return found
+        known.reject(storage, "it contradicts a commit")
+    return _slices_in(commits, partitions_of(commits.tree.read()))
+
+
+def _slices_in(commits: TableCommits, listed: Listing) -> LatestSlices:
+    timeline, archive = commits.timeline, commits.archive
+    groups = FileGroups(timeline)
+    recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
+    completion = completions_of(timeline, archive)
+    rest = list(data_files(listed, timeline, completion))
+    named = {(file.name.instant, file.group) for file in rest if file.name.is_log}
+    facts: LogFacts
+    then: Sequence[RecordedFile] = ()
+    if timeline.layout < 2:
+        facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
+    else:
+        asked = twin_instants(rest).union(instant for instant, _ in named)
+        archived = archive.commit_metadata(asked - timeline.files.keys())
+        then = [one for requested, commit in archived.items() for one in base_files_of(requested, commit)]
+        completions = {**timeline.completions, **{instant: instant for instant in archived}}
+        facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
+    groups.add(rest, (*recorded, *then), facts)
+    orphans = tuple(orphans_in(listed, timeline, completion))
+    return LatestSlices(groups.slices(), groups.missing(recorded), orphans, *groups.twins())
