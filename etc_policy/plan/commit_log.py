@@ -15,9 +15,9 @@ WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 class GroupChange:
     """What one commit wrote to one file group.
 
-    `log_files` counts those that it wrote, 0 for a new base file. `min_event_time_ms` is None where the commit does not
-    say it. `previous` is the instant of the slice that was there before, None for a new file group. `merged_log_files`
-    and `merged_log_bytes` are those that a compaction read.
+    `log_files` counts those that it wrote, 0 for a new base file. `min_event_time_ms` is None where the commit does not say
+    it, and `seen_event_time_ms` then the smallest that it says is there. `previous` is the instant of the slice that was
+    there before, None for a new file group. `merged_log_files` and `merged_log_bytes` are those that a compaction read.
     """
 
     partition: str
@@ -28,6 +28,7 @@ class GroupChange:
     previous: str | None = None
     merged_log_files: int = 0
     merged_log_bytes: int = 0
+    seen_event_time_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

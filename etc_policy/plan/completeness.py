@@ -13,6 +13,7 @@ from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.plan.watermark import EventTimeBound, bound_of
 
 Group = tuple[str, str]
 
@@ -143,13 +144,14 @@ class _Replay:
             self._open[key] = left
         self._unseen.discard(key)
 
-    def _bound(self, commit: Commit, group: GroupChange) -> tuple[int, bool]:
+    def _bound(self, commit: Commit, group: GroupChange) -> EventTimeBound:
         found = self._event_times.get((commit.requested, group.partition, group.file_id), group.min_event_time_ms)
         if found is not None:
-            return found, False
+            return EventTimeBound(found, assumed=False)
         # Before version 8 a log file is named by its base file, and its state is bounded by that: so is its past.
         written = commit.completed if self._history.table_version >= FIRST_CUT_VERSION else group.previous
-        return instant_to_ms(written or commit.completed, self._zone) - self._latency_ms, True
+        promised_ms = instant_to_ms(written or commit.completed, self._zone) - self._latency_ms
+        return bound_of(promised_ms, group.seen_event_time_ms)
 
     def _late(self, commit: Commit) -> list[int]:
         """How far below its threshold each group's smallest event lies, where that is known."""

@@ -30,6 +30,11 @@ class GroupWrite(NamedTuple):
         """The event time below which nothing can be in it; None where that is not known."""
         return self.min_event_time_ms if self.certain else None
 
+    @property
+    def seen_ms(self) -> int | None:
+        """Where that is not known, the smallest event time that is surely in it."""
+        return None if self.certain else self.min_event_time_ms
+
 
 @dataclass(frozen=True, slots=True)
 class TableHistory:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import chain
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.instants import instant_to_ms
@@ -25,11 +26,28 @@ class Watermark:
     assumed: bool
 
 
-def event_time_bound_ms(log_file: LogFile, data_latency_ms: int, zone: tzinfo) -> int:
-    """The smallest event time that the log file can hold under the policy's promise on data latency (FACTS 4)."""
+class EventTimeBound(NamedTuple):
+    """The smallest event time that a log file can hold; `assumed` says that it is not known, but promised by the latency."""
+
+    ms: int
+    assumed: bool
+
+
+def event_time_bound(log_file: LogFile, data_latency_ms: int, zone: tzinfo) -> EventTimeBound:
+    """The smallest event time that the log file can hold under the policy's promise on data latency (FACTS 4).
+
+    What is seen in it is there, however late it came: beside a delete, or a row without an event time, too.
+    """
     if log_file.min_event_time_ms is not None:
-        return log_file.min_event_time_ms
-    return instant_to_ms(log_file.completed, zone) - data_latency_ms
+        return EventTimeBound(log_file.min_event_time_ms, assumed=False)
+    promised_ms = instant_to_ms(log_file.completed, zone) - data_latency_ms
+    return bound_of(promised_ms, log_file.seen_event_time_ms)
+
+
+def bound_of(promised_ms: int, seen_ms: int | None) -> EventTimeBound:
+    """The earlier of what the latency promises of unknown event times and of what is seen beside them."""
+    promised = EventTimeBound(promised_ms, assumed=True)
+    return promised if seen_ms is None else min(EventTimeBound(seen_ms, assumed=False), promised)
 
 
 def watermark(log_files: Iterable[LogFile], data_latency_ms: int, zone: tzinfo) -> Watermark:
@@ -37,9 +55,9 @@ def watermark(log_files: Iterable[LogFile], data_latency_ms: int, zone: tzinfo) 
     lowest: tuple[int, str, bool] | None = None
     for log_file in log_files:
         known_ms = log_file.min_event_time_ms
-        bound_ms = event_time_bound_ms(log_file, data_latency_ms, zone) if known_ms is None else known_ms
-        if lowest is None or bound_ms <= lowest[0]:
-            found = bound_ms, log_file.name, log_file.min_event_time_ms is None
+        bound = event_time_bound(log_file, data_latency_ms, zone) if known_ms is None else (known_ms, False)
+        if lowest is None or bound[0] <= lowest[0]:
+            found = bound[0], log_file.name, bound[1]
             lowest = found if lowest is None else min(lowest, found)
     if lowest is None:
         return Watermark(None, None, assumed=False)

@@ -13,7 +13,7 @@ from etc_policy.plan.commit_log import GroupChange
 from etc_policy.plan.explanation import explain_table
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import FileSlice
-from etc_policy.plan.watermark import event_time_bound_ms
+from etc_policy.plan.watermark import event_time_bound
 from etc_policy.publish.history_text import is_quiet, when
 from etc_policy.publish.site_charts import ChartPoint, Past, bytes_chart, completeness_chart, spark_line, table_past
 from etc_policy.publish.site_views import (
@@ -140,10 +140,7 @@ def _slices(facts: SiteTable) -> Iterator[SliceRow]:
 
 
 def _slice(file_slice: FileSlice, policy: Policy, zone: ZoneInfo) -> SliceRow:
-    bounds = [
-        (event_time_bound_ms(f, policy.data_latency_ms, zone), f.min_event_time_ms is None)
-        for f in file_slice.log_files
-    ]
+    bounds = [event_time_bound(f, policy.data_latency_ms, zone) for f in file_slice.log_files]
     oldest_ms, assumed = min(bounds)
     return SliceRow(
         partition=file_slice.partition,

@@ -11,7 +11,7 @@ from etc_policy.plan.formats import count_of, format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import CompactionRecord, LogFile
-from etc_policy.plan.watermark import event_time_bound_ms
+from etc_policy.plan.watermark import event_time_bound
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
@@ -220,5 +220,5 @@ def _at_or_below(evidence: Evidence) -> Iterator[tuple[LogFile, bool]]:
             if known_ms is None or known_ms <= threshold_ms:
                 seen = evidence.speaks_of(file_slice, log_file)
                 must = seen and not evidence.claim.leaves_out
-                if known_ms is not None or must or event_time_bound_ms(log_file, latency_ms, zone) <= threshold_ms:
+                if known_ms is not None or must or event_time_bound(log_file, latency_ms, zone).ms <= threshold_ms:
                     yield log_file, seen

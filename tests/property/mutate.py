@@ -118,7 +118,7 @@ MUTATIONS: dict[str, Broken] = {
     "unknown event time counts as due": replaced(planning_context, "is_due", only_known),
     "events at T are due": replaced(planning_context, "is_due", strictly_below),
     "watermark of unknown event times": replaced(
-        watermark, "event_time_bound_ms", lambda log, *_: log.min_event_time_ms or 2**60
+        watermark, "event_time_bound", lambda log, *_: (log.min_event_time_ms or 2**60, False)
     ),
     "C before a writer in flight": replaced(builder, "closed_before", lambda slices, *_: slices),
     "T without what is left out": replaced(builder, "_complete_without", lambda context: context.threshold_ms),

@@ -132,4 +132,5 @@ def _group(key: tuple[str, str], stats: list[WriteStat], logged: GroupWrite | No
         previous=previous if previous != "null" else None,
         merged_log_files=sum(stat.merged_log_files for stat in stats),
         merged_log_bytes=sum(stat.merged_log_bytes for stat in stats),
+        seen_event_time_ms=logged.seen_ms if logged else None,
     )

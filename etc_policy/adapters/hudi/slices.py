@@ -109,7 +109,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                     folder[name] = size
             return False
         columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
-        logs = map(_LOG_FILE, zip(*columns, stats.sizes_bytes, strict=False))
+        logs = map(_LOG_FILE, zip(*columns, stats.sizes_bytes, repeat(None), strict=False))
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)
         return True
@@ -132,7 +132,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 yield RecordedFile(completed, partition, name, recorded)
                 continue
             write = writes[group]
-            log_file = LogFile(name, size, requested, completed, write.certain_min_ms, write.has_deletes, recorded)
+            times = write.certain_min_ms, write.has_deletes, recorded, write.seen_ms
+            log_file = LogFile(name, size, requested, completed, *times)
             self[group].logs.append(log_file)
 
     def _take_largest_recorded(self, others: Iterable[RecordedFile]) -> None:
@@ -155,9 +156,9 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 self[file.group].bases.append(file._replace(recorded_bytes=size))
                 continue
             write = facts.get(name.instant, {}).get(file.group)
-            time_ms = write.certain_min_ms if write else None
-            has_deletes = write.has_deletes if write else not self._by_name
-            log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, time_ms, has_deletes, size)
+            time_ms, seen_ms = (write.certain_min_ms, write.seen_ms) if write else (None, None)
+            times = time_ms, write.has_deletes if write else not self._by_name, size, seen_ms
+            log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, *times)
             self[file.group].logs.append(log_file)
 
     def slices(self) -> tuple[FileSlice, ...]:

@@ -60,6 +60,7 @@ class LogTimes:
 
     `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
     is unknown, `deletes` that a block of the file deletes rows, `damaged` that its bytes are not those of a log file.
+    `seen_ms` is the smallest that was read, whatever else is in the file.
     """
 
     min_ms: int | None
@@ -68,6 +69,7 @@ class LogTimes:
     why: str | None = field(default=None, compare=False)
     deletes: bool = field(default=False, compare=False)
     damaged: bool = field(default=False, compare=False)
+    seen_ms: int | None = field(default=None, compare=False)
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -90,14 +92,14 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
     except OSError:
         raise
     except UnreadableText as found:
-        return LogTimes(None, unreadable=found.sample if lowest is None else None, why=str(found))
+        return LogTimes(None, unreadable=found.sample if lowest is None else None, why=str(found), seen_ms=lowest)
     except UnknownTimes as found:
-        return LogTimes(None, why=str(found))
+        return LogTimes(None, why=str(found), seen_ms=lowest)
     except log_blocks.BadLogFile as found:
-        return LogTimes(None, why=f"damaged: {found}", damaged=True)
+        return LogTimes(None, why=f"damaged: {found}", damaged=True, seen_ms=lowest)
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
-        return LogTimes(None, why="damaged: a block that cannot be decoded", damaged=True)
-    return LogTimes(lowest, nulls, deletes=deletes)
+        return LogTimes(None, why="damaged: a block that cannot be decoded", damaged=True, seen_ms=lowest)
+    return LogTimes(lowest, nulls, deletes=deletes, seen_ms=lowest)
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

@@ -101,10 +101,13 @@ def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
 
 
 def _with_time(log_file: LogFile, cache: TimesCache, path: str) -> LogFile:
-    """A row without event time may be a delete in a log file with deletes, so that such a file stays unknown."""
+    """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due (FACTS 4)."""
     times = cache.get(path, log_file.size_bytes) if log_file.min_event_time_ms is None else None
-    if times is None or times.min_ms is None or (times.has_nulls and log_file.has_deletes):
+    if times is None:
         return log_file
+    if times.min_ms is None or times.has_nulls:
+        seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
+        return log_file._replace(seen_event_time_ms=min(seen, default=None))
     return log_file._replace(min_event_time_ms=times.min_ms)
 
 

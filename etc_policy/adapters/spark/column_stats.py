@@ -67,7 +67,8 @@ def _times(
     times = []
     for pair in stats:
         least, greatest = (_plain(end) for end in (stats[pair].getMinValue(), stats[pair].getMaxValue()))
-        is_earliest = _in_order(least, greatest, event_time.unit, column_type)
+        has_nulls = stats[pair].getNullCount() != 0  # rows without an event time, which is unknown
+        is_earliest = not has_nulls and _in_order(least, greatest, event_time.unit, column_type)
         value = event_time_ms(least, event_time, column_type) if is_earliest else None
         if value is not None:
             times.append(((str(pair.getLeft()), str(pair.getRight())), value))

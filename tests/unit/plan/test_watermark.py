@@ -12,15 +12,28 @@ LATENCY_MS = 60_000
 COMPLETED = instant("10:00:00")
 BOUND_MS = epoch_ms("10:00:00") - LATENCY_MS
 
+OFFSETS = st.none() | st.integers(-1, 1)
+
+
+def moved(offset):
+    return None if offset is None else BOUND_MS + offset
+
+
 log_files = st.builds(
-    lambda name, offset: LogFile(name, 1, COMPLETED, COMPLETED, None if offset is None else BOUND_MS + offset),
+    lambda name, offset, seen: LogFile(
+        name, 1, COMPLETED, COMPLETED, moved(offset), seen_event_time_ms=moved(seen) if offset is None else None
+    ),
     st.sampled_from("abc"),
-    st.none() | st.integers(-1, 1),
+    OFFSETS,
+    OFFSETS,
 )
 
 
 def bound(log_file):
-    return BOUND_MS if log_file.min_event_time_ms is None else log_file.min_event_time_ms
+    """What is known, or seen in it, or promised by the latency: the earliest."""
+    if log_file.min_event_time_ms is not None:
+        return log_file.min_event_time_ms
+    return min(one for one in (BOUND_MS, log_file.seen_event_time_ms) if one is not None)
 
 
 @given(st.lists(log_files, max_size=6))

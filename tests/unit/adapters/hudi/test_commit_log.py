@@ -122,6 +122,14 @@ def test_an_unknown_event_time_is_bounded_by_the_promise_or_told_by_a_reading(st
     assert replay_completeness(history, LATENCY_MS, told)[-1].watermark_ms == 4
 
 
+def test_what_is_seen_beside_a_delete_holds_it_back_however_late_it_came(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 20, deletes=1))
+    last, state = points(table)[-1], FileTableReader().read(str(table.base), TS)
+    now = watermark((f for _, f in state.log_files), LATENCY_MS, ZoneInfo("UTC"))
+    assert (last.watermark_ms, last.assumed) == (now.value_ms, now.assumed) == (19, False)
+
+
 def test_what_a_compaction_knew_of_the_past_is_kept_in_its_commit(table):
     """The log file whose event time nobody recorded is gone; its plan had read it."""
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))

@@ -85,13 +85,13 @@ def test_only_what_is_unknown_is_read_and_nothing_else_changes(folder):
     before = state_of(folder)
     after = fill_from_logs(before, POLICY, None)
     assert {s.file_id: f.min_event_time_ms for s, f in after.log_files} == FILLED
-    emptied = tuple(
-        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in before.slices
-    )
-    emptied_after = tuple(
-        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in after.slices
-    )
-    assert replace(after, slices=emptied_after) == replace(before, slices=emptied)
+
+    def without_times(state):
+        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None}
+        slices = (replace(s, log_files=tuple(f._replace(**emptied) for f in s.log_files)) for s in state.slices)
+        return replace(state, slices=tuple(slices))
+
+    assert without_times(after) == without_times(before)
 
 
 def test_a_state_without_unknown_files_is_returned_as_it_is(folder, cache):
@@ -102,12 +102,17 @@ def test_a_state_without_unknown_files_is_returned_as_it_is(folder, cache):
     assert not cache.exists()
 
 
-def test_rows_without_event_time_count_only_beside_deletes(tmp_path):
+@pytest.mark.parametrize("recorded", [None, MS - 5])
+@pytest.mark.parametrize("deletes", [0, 1])
+def test_a_log_file_with_a_row_without_an_event_time_stays_unknown(tmp_path, recorded, deletes):
+    """Nobody knows when that row is due; what is seen of the others counts for how far RO is complete."""
     table = TableFolder(tmp_path / "t")
     data = avro([MS, None], "long")
-    table.commit(SECOND, SECOND_DONE, written("f", size=len(data)))
-    (table.base / "p" / written("f").name(SECOND)).write_bytes(data)
-    assert fill(table) == {"f": MS}
+    file = replace(written("f", size=len(data)), min_event=recorded if deletes else None, deletes=deletes)
+    table.commit(SECOND, SECOND_DONE, file)
+    (table.base / "p" / file.name(SECOND)).write_bytes(data)
+    ((_, found),) = fill_from_logs(state_of(table), POLICY, None).log_files
+    assert (found.min_event_time_ms, found.seen_event_time_ms) == (None, MS - 5 if recorded and deletes else MS)
 
 
 def test_deletes_are_unknown_without_an_ordering_field(folder):

@@ -20,10 +20,15 @@ class Pair:
         return "L1"
 
 
-def told(least, greatest, unit=None, column_type="long"):
+def told(least, greatest, unit=None, column_type="long", nulls=0):
     """The event time of the one log file whose least and greatest value these are; None where nobody knows it."""
-    ends = SimpleNamespace(getMinValue=lambda: least, getMaxValue=lambda: greatest)
+    ends = SimpleNamespace(getMinValue=lambda: least, getMaxValue=lambda: greatest, getNullCount=lambda: nulls)
     return dict(_times({Pair(): ends}, EventTime(column="ts", unit=unit), column_type)).get(("p", "L1"))
+
+
+def test_a_row_without_an_event_time_makes_it_unknown():
+    assert told(S, S, "s") == S * 1000
+    assert told(S, S, "s", nulls=1) is None
 
 
 def test_a_date_is_days():
