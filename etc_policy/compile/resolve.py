@@ -9,7 +9,7 @@ from itertools import islice
 from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import Carry, EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
 from etc_policy.compile.pace_rules import pace_issues
-from etc_policy.compile.rules import RULES, CheckedProject
+from etc_policy.compile.rules import PROJECT_RULES, CheckedProject
 from etc_policy.compile.stock_options import STOCK, stock_options
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
 from etc_policy.declare.schema import VerifyChoice
@@ -26,7 +26,7 @@ def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Iss
     project = CheckedProject(
         table_root(files), files.policies, frozenset(known_suites), files.target, files.target_places
     )
-    found = [*files.issues, *(issue for rule in RULES for issue in islice(rule(project), MAX_ISSUES))]
+    found = [*files.issues, *(issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))]
     lines = _Lines(files.texts)
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))
 

@@ -269,7 +269,7 @@ def strategies_have_their_keys(project: CheckedProject) -> Iterator[Issue]:
         yield from strategy_issues(policy)
 
 
-RULES: tuple[Rule, ...] = (
+PROJECT_RULES: tuple[Rule, ...] = (
     names_are_unique,
     tables_have_one_policy,
     tables_are_locations,

@@ -25,7 +25,7 @@ PREFACE = (
 )
 
 #: Guard -> what it is called, and what would go wrong without it.
-_GUARDS = {
+_GUARD_REASONS = {
     "closed_in_both_orders": (
         "overlapping writers",
         "Log files merge in the order in which their commits were requested. A commit requested before C that completes "
@@ -117,7 +117,7 @@ def _why_c(table: TablePlan) -> Iterator[Row]:
 def _moves(moves: list[Move]) -> Iterator[Row]:
     """A guard that moved C several times in a row is named once."""
     first, last = moves[0], moves[-1]
-    name, why = _GUARDS.get(first.guard, (first.guard, f"{first.why}."))
+    name, why = _GUARD_REASONS.get(first.guard, (first.guard, f"{first.why}."))
     steps = f" in {len(moves)} steps" if len(moves) > 1 else ""
     yield "moved", f"from {first.before} to {last.after}{steps} by the guard `{name}`. {why}"
     if last.witness:

@@ -52,7 +52,7 @@ def unknown_version(policy: Policy, state: TableState) -> Refusal | None:
 
 
 def pending_service(policy: Policy, state: TableState) -> Refusal | None:
-    """No pending compaction, log compaction, clustering, replace, rollback or restore (guard 1)."""
+    """No pending compaction, log compaction, clustering, replace, rollback or restore (rule 1.1 of FACTS)."""
     pending = next((i for i in state.pending if i.action in BLOCKING_ACTIONS), None)
     if pending is None:
         return None
@@ -235,7 +235,7 @@ def _finish_hint(action: str, policy: Policy) -> str:
     return "plan again when it has completed; a writer that died leaves it to its next run"
 
 
-RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
+REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     unknown_version,
     pending_service,
     carried_files_lost,
@@ -256,4 +256,4 @@ def find_damage(policy: Policy, state: TableState) -> Refusal | None:
 
 def find_refusal(policy: Policy, state: TableState) -> Refusal | None:
     """The first rule's objection, or None when the table may be planned."""
-    return next(filter(None, (rule(policy, state) for rule in RULES)), None)
+    return next(filter(None, (rule(policy, state) for rule in REFUSAL_RULES)), None)

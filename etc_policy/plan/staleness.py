@@ -23,7 +23,7 @@ from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: What must still allow the plan's C; guard 2 has a finer form below, by what the plan had seen.
-_GUARDS: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_archive, at_a_free_time)
+_GUARDS_WHEN_PUBLISHED: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_archive, at_a_free_time)
 
 
 def find_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool = False) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def _moved(policy: Policy, table: TablePlan, state: TableState, instant: str) ->
     chosen = {operation.group for operation in table.operations}
     slices = tuple(file_slice for file_slice in state.slices if file_slice.group in chosen)
     cut = Cut(slices, state.instants, state.metadata_instants, archive_limits(policy.hudi_options))
-    for guard in _GUARDS:
+    for guard in _GUARDS_WHEN_PUBLISHED:
         raised = guard(cut, instant)
         if raised is not None:
             yield f"the plan's instant {instant} is no longer valid: {raised.why}"

@@ -12,8 +12,8 @@ from tests.property.expected_cut import (
     cut_bounds,
     due_slices,
     first_valid_cut,
-    has_pending_service,
     is_due,
+    must_be_refused,
     split,
 )
 from tests.property.history import EVENT_ZERO_MS, LATENCY_MS, START_MS, History
@@ -94,7 +94,7 @@ def check_beside_living_writers(data: bytes) -> None:
     possible = [one for one in due if _can_be_cut(history, state, one, min(writers))]
     if plan.action != "compact":
         unknown = any(log.min_event_time_ms is None for one in due for log in one.log_files)
-        excused = has_pending_service(state) or policy.hudi_options or plan.reason_code == "too_young" or unknown
+        excused = must_be_refused(state) or policy.hudi_options or plan.reason_code == "too_young" or unknown
         assert plan.action == "nothing_due" or not possible or excused, (
             f"{plan.reason}, though {possible[0].file_id} could be compacted"
         )
@@ -129,7 +129,7 @@ def _can_be_cut(history: History, state: TableState, one: FileSlice, writer: int
 def check_action(history: History, state: TableState, plan: TablePlan) -> None:
     """Refused, nothing due and compact each exactly where they belong."""
     due = due_slices(state, history.threshold)
-    if has_pending_service(state):
+    if must_be_refused(state):
         assert plan.action == "refused", f"a table service is pending, and the plan says {plan.action}"
     elif not due:
         assert plan.action == "nothing_due", f"nothing is due, and the plan says {plan.action}: {plan.reason}"

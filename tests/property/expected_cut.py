@@ -23,8 +23,8 @@ def due_slices(state: TableState, threshold: int) -> list[FileSlice]:
     return [one for one in state.slices if any(is_due(log, threshold) for log in one.log_files)]
 
 
-def has_pending_service(state: TableState) -> bool:
-    """Whether a table service that reshapes slices is under way."""
+def must_be_refused(state: TableState) -> bool:
+    """Whether nothing may be planned, whatever is due: a table service that reshapes slices is under way."""
     return any(instant.state != "completed" and instant.action in SERVICES for instant in state.instants)
 
 

@@ -47,9 +47,9 @@ def replaced(module: Any, name: str, value: Any) -> Broken:
 
 def without_rule(name: str) -> Broken:
     """The planner without one of its reasons to refuse."""
-    assert getattr(refusals, name) in refusals.RULES, name
-    rules = tuple(rule for rule in refusals.RULES if rule is not getattr(refusals, name))
-    return lambda: patch.object(refusals, "RULES", rules)
+    assert getattr(refusals, name) in refusals.REFUSAL_RULES, name
+    rules = tuple(rule for rule in refusals.REFUSAL_RULES if rule is not getattr(refusals, name))
+    return lambda: patch.object(refusals, "REFUSAL_RULES", rules)
 
 
 @contextmanager
@@ -126,6 +126,19 @@ MUTATIONS: dict[str, Broken] = {
     "no more than the budget": replaced(builder, "within_budget", lambda slices, *_: (slices, None)),
     "no other partitions": replaced(builder, "is_wanted", lambda *_: True),
     "merge order is that of requests": replaced(operations, "_merge_order", lambda files: tuple(f.name for f in files)),
+}
+
+
+#: Rules that refuse a table for a fact that no history has.
+NOT_IN_HISTORIES = {
+    "unknown_version": "they are of table versions 8 and 9",
+    "carried_files_lost": "log files are carried on table version 6 alone",
+    "orphans_left": "log files are carried on table version 6 alone",
+    "writer_in_flight": "it is for table version 6 alone",
+    "files_missing": "what they write stays",
+    "files_unclear": "each of their files is written once",
+    "files_damaged": "what they write stays",
+    "unreadable_times": "their event times are numbers",
 }
 
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from etc_policy.plan import cut
+from etc_policy.plan import cut, refusals
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.stages import TablePlan
 from tests.property import mutate
 from tests.property.checks import check, check_cut, check_later_writes, check_readers, describe
 from tests.property.histories import broken_promise, histories, report, run, shorten
 from tests.property.history import EVENT_ZERO_MS, INDEXES, LATENCY_MS, History
-from tests.property.mutate import MUTATIONS, SEEN_BY_READERS, noticed_after
+from tests.property.mutate import MUTATIONS, NOT_IN_HISTORIES, SEEN_BY_READERS, noticed_after
 from tests.property.writers import Change, Style
 
 PLAIN = Style(tracked=True, rolls_over=False, small_file=True, insert_to_log=False)
@@ -123,3 +123,11 @@ def test_every_guard_has_a_mutation() -> None:
     source = inspect.getsource(mutate)
     missing = [guard.__name__ for guard in cut.GUARDS if f'without_guard("{guard.__name__}")' not in source]
     assert missing == [], "add an entry to MUTATIONS of tests/property/mutate.py"
+
+
+def test_every_rule_that_refuses_has_a_mutation_or_is_for_what_no_history_has() -> None:
+    source, rules = inspect.getsource(mutate), [rule.__name__ for rule in refusals.REFUSAL_RULES]
+    mutated = {name for name in rules if f'without_rule("{name}")' in source}
+    assert sorted([*mutated, *NOT_IN_HISTORIES]) == sorted(rules), (
+        "MUTATIONS or NOT_IN_HISTORIES of tests/property/mutate.py"
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from etc_policy.plan.cut import GUARDS
+from etc_policy.plan.refusals import REFUSAL_RULES
 
 REPOSITORY = Path(__file__).parents[2]
 ARCHITECTURE, CONTRIBUTING = REPOSITORY / "docs" / "architecture.md", REPOSITORY / "CONTRIBUTING.md"
@@ -85,7 +86,7 @@ def test_every_section_of_the_facts_has_its_rule():
     assert [section for section in sections if section not in named] == []
 
 
-def test_every_guard_has_its_line():
+def test_every_guard_and_every_rule_that_refuses_has_its_line():
     text = ARCHITECTURE.read_text("utf-8").split("## Where each rule of FACTS is")[1]
-    missing = [guard.__name__ for guard in GUARDS if f"`{guard.__name__}`" not in text]
+    missing = [rule.__name__ for rule in (*GUARDS, *REFUSAL_RULES) if f"`{rule.__name__}`" not in text]
     assert missing == [], "add a line to the table of rules in docs/architecture.md"

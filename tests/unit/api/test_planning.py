@@ -30,6 +30,7 @@ from etc_policy.errors import (
 )
 from etc_policy.plan.stages import make_plan
 from tests.fakes import MemoryOfTables
+from tests.unit.plan.refusal_codes import refusal_codes
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE
 
 SAVED = make_plan("2026-01-01T12:00:00Z", (PLAN,))
@@ -85,26 +86,41 @@ class TestPlanTables:
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("code", "shown", "exit_code"),
-        [
-            ("pending_service", "ETC405", ExitCode.RETRY),
-            ("pending_own_plan", "ETC405", ExitCode.RETRY),
-            ("writer_in_flight", "ETC405", ExitCode.RETRY),
-            ("too_young", "ETC405", ExitCode.RETRY),
-            ("ETC401", "ETC401", ExitCode.RETRY),
-            ("ETC450", "ETC450", ExitCode.RETRY),
-            ("ETC456", "ETC456", ExitCode.RETRY),
-            ("ETC460", "ETC460", ExitCode.RETRY),
-            ("clock_behind", "ETC405", ExitCode.ENGINE),
-            ("table_version", "ETC405", ExitCode.ENGINE),
-            ("ETC201", "ETC201", ExitCode.ENGINE),
-        ],
+    ROWS = (
+        ("pending_service", "ETC405", ExitCode.RETRY),
+        ("pending_own_plan", "ETC405", ExitCode.RETRY),
+        ("writer_in_flight", "ETC405", ExitCode.RETRY),
+        ("too_young", "ETC405", ExitCode.RETRY),
+        ("ETC401", "ETC401", ExitCode.RETRY),
+        ("ETC450", "ETC450", ExitCode.RETRY),
+        ("ETC456", "ETC456", ExitCode.RETRY),
+        ("ETC460", "ETC460", ExitCode.RETRY),
+        ("clock_behind", "ETC405", ExitCode.ENGINE),
+        ("wrong_time", "ETC405", ExitCode.ENGINE),
+        ("writers_zone", "ETC405", ExitCode.ENGINE),
+        ("table_version", "ETC405", ExitCode.ENGINE),
+        ("cannot_carry", "ETC405", ExitCode.ENGINE),
+        ("carried_files_lost", "ETC405", ExitCode.ENGINE),
+        ("orphans_left", "ETC405", ExitCode.ENGINE),
+        ("files_missing", "ETC405", ExitCode.ENGINE),
+        ("files_unclear", "ETC405", ExitCode.ENGINE),
+        ("files_damaged", "ETC405", ExitCode.ENGINE),
+        ("unreadable_times", "ETC405", ExitCode.ENGINE),
+        ("unknown_left_out", "ETC405", ExitCode.ENGINE),
+        ("not_a_day", "ETC405", ExitCode.ENGINE),
+        ("ETC201", "ETC201", ExitCode.ENGINE),
     )
+
+    @pytest.mark.parametrize(("code", "shown", "exit_code"), ROWS)
     def test_what_another_run_may_not_meet_is_for_a_retry(self, code, shown, exit_code):
         (error,) = refusal_errors(refused(code, hints=("do", "or")), [POLICY])
         assert (error.code, error.exit_code, error.hint) == (shown, exit_code, "do")
         assert error.message == "`orders_ro` cannot be compacted now: why"
+
+    def test_every_reason_has_its_row(self):
+        assert refusal_codes() - {code for code, *_ in self.ROWS} == {"nothing_due"}, (
+            "add a row: does it pass by itself?"
+        )
 
     def test_the_place_is_the_policys(self):
         known = POLICY.model_copy(update={"source": "policies/a.yml:3:5"})

@@ -11,8 +11,11 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     target, every, run                        minutes: of freshness, between runs, and that the last run took (none is known)
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
-    metadata_partitions, cdc, merges_otherwise   of the table
-    slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes]}}
+    metadata_partitions, cdc, merges_otherwise, missing_files, unclear_files   of the table
+    slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
+    unreadable_time    a text that is not a time, and its log file: {value, log_file}
+    wrong_times  completion times that cannot be true: requested > completed, action [right time]
+    other_zone   what shows that the table's instants are of another zone
     exposed    slices with a log file that was written beside a compaction of deletes: their partition/file id
     archived_before   commits requested before are on no active timeline
     instants   more of them: requested [> completed] action [state] [file ids]; `all` says that they are not known
@@ -33,9 +36,11 @@ from etc_policy.compile.manifest import EventTime, Freshness, Policy, Writer
 from etc_policy.compile.stock_options import stock_options
 from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.pace import Pace, pace_of
 from etc_policy.plan.stages import Operation, Plan, TablePlan, make_plan
-from etc_policy.plan.table_state import CompactionRecord, FileSlice, Instant, LogFile, TableState
+from etc_policy.plan.table_state import CompactionRecord, FileSlice, Instant, LogFile, TableState, UnreadableTime
+from etc_policy.plan.zone_evidence import ZoneReading
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -120,6 +125,11 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         living_writers=frozenset(map(instant, table.get("living_writers", ()))),
         uncarried=instant(table["uncarried"]) if "uncarried" in table else None,
         orphans=tuple(table.get("orphans", ())),
+        missing_files=tuple(table.get("missing_files", ())),
+        unclear_files=tuple(table.get("unclear_files", ())),
+        unreadable_time=UnreadableTime(**table["unreadable_time"]) if "unreadable_time" in table else None,
+        wrong_times=tuple(map(_wrong_time, table.get("wrong_times", ()))),
+        zone=ZoneReading("UTC", "contradicted", table["other_zone"]) if "other_zone" in table else None,
         has_cdc=table.get("cdc", False),
         merges_otherwise=table.get("merges_otherwise", False),
         foreign_compaction=instant(table["foreign_compaction"]) if "foreign_compaction" in table else None,
@@ -166,7 +176,8 @@ def _log_file(name: str, text: str) -> LogFile:
     requested, completed = (instant(time.strip()) for time in times.split(">"))
     events = [word.removeprefix("event ") for word in rest if word.startswith("event ")]
     event_ms = epoch_ms(events[0]) if events else None
-    return LogFile(name, 10_000, requested, completed, event_ms, "deletes" in rest, recorded_bytes=10_000)
+    recorded = [int(word.removeprefix("recorded ")) for word in rest if word.startswith("recorded ")] or [10_000]
+    return LogFile(name, 10_000, requested, completed, event_ms, "deletes" in rest, recorded_bytes=recorded[0])
 
 
 def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:
@@ -187,6 +198,22 @@ def _instant(text: str) -> Instant:
         return Instant(instant(requested), action, state)
     touched = None if rest == ["all"] else frozenset(rest)
     return Instant(instant(requested), action, "completed", instant(completed), touched)
+
+
+def _wrong_time(text: str) -> WrongTime:
+    times, action, *rest = (part.strip() for part in text.split(","))
+    requested, completed = (part.strip() for part in times.split(">"))
+    right = [word.removeprefix("right ") for word in rest]
+    return WrongTime(
+        timeline="table",
+        requested=instant(requested),
+        completed=instant(completed),
+        action=action,
+        late=epoch_ms(completed) > epoch_ms(requested),
+        written_ms=epoch_ms(right[0] if right else requested),
+        right=instant(right[0]) if right else None,
+        unknown="" if right else "its file does not show it",
+    )
 
 
 def readable(plan: Plan) -> dict[str, Any]:

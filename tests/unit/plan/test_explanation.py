@@ -67,7 +67,9 @@ def test_lines_fit_the_width(width):
 
 
 def test_every_guard_has_a_name_and_a_reason():
-    assert {guard.__name__ for guard in GUARDS} == set(explanation._GUARDS), "add it to _GUARDS of plan/explanation.py"
+    assert {guard.__name__ for guard in GUARDS} == set(explanation._GUARD_REASONS), (
+        "add it to _GUARD_REASONS of plan/explanation.py"
+    )
 
 
 def test_a_guard_that_is_not_known_speaks_for_itself():

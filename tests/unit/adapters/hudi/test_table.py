@@ -1,15 +1,20 @@
+import ast
+import inspect
 import json
 import os
 import time
+from dataclasses import fields
 
 import pytest
 
 from etc_policy.adapters.hudi import stable_reading as attempts
+from etc_policy.adapters.hudi import table as hudi_table
 from etc_policy.adapters.hudi import table_commits
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import RetryableError, TableError
+from etc_policy.plan.table_state import TableState
 from tests.unit.adapters.reading import OURS, TS, read, slices
 from tests.unit.adapters.table_folder import TableFolder, at, base, log, operation
 
@@ -39,6 +44,13 @@ def test_what_the_properties_and_the_timeline_say(table):
     assert state.metadata_instants == {at("10:00:00"), at("10:00:00.900"), at("10:00:05"), at("10:00:06")}
     assert state.last_completed == at("10:00:03")
     assert state == read(table)
+
+
+def test_every_fact_of_a_state_is_read_or_comes_from_log_files():
+    filled = ast.walk(ast.parse(inspect.getsource(hudi_table._state)))
+    (made,) = (node for node in filled if isinstance(node, ast.Call) and ast.unparse(node.func) == "TableState")
+    named = {keyword.arg for keyword in made.keywords}
+    assert {field.name for field in fields(TableState)} - named == {"unreadable_time", "witnesses"}
 
 
 class TestPendingPlan:
