@@ -2,28 +2,37 @@
 
 import inspect
 import json
+import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.api import syncing
 from etc_policy.api.project import Project
 from etc_policy.cli.main import main
+from etc_policy.compile.writer_forms import FORMS
 from etc_policy.errors import SeveralErrors
+from etc_policy.execute.finisher import Finisher
 from etc_policy.plan.commit_metadata import THRESHOLD, extra_metadata
 from etc_policy.wiring import Environment
-from tests.fakes import MemoryTable
+from tests.fakes import MemoryCompactor, MemoryTable
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.cli.test_apply import Outside
+from tests.unit.cli.test_repair import hurt, three_commits
 from tests.unit.cli.test_sync import Catalog
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import PLAN, STATE, C
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-NO_VERBS = {"close"}
+#: What is public of `Project`, and why no command is compared with it.
+NO_VERBS = {
+    "close": "it ends what the verbs began",
+    "environment": "it is the outside world that the verbs work on",
+}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AT = ("--at", "2026-01-01T12:00:00Z")
 POLICIES = """version: 1
@@ -85,7 +94,7 @@ def comparable(report):
 
 UNTIL = epoch_ms("10:00:00")
 
-#: The verb, its command, and the beginnings of the files that both leave.
+#: The verb, its command, and the beginnings of the files that both leave. The first word of a key is the verb.
 VERBS = {
     "compile": (lambda p: p.compile("tag:a"), ("compile", "-s", "tag:a"), ("compiled", "manifest.json", "writers/")),
     "plan": (lambda p: p.plan(at=NOON), ("plan", *AT), ("plan.json",)),
@@ -100,7 +109,11 @@ VERBS = {
         ("plan.json", "saved.json"),
     ),
     "freshness": (lambda p: p.freshness(at=NOON), ("freshness", *AT), ("freshness.json",)),
-    "archived": (lambda p: p.freshness(at=NOON, archived=True), ("freshness", *AT, "--archived"), ("freshness.json",)),
+    "freshness archived": (
+        lambda p: p.freshness(at=NOON, archived=True),
+        ("freshness", *AT, "--archived"),
+        ("freshness.json",),
+    ),
     "verify": (lambda p: p.verify("orders_ro", at=NOON), ("verify", *AT, "-s", "orders_ro"), ("runs/20260101T120100",)),
     "sync": (lambda p: p.sync(at=NOON), ("sync", *AT), ()),
     "wait": (
@@ -233,6 +246,111 @@ def test_undo(folder, etc_json, due):
     assert Project(folder).undo("orders_ro") == {"orders_ro": C}
 
 
+def test_finish(folder, etc_json, due):
+    found = []
+    for by_command in (True, False):
+        table = due()
+        table.put_plan(C, PLAN.operations, {})
+        engine = SimpleNamespace(
+            finish=lambda job, _, begun, fence, of=table: MemoryCompactor(of).run(job, begun, fence)
+        )
+        runner = table.runner()
+        Project.environment.finisher = lambda runner=runner, engine=engine: Finisher(runner, lambda: engine)
+        if by_command:
+            finished = etc_json("finish", "-s", "orders_ro")["finished"]
+        else:
+            finished = [one.model_dump() for one in Project(folder).finish("orders_ro")]
+        found.append((finished, table.calls, left_in(folder)))
+    assert found[0] == found[1]
+    assert found[0][0] == [{"policy": "orders_ro", "action": "compaction", "instant": C}]
+    assert "commit" in found[0][1]
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_repair(folder, etc_json, done):
+    found = []
+    for by_command in (True, False):
+        table = three_commits(folder / "lake" / "gone")
+        hurt(table)
+        if by_command:
+            report = etc_json("repair", "gone_ro", *(["--yes"] if done else []))
+            assert report["done"] == done
+            steps = report["steps"]
+        else:
+            planned = Project(folder).repair("gone_ro")
+            steps = [str(step) for step in planned.repair.steps]
+            if done:
+                planned.carry_out()
+        names = {path.relative_to(table.base) for path in table.base.rglob("*") if path.is_file()}
+        found.append((steps, names, left_in(folder)))
+        shutil.rmtree(table.base)
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 1
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_submit_saves_the_files_of_the_command(folder, etc_json, saved):
+    if saved:
+        Project(folder).plan("orders_ro", at=NOON, out="saved.json")
+    plan = "saved.json" if saved else None
+    given = [*([plan] if plan else []), *AT, "-s", "orders_ro", "--submit", "--dry-run"]
+    left_in(folder)
+    printed, by_command = etc_json("apply", *given), left_in(folder)
+    submission = Project(folder, target_dir="target").submit(plan, "orders_ro", at=NOON)
+    assert (submission.save(Path("target") / "submit"), [*submission.left_out]) == (
+        printed["command"],
+        printed["left_out"],
+    )
+    assert left_in(folder) == by_command
+    assert {"submit/etc_job.json", "submit/etc_job.py", "submit/spark.properties"} <= by_command.keys()
+
+
+def test_histories(folder, etc_json):
+    printed, by_command = etc_json("history", "--select", "*_ro"), left_in(folder)
+    with pytest.raises(SeveralErrors) as error:
+        Project(folder).histories("*_ro")
+    assert [json.loads(one.model_dump_json()) for one in error.value.report] == printed["histories"]
+    assert left_in(folder) == by_command == {}
+    assert [one.policy for one in Project(folder).histories(exclude="gone_ro")] == ["orders_ro"]
+
+
+def test_the_manifest_is_what_compile_writes(folder, etc_json):
+    written = etc_json("compile")
+    left_in(folder)
+    assert json.loads(Project(folder).manifest().model_dump_json()) == written
+    assert left_in(folder) == {}
+
+
+def test_policies_are_those_that_are_listed(folder, etc_json):
+    listed = [one["policy"] for one in etc_json("ls", "-s", "tag:a")["policies"]]
+    assert [one.name for one in Project(folder).policies("tag:a")] == listed == ["orders_ro"]
+    assert left_in(folder) == {}
+
+
+def test_explain_is_what_compile_prints_and_leaves_nothing(folder, capsys):
+    main(["compile", "--explain", "-s", "orders_ro"])
+    left_in(folder)
+    assert "\n".join(Project(folder).explain("orders_ro")) == capsys.readouterr().out
+    assert left_in(folder) == {}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_writer_form_is_what_compile_prints_and_leaves_nothing(folder, capsys, form):
+    main(["compile", "--form", form, "--exclude", "gone_ro"])
+    left_in(folder)
+    assert Project(folder).writer_form(form, exclude="gone_ro") == capsys.readouterr().out
+    assert left_in(folder) == {}
+
+
+def test_options_are_those_that_compile_writes(folder):
+    main(["compile"])
+    files, project = left_in(folder), Project(folder)
+    pairs = re.findall(r"^  '(.*?)' = '(.*?)',?$", files["writers/orders_ro.flink.sql"], re.MULTILINE)
+    assert project.flink_options("orders_ro") == dict(pairs)
+    assert project.writer_options("orders_ro") == json.loads(files["writers/orders_ro.options.json"])
+    assert left_in(folder) == {}
+
+
 def test_errors_of_several_tables_carry_the_report(folder):
     (folder / "policies" / "a.yml").write_text(POLICIES.replace("gone_ro, table: lake/gone", "gone_ro, table: lake/x"))
     with Project(folder) as project, pytest.raises(SeveralErrors) as error:
@@ -240,7 +358,31 @@ def test_errors_of_several_tables_carry_the_report(folder):
     assert [table.policy for table in error.value.report.tables] == ["orders_ro"]
 
 
+#: Verbs that a test of their own compares with their command.
+COMPARED = {
+    "site": test_the_site,
+    "parse": test_parse,
+    "metrics": test_metrics,
+    "apply": test_apply_is_recorded,
+    "undo": test_undo,
+    "finish": test_finish,
+    "repair": test_repair,
+    "submit": test_submit_saves_the_files_of_the_command,
+    "histories": test_histories,
+    "manifest": test_the_manifest_is_what_compile_writes,
+    "policies": test_policies_are_those_that_are_listed,
+    "explain": test_explain_is_what_compile_prints_and_leaves_nothing,
+    "writer_form": test_a_writer_form_is_what_compile_prints_and_leaves_nothing,
+    "writer_options": test_options_are_those_that_compile_writes,
+    "flink_options": test_options_are_those_that_compile_writes,
+}
+PUBLIC = {name for name, _ in inspect.getmembers(Project) if not name.startswith("_")}
+
+
+def test_every_verb_is_compared_with_its_command():
+    assert sorted([*{key.split()[0] for key in VERBS}, *COMPARED, *NO_VERBS]) == sorted(PUBLIC)
+
+
 def test_the_page_names_every_verb():
     page = (REPOSITORY / "docs" / "reference" / "python.md").read_text()
-    verbs = {name for name, value in inspect.getmembers(Project, inspect.isfunction) if not name.startswith("_")}
-    assert {name for name in verbs - NO_VERBS if f"`{name}(" not in page} == set()
+    assert {name for name in PUBLIC - NO_VERBS.keys() if f"`{name}(" not in page} == set()

@@ -22,14 +22,18 @@ def written(path, instant):
     return path
 
 
-@pytest.fixture
-def table(project):
-    """Three delta commits, their files as old as their names say."""
-    table = TableFolder(project / "lake" / "orders")
+def three_commits(folder):
+    """A table of three delta commits, their files as old as their names say."""
+    table = TableFolder(folder)
     for hour, file in ((9, base("f")), (10, log("f", min_event=1_700_000_000_000)), (11, log("f"))):
         instant, completed = at(f"{hour:02}:00:00"), at(f"{hour:02}:00:05")
         written(table.commit(instant, completed, file), completed)
     return table
+
+
+@pytest.fixture
+def table(project):
+    return three_commits(project / "lake" / "orders")
 
 
 def hurt(table, shift_ms=WEST_MS):
