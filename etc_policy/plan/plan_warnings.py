@@ -81,7 +81,7 @@ def exposed_warning(slices: tuple[FileSlice, ...]) -> tuple[str, ...]:
 
 
 def space_warning(state: TableState, instant: str) -> tuple[str, ...]:
-    """Guard 6: below the last clean's retained commit C costs only space."""
+    """Rule 1.6 of FACTS: below the last clean's retained commit C costs only space."""
     if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:
         return ()
     return ("the old slices stay on disk until a later write touches their partitions (C is below the last clean)",)
