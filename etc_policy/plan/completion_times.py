@@ -126,7 +126,7 @@ class _Evidence:
             return f"its request is later than its file too ({written}), and data files bear that instant"
         if right <= file.requested:
             return f"by its file it was completed at {right}, which is not after its request either"
-        if right in self.taken:
+        if right in self.taken and all((one.requested, one.completed) != (file.requested, right) for one in self.files):
             return f"by its file it was completed at {right}, which is the time of another instant"
         return self._out_of_order(file, right)
 

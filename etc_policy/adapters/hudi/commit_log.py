@@ -12,7 +12,8 @@ from etc_policy.adapters.hudi.history import CompletedWrite, completed_write
 from etc_policy.adapters.hudi.log_facts import Trust, group_writes
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
-from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of, read_timeline, require_times, table_zone
+from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of, read_timeline, require_times
+from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import EventTime

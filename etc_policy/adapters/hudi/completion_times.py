@@ -31,7 +31,7 @@ def completed_files(timeline: Timeline) -> tuple[CompletedFile, ...]:
     if timeline.layout < _TIMED_LAYOUT:
         return ()
     listed = timeline.storage.list(timeline.folder)
-    ends = [file for file in map(timeline.latest, sorted(timeline.files)) if file.completed is not None]
+    ends = [file for file in timeline.completed_files() if file.completed is not None]
     gone = next((file.name for file in ends if file.name not in listed), None)
     if gone is not None:
         raise FileNotFoundError(gone)

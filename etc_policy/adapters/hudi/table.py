@@ -21,16 +21,11 @@ from etc_policy.adapters.hudi.properties import (
 )
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
 from etc_policy.adapters.hudi.table_commits import TableCommits, read_commits
-from etc_policy.adapters.hudi.timeline import (
-    Timeline,
-    all_times,
-    fingerprint,
-    plan_file_of,
-    table_zone,
-)
+from etc_policy.adapters.hudi.timeline import Timeline, all_times, fingerprint, plan_file_of
 from etc_policy.adapters.hudi.values import text_of
 from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
 from etc_policy.adapters.hudi.zone_samples import read_zone
+from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.compile.manifest import EventTime

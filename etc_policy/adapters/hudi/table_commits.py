@@ -14,7 +14,7 @@ from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.history import CompletedWrite, completed_write
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, Trust
-from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_times
+from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
 from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.port import TableStorage, TreeLister
 from etc_policy.compile.manifest import EventTime
@@ -56,7 +56,7 @@ def read_commits(
         FileNotFoundError: a commit was archived since the listing.
 
     """
-    timeline = require_times(read_timeline(storage, properties, "", facts))
+    timeline = require_one_end(require_times(read_timeline(storage, properties, "", facts)), WRITES)
     facts.find(timeline.folder)
     writes = [file for file in map(timeline.latest, timeline.files) if is_write(file)]
     timeline.expect(writes)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from etc_policy.adapters.hudi.commit_facts import CommitFacts, NoFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
@@ -69,8 +67,14 @@ class Timeline:
         return frozenset(r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files))
 
     def latest(self, requested: str) -> InstantFile:
-        """The file of the furthest state that an instant has reached."""
-        return max(self.files[requested], key=lambda f: _STATES.index(f.state))
+        """The file of the furthest state that an instant has reached; of two that completed it the later."""
+        return max(self.files[requested], key=lambda f: (_STATES.index(f.state), f.completed or "", f.name))
+
+    def completed_files(self) -> Iterator[InstantFile]:
+        """The files of all completed instants, in order of their requests; see `require_one_end`."""
+        for requested in sorted(self.files):
+            ends = (file for file in self.files[requested] if file.state == "completed")
+            yield from sorted(ends, key=attrgetter("name"))
 
     @cached_property
     def completions(self) -> dict[str, str]:
@@ -226,47 +230,23 @@ def require_times(timeline: Timeline) -> Timeline:
     return timeline
 
 
-def declared_zone(properties: Mapping[str, str]) -> str:
-    """The zone of a table's instants as Hudi names it: `UTC`, or `LOCAL` for that of its writers."""
-    declared = properties.get("hoodie.table.timeline.timezone", "LOCAL").upper()
-    return "LOCAL" if declared == "LOCAL" else "UTC"
-
-
-def table_zone(properties: Mapping[str, str]) -> str:
-    """The IANA zone of the table's instants; LOCAL is taken to be this machine's (FACTS 1)."""
-    return "UTC" if declared_zone(properties) == "UTC" else local_zone()
-
-
-def local_zone() -> str:
-    """The IANA name of this machine's zone: `TZ`, else the link of /etc/localtime.
+def require_one_end(timeline: Timeline, actions: Container[str]) -> Timeline:
+    """The timeline, where each instant of these actions has completed once.
 
     Raises:
-        TableError: it has none.
+        TableError: one has two completed files, and nobody knows which of its completion times readers go by.
 
     """
-    named = os.environ.get("TZ", "").lstrip(":") or _linked_zone()
-    try:
-        return ZoneInfo(named).key if named else _fixed_zone()
-    except (ZoneInfoNotFoundError, ValueError):
-        return _fixed_zone()
-
-
-def _linked_zone() -> str:
-    target = os.path.realpath("/etc/localtime")
-    return target.split("zoneinfo/", 1)[1] if "zoneinfo/" in target else ""
-
-
-def _fixed_zone() -> str:
-    """UTC where this machine keeps it all the year without naming a zone; an offset alone would not show summer time."""
-    year = datetime.now().astimezone().year
-    if any(datetime(year, month, 1).astimezone().utcoffset() for month in (1, 7)):
-        hint = "set TZ to the zone of the table's writers, such as TZ=Europe/Berlin"
-        raise TableError(
-            Code.UNNAMED_ZONE,
-            "the table's instants are in local time, and this machine does not name its zone",
-            hint=hint,
-        )
-    return "UTC"
+    ends: dict[str, str] = {}
+    for file in timeline.completed_files():
+        if file.action in actions:
+            first = ends.setdefault(file.requested, file.name)
+            if first != file.name:
+                place = f"{timeline.storage.location}/{timeline.folder}"
+                message = f"the {file.action} at {file.requested} has two completed files in `{place}`: {first} and {file.name}"
+                hint = "if `etc repair` was killed, run it again; else move the one away that its writer did not write last"
+                raise TableError(Code.DAMAGED_TIMELINE, message, hint=hint)
+    return timeline
 
 
 def fingerprint(properties: Mapping[str, str]) -> str:

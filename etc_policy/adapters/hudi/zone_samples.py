@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from etc_policy.adapters.hudi.layout import InstantFile
-from etc_policy.adapters.hudi.timeline import Timeline, declared_zone, table_zone
+from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.zones import declared_zone, table_zone
 from etc_policy.plan.zone_evidence import ZoneReading, ZoneSample, judge_zone
 
 #: The newest files that are looked at, by their names: more than a day of a busy table, whatever the zone of a name.

@@ -15,7 +15,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.hudi.timeline import declared_zone, table_zone
+from etc_policy.adapters.hudi.zones import declared_zone, table_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError

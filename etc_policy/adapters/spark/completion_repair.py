@@ -7,7 +7,8 @@ from etc_policy.adapters.hudi.compactions import own_pending
 from etc_policy.adapters.hudi.completion_times import completed_files, metadata_timeline, wrong_times
 from etc_policy.adapters.hudi.properties import metadata_partitions, read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
-from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, table_zone
+from etc_policy.adapters.hudi.timeline import Timeline, read_timeline
+from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import TableStorage
@@ -36,8 +37,10 @@ class HudiRepairFiles:
     def set_completion(self, base_path: str, step: SetCompletion) -> None:
         """Rename a completed instant's file; the checksum of its old name goes first.
 
+        A run that was killed may have left both names: then the old one goes.
+
         Raises:
-            EngineError: the file is not there, or one of the new name is.
+            EngineError: the file is not there, or another one of the new name is.
 
         """
         storage = open_storage(base_path)
@@ -45,10 +48,19 @@ class HudiRepairFiles:
         old, new = (f"{step.requested}_{time}.{step.action}" for time in (step.completed, step.right))
         try:
             storage.remove(f"{folder}/.{old}.crc")
-            storage.move(f"{folder}/{old}", f"{folder}/{new}")
+            _move(storage, f"{folder}/{old}", f"{folder}/{new}")
         except OSError as error:
             message = f"`{old}` in `{storage.location}/{folder}` cannot be renamed to `{new}`"
             raise EngineError(Code.CANNOT_RENAME, message, cause=str(error)) from error
+
+
+def _move(storage: TableStorage, old: str, new: str) -> None:
+    try:
+        storage.move(old, new)
+    except FileExistsError:
+        if storage.read(old) != storage.read(new):
+            raise
+        storage.remove(old)
 
 
 def _facts(storage: TableStorage) -> RepairFacts:

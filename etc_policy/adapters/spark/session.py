@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.hudi.timeline import local_zone
+from etc_policy.adapters.hudi.zones import local_zone
 from etc_policy.adapters.spark.class_archive import JAVA_OPTIONS, note_class_path, with_archive
 from etc_policy.adapters.spark.cluster import (
     answered_within,

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.adapters.hudi import timeline as hudi_timeline
 from etc_policy.adapters.hudi.commits import decode_metadata
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.hudi.timeline import all_times, fingerprint, read_timeline, table_zone
+from etc_policy.adapters.hudi.timeline import all_times, fingerprint, read_timeline
+from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
@@ -195,7 +195,7 @@ class TestSavepoints:
     @pytest.fixture(params=[False, True], autouse=True)
     def listing(self, request, monkeypatch):
         names = os.listdir
-        monkeypatch.setattr(hudi_timeline.os, "listdir", lambda path: sorted(names(path), reverse=request.param))
+        monkeypatch.setattr(os, "listdir", lambda path: sorted(names(path), reverse=request.param))
 
     @pytest.mark.parametrize("version", [6, 9])
     def test_a_table_reads_the_same_with_them(self, tmp_path, version):
@@ -281,7 +281,7 @@ class TestZone:
     @pytest.mark.parametrize("variable", ["Nowhere/City", "CET-1CEST,M3.5.0,M10.5.0/3", "../etc/passwd"])
     def test_what_is_no_name_is_left_to_the_offset(self, variable, monkeypatch):
         monkeypatch.setenv("TZ", variable)
-        monkeypatch.setattr("etc_policy.adapters.hudi.timeline._fixed_zone", lambda: "by offset")
+        monkeypatch.setattr("etc_policy.adapters.hudi.zones._fixed_zone", lambda: "by offset")
         assert table_zone({}) == "by offset"
 
     def test_without_a_variable_the_link_of_the_machine_decides(self, monkeypatch):
@@ -292,7 +292,7 @@ class TestZone:
     def test_without_either_the_offset_decides(self, monkeypatch):
         monkeypatch.delenv("TZ", raising=False)
         monkeypatch.setattr("os.path.realpath", lambda path: "/etc/localtime")
-        monkeypatch.setattr("etc_policy.adapters.hudi.timeline._fixed_zone", lambda: "UTC")
+        monkeypatch.setattr("etc_policy.adapters.hudi.zones._fixed_zone", lambda: "UTC")
         assert table_zone({}) == "UTC"
 
     @pytest.fixture
