@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.adapters.hudi.layout import METADATA_TABLE
 from etc_policy.adapters.hudi.properties import properties_of
-from etc_policy.adapters.hudi.timeline import Timeline, all_times, read_timeline
+from etc_policy.adapters.hudi.timeline import Timeline, all_ends, all_times, read_timeline
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.plan.completion_times import CompletedFile, TimelineName, WrongTime, find_wrong_times
 from etc_policy.plan.instants import instant_from_ms, parse_instant
@@ -31,7 +31,7 @@ def completed_files(timeline: Timeline) -> tuple[CompletedFile, ...]:
     if timeline.layout < _TIMED_LAYOUT:
         return ()
     listed = timeline.storage.list(timeline.folder)
-    ends = [file for file in timeline.completed_files() if file.completed is not None]
+    ends = [file for file in all_ends(timeline) if file.completed is not None]
     gone = next((file.name for file in ends if file.name not in listed), None)
     if gone is not None:
         raise FileNotFoundError(gone)

@@ -70,12 +70,6 @@ class Timeline:
         """The file of the furthest state that an instant has reached; of two that completed it the later."""
         return max(self.files[requested], key=lambda f: (_STATES.index(f.state), f.completed or "", f.name))
 
-    def completed_files(self) -> Iterator[InstantFile]:
-        """The files of all completed instants, in order of their requests; see `require_one_end`."""
-        for requested in sorted(self.files):
-            ends = (file for file in self.files[requested] if file.state == "completed")
-            yield from sorted(ends, key=attrgetter("name"))
-
     @cached_property
     def completions(self) -> dict[str, str]:
         """Completion time by requested instant; on layout 1, which records none, the instant itself."""
@@ -230,6 +224,13 @@ def require_times(timeline: Timeline) -> Timeline:
     return timeline
 
 
+def all_ends(timeline: Timeline) -> Iterator[InstantFile]:
+    """Every file that completes an instant, in order of the requests; an instant may have two (see `require_one_end`)."""
+    for requested in sorted(timeline.files):
+        ends = (file for file in timeline.files[requested] if file.state == "completed")
+        yield from sorted(ends, key=attrgetter("name"))
+
+
 def require_one_end(timeline: Timeline, actions: Container[str]) -> Timeline:
     """The timeline, where each instant of these actions has completed once.
 
@@ -238,7 +239,7 @@ def require_one_end(timeline: Timeline, actions: Container[str]) -> Timeline:
 
     """
     ends: dict[str, str] = {}
-    for file in timeline.completed_files():
+    for file in all_ends(timeline):
         if file.action in actions:
             first = ends.setdefault(file.requested, file.name)
             if first != file.name:
