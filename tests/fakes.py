@@ -9,12 +9,13 @@ from types import TracebackType
 
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError, TableError
-from etc_policy.execute.ports import CommitSummary, Job, Lease, Refusals, Unproven
+from etc_policy.execute.ports import CommitSummary, Job, Lease
 from etc_policy.execute.runner import Runner
+from etc_policy.plan.apply_state import Misrecorded, Refusals, Unproven
 from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
 from etc_policy.plan.proof import Proof
 from etc_policy.plan.stages import Operation
-from etc_policy.plan.table_state import Instant, Misrecorded, TableState
+from etc_policy.plan.table_state import Instant, TableState
 
 
 @dataclass

@@ -24,9 +24,9 @@ def freshness_of(
 
     `clock_at_ms` is the wall clock, if it was read before.
     """
-    doubt = doubt_about(state, environment.memory)
+    doubt = doubt_about(state, environment.apply_states)
     if doubt:
         return unreadable(policy, doubt)
     clock_at_ms = clock_ms() if clock_at_ms is None else clock_at_ms
-    proofs = proofs_of(policy, state, environment.memory)
+    proofs = proofs_of(policy, state, environment.apply_states)
     return table_freshness(policy, state, now_ms, clock_at_ms, history, proofs)

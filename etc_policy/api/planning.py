@@ -79,15 +79,15 @@ def plan_table(
     """One table's plan, with what earlier runs left to say about it."""
     pace = _pace(environment, policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
-    table = with_doubt(table, state, environment.memory)
-    return with_remedy(_absolute(table), environment.memory) if table.action == "refused" else table
+    table = with_doubt(table, state, environment.apply_states)
+    return with_remedy(_absolute(table), environment.apply_states) if table.action == "refused" else table
 
 
 def _pace(environment: Environment, policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:
     """How often runs come; how long the last one took is read only where that counts."""
     if not has_pace(policy, every_ms):
         return None
-    run_ms = environment.memory.runs.last_ms(state.base_path)
+    run_ms = environment.apply_states.runs.last_ms(state.base_path)
     return pace_of(policy, every_ms, run_ms, state.last_compaction.threshold_ms if state.last_compaction else None)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
-from etc_policy.execute.ports import ApplyStateStore, Outcome, Unproven
+from etc_policy.execute.ports import Outcome
+from etc_policy.plan.apply_state import ApplyStateStore, Unproven
 from etc_policy.plan.formats import count_of, format_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
 from etc_policy.plan.proof import Proof, with_proof

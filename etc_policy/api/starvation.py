@@ -6,7 +6,7 @@ import re
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import StalePlanError
-from etc_policy.execute.ports import ApplyStateStore, Refusals
+from etc_policy.plan.apply_state import ApplyStateStore, Refusals
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
 from etc_policy.plan.stages import TablePlan

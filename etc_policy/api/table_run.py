@@ -106,7 +106,7 @@ class TableRun:
         check = partial(self.check, self.policy, table)
         outcome = self.environment.runner().apply(self.policy, table, plan_id, self.git_sha, check)
         if outcome.status == "nothing_due" and self.result is not None:
-            end_refusals(self.policy, self.environment.memory)
+            end_refusals(self.policy, self.environment.apply_states)
             return outcome  # a run that was finished just now, and verified, left nothing to do
         if self.beside is None or outcome.status == "compacted":  # else what was compacted before is the result
             self._add(outcome, started_ms, starved=is_blocked_by_pending_work(table))
@@ -166,7 +166,7 @@ class TableRun:
             instant=table.instant if table else None,
             reason=error.message,
         )
-        memory = self.environment.memory
+        memory = self.environment.apply_states
         count = count_stale(self.policy, memory, error, clock_ms()) if isinstance(error, StalePlanError) else 0
         self._record(outcome, started_ms, clock_ms(), None, None, count)
 
@@ -174,13 +174,13 @@ class TableRun:
         """Record what was done, then verify: an error of the verification never makes a done compaction undone."""
         done_ms = clock_ms()
         if outcome.status in ("compacted", "resumed"):
-            self.environment.memory.runs.note(self.policy.table, self.elapsed_ms())
+            self.environment.apply_states.runs.note(self.policy.table, self.elapsed_ms())
         if self.beside is not None:
             outcome = joined(self.beside, outcome)
         if outcome.writes_beside:
             self.beside = outcome
         measured, verification = None, None
-        memory = self.environment.memory
+        memory = self.environment.apply_states
         if outcome.status != "refused":
             end_refusals(self.policy, memory)
             try:
@@ -197,7 +197,7 @@ class TableRun:
 
         A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
         """
-        policy, memory = self.policy, self.environment.memory
+        policy, memory = self.policy, self.environment.apply_states
         state, evidence = self._evidence(outcome)
         last = state.last_compaction
         level = level_to_prove(policy, last, memory, is_idle=outcome.status == "nothing_due")

@@ -64,7 +64,7 @@ def _for_proof(
     environment: Environment, policy: Policy, reading: tuple[TableState, TableHistory]
 ) -> tuple[TableState, TableHistory]:
     state, history = environment.with_statistics(policy, reading[0]), reading[1]
-    note_misrecorded(state, environment.memory)
+    note_misrecorded(state, environment.apply_states)
     return state, history
 
 
@@ -83,7 +83,7 @@ def _verify(
         environment, evidence, level, lambda: evidence_of(*read_for_proof(environment, policy, level))
     )
     located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
-    note_verdict(located, record, environment.memory, verification, level, evidence.claim)
+    note_verdict(located, record, environment.apply_states, verification, level, evidence.claim)
     return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from etc_policy.plan.apply_state import Misrecorded
 from etc_policy.plan.formats import format_time
-from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, Misrecorded, TableState, path_below
+from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, TableState, path_below
 
 #: Why a log file was not read at all: the table may have moved on.
 NOT_THERE = "it cannot be opened, or not in the size in which it was listed"

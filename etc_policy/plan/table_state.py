@@ -119,15 +119,6 @@ class LogWitness(NamedTuple):
     damaged: bool = False
 
 
-class Misrecorded(NamedTuple):
-    """A log file that holds an earlier event (`found_ms`) than its commit recorded; `path` is below the table."""
-
-    path: str
-    size_bytes: int
-    recorded_ms: int
-    found_ms: int
-
-
 @dataclass(frozen=True, slots=True)
 class CompactionRecord:
     """A compaction by etc as its commit or its plan file records it: what was promised when.

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from etc_policy.adapters.storage.object_cache import ObjectCache
     from etc_policy.compile.table_shape import TableShape
     from etc_policy.execute.finisher import Finisher
-    from etc_policy.execute.ports import ApplyStateStore
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
+    from etc_policy.plan.apply_state import ApplyStateStore
     from etc_policy.plan.commit_log import CommitLog
     from etc_policy.plan.whole_table import WholeTable
     from etc_policy.publish.checks import Check
@@ -115,10 +115,10 @@ class Readings(SparkSessions):
 
     def _with_true_times(self, state: TableState) -> TableState:
         """The state with the times that log files were found to hold, where their commits recorded later ones."""
-        return with_true_times(state, self.memory.misrecorded(state.base_path))
+        return with_true_times(state, self.apply_states.misrecorded(state.base_path))
 
     @property
-    def memory(self) -> ApplyStateStore:
+    def apply_states(self) -> ApplyStateStore:
         """What `etc` keeps beside each table from run to run."""
         from etc_policy.adapters.hudi.apply_state import FileApplyState
 

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.declare.quantities import MAX_MS
-from etc_policy.execute.ports import Refusals, RunLengths, Unproven
+from etc_policy.plan.apply_state import Misrecorded, Refusals, RunLengths, Unproven
 from etc_policy.plan.proof import Proof
-from etc_policy.plan.table_state import Misrecorded
 
 
 class FileRunLengths:

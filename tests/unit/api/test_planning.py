@@ -50,7 +50,7 @@ class Tables:
         pass
 
     def __init__(self, **states):
-        self.states, self.memory = states, MemoryOfTables()
+        self.states, self.apply_states = states, MemoryOfTables()
 
     def read_state(self, policy, *, read_stats=False, read_logs=True, preview=False):
         found = self.states[policy.name]

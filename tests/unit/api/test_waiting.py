@@ -21,7 +21,7 @@ class World:
     def __init__(self, now, **tables):
         self.now_ms, self.tables = epoch_ms(now), tables
         self.reads, self.said, self.slept = [], [], []
-        self.memory = MemoryOfTables()
+        self.apply_states = MemoryOfTables()
 
     def read_state(self, policy):
         self.reads.append((policy.name, self.now_ms))

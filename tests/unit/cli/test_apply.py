@@ -16,7 +16,7 @@ from etc_policy.api.freshness import freshness_of
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
 from etc_policy.errors import EngineError, TableError
-from etc_policy.execute.ports import Refusals, Unproven
+from etc_policy.plan.apply_state import Refusals, Unproven
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.log_witness import path_of
@@ -61,7 +61,7 @@ class Outside:
 
     def __init__(self, project_dir, **tables):
         self.project_dir, self.tables, self.lost = project_dir, tables, set()
-        self.memory, self.checks, self.leased = MemoryOfTables(), [], []
+        self.apply_states, self.checks, self.leased = MemoryOfTables(), [], []
         self.steps, self.pools, self.spark = [], set(), None
 
     def progress(self, step):
@@ -456,8 +456,8 @@ class TestKilledRuns:
     def test_what_nobody_has_verified_is_verified_by_its_rows(self, etc, data):
         """The run died between its commit and its verification."""
         results_of(etc, "--select", "orders_ro")
-        assert data.memory.verified("/t").startswith(f"{C} ")
-        data.memory.instants.clear()
+        assert data.apply_states.verified("/t").startswith(f"{C} ")
+        data.apply_states.instants.clear()
         data.checks.clear()
         for level, checks in (("data", 1), ("logs", 1)):
             code, found = results_of(etc, "--select", "orders_ro")
@@ -480,12 +480,12 @@ class TestKilledRuns:
 
     def test_an_earlier_now_proves_less_than_the_compaction_promises(self, etc, data):
         results_of(etc, "--select", "orders_ro")
-        data.memory.instants.clear()
+        data.apply_states.instants.clear()
         code, out, _ = etc(
             "apply", "--yes", "--output", "json", "--at", "2026-01-01T09:00:00Z", "--select", "orders_ro"
         )
         assert (code, json.loads(out)["tables"][0]["verification"]["level"]) == (0, "data")
-        assert data.memory.verified("/t") is None
+        assert data.apply_states.verified("/t") is None
 
     def test_rows_that_are_wrong_are_looked_at_until_they_are_right(self, etc, data):
         data.broken = True
@@ -493,10 +493,10 @@ class TestKilledRuns:
             code, found = results_of(etc, "--select", "orders_ro")
             result = found["orders_ro"]
             assert (code, result["status"], result["verification"]["status"]) == (1, status, "fail")
-            assert data.memory.verified("/t") is None
+            assert data.apply_states.verified("/t") is None
         data.broken = False
         assert results_of(etc, "--select", "orders_ro")[0] == 0
-        assert data.memory.verified("/t").startswith(f"{C} ")
+        assert data.apply_states.verified("/t").startswith(f"{C} ")
 
     def test_the_next_plan_says_that_the_compaction_is_not_proven_and_what_that_means(self, etc, data):
         data.broken = True
@@ -524,7 +524,7 @@ class TestKilledRuns:
         with monkeypatch.context() as patched:
             patched.setattr("etc_policy.api.table_run.verify", killed)
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
-        assert data.memory.unproven("/t").compaction.startswith(C)
+        assert data.apply_states.unproven("/t").compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
         assert freshness_of_orders(data).status != "unknown"
 
@@ -753,7 +753,7 @@ class TestStarvation:
         clustered.tables["orders_ro"].state = STATE
         code, found = results_of(etc, "--select", "orders_ro")
         assert (code, found["orders_ro"]["refusals_in_a_row"]) == (0, 0)
-        assert clustered.memory.rows == {}
+        assert clustered.apply_states.rows == {}
 
     def test_a_plan_tells_of_it_and_counts_nothing(self, etc, clustered):
         for _ in range(3):

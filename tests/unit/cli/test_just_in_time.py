@@ -245,11 +245,11 @@ class TestInMemory:
 
         outside.apply = lambda *given: passes(5.0, apply)(*given)
         Project().apply(at=datetime(2026, 1, 1, 12, tzinfo=UTC), confirm=lambda _: passes(100.0, True))
-        assert outside.memory.runs == {"/t": 5_000}
+        assert outside.apply_states.runs == {"/t": 5_000}
 
     def test_nothing_due_is_no_run_that_counts(self, etc, outside):
         code, out, _ = etc("apply", "--yes", "--at", "2026-01-01T11:10:00Z", "--every", "5m", "--output", "json")
-        assert (code, json.loads(out)["tables"][0]["status"], outside.memory.runs) == (0, "nothing_due", {})
+        assert (code, json.loads(out)["tables"][0]["status"], outside.apply_states.runs) == (0, "nothing_due", {})
 
     def test_a_saved_plan_keeps_its_interval(self, etc, outside):
         _, out, _ = etc("plan", "--at", NOON, "--every", "5m", "--out", "p.json", "--output", "json")
