@@ -11,9 +11,8 @@ from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.execute.ports import CommitSummary, Job, Lease
 from etc_policy.execute.runner import Runner
-from etc_policy.plan.apply_state import Misrecorded, Refusals, Unproven
+from etc_policy.plan.apply_state import ApplyState
 from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
-from etc_policy.plan.proof import Proof
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_state import Instant, TableState
 
@@ -155,60 +154,15 @@ class MemoryCompactor:
         return nullcontext()
 
 
-class MemoryOfRuns(dict[str, int]):
-    """RunLengths over memory."""
-
-    def last_ms(self, base_path: str) -> int | None:
-        return self.get(base_path)
-
-    def note(self, base_path: str, run_ms: int) -> None:
-        self[base_path] = run_ms
-
-
-@dataclass
-class MemoryOfTables:
+class MemoryApplyStates(dict[str, ApplyState]):
     """ApplyStateStore over memory."""
 
-    runs: MemoryOfRuns = field(default_factory=MemoryOfRuns)
-    instants: dict[str, str] = field(default_factory=dict)
-    rows: dict[str, Refusals] = field(default_factory=dict)
-    doubts: dict[str, Unproven] = field(default_factory=dict)
-    wrong: dict[str, tuple[Misrecorded, ...]] = field(default_factory=dict)
-    proved: dict[tuple[str, str], tuple[Proof, ...]] = field(default_factory=dict)
+    def read(self, base_path: str) -> ApplyState:
+        return self.get(base_path, ApplyState())
 
-    def verified(self, base_path: str) -> str | None:
-        return self.instants.get(base_path)
-
-    def note_verified(self, base_path: str, instant: str) -> None:
-        self.instants[base_path] = instant
-        self.doubts.pop(base_path, None)
-
-    def unproven(self, base_path: str) -> Unproven | None:
-        return self.doubts.get(base_path)
-
-    def note_unproven(self, base_path: str, unproven: Unproven) -> None:
-        self.doubts[base_path] = unproven
-        self.instants.pop(base_path, None)
-
-    def misrecorded(self, base_path: str) -> tuple[Misrecorded, ...]:
-        return self.wrong.get(base_path, ())
-
-    def note_misrecorded(self, base_path: str, found: tuple[Misrecorded, ...]) -> None:
-        self.wrong[base_path] = found
-
-    def proofs(self, base_path: str, subject: str) -> tuple[Proof, ...]:
-        return self.proved.get((base_path, subject), ())
-
-    def note_proofs(self, base_path: str, subject: str, proofs: tuple[Proof, ...]) -> None:
-        self.proved = {(base_path, subject): proofs}
-
-    def refusals(self, base_path: str) -> Refusals | None:
-        return self.rows.get(base_path)
-
-    def note_refusals(self, base_path: str, refusals: Refusals | None) -> None:
-        self.rows.pop(base_path, None)
-        if refusals is not None:
-            self.rows[base_path] = refusals
+    def update(self, base_path: str, change: Callable[[ApplyState], ApplyState]) -> ApplyState:
+        self[base_path] = change(self.read(base_path))
+        return self[base_path]
 
 
 @dataclass

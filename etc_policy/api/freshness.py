@@ -8,11 +8,10 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.results import TableFreshness
-from etc_policy.wiring import Environment, clock_ms
+from etc_policy.wiring import clock_ms
 
 
 def freshness_of(
-    environment: Environment,
     policy: Policy,
     state: TableState,
     now_ms: int,
@@ -24,9 +23,9 @@ def freshness_of(
 
     `clock_at_ms` is the wall clock, if it was read before.
     """
-    doubt = doubt_about(state, environment.apply_states)
+    doubt = doubt_about(state)
     if doubt:
         return unreadable(policy, doubt)
     clock_at_ms = clock_ms() if clock_at_ms is None else clock_at_ms
-    proofs = proofs_of(policy, state, environment.apply_states)
+    proofs = proofs_of(policy, state)
     return table_freshness(policy, state, now_ms, clock_at_ms, history, proofs)

@@ -33,7 +33,7 @@ def observe_freshness(
 
     def read(policy: Policy) -> TableFreshness:
         state, history = environment.read_table(policy, archived=archived)
-        return freshness_of(environment, policy, state, now_ms, history)
+        return freshness_of(policy, state, now_ms, history)
 
     for policy, found in outcomes_of(policies, read, lambda _, table: table, environment.jobs, environment.progress):
         if isinstance(found, EtcError):

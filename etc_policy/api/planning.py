@@ -60,7 +60,7 @@ def plan_tables(
 
     def plan(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
-        return plan_table(environment, policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
+        return plan_table(policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
 
     with no_garbage_collection():
         found = outcomes_of(policies, read, plan, environment.jobs, environment.progress)
@@ -69,7 +69,6 @@ def plan_tables(
 
 
 def plan_table(
-    environment: Environment,
     policy: Policy,
     state: TableState,
     now_ms: int,
@@ -77,18 +76,18 @@ def plan_table(
     every_ms: int | None = None,
 ) -> TablePlan:
     """One table's plan, with what earlier runs left to say about it."""
-    pace = _pace(environment, policy, state, every_ms)
+    pace = _pace(policy, state, every_ms)
     table = build_table_plan(policy, state, now_ms=now_ms, clock_ms=clock_ms(), written_to=written_to, pace=pace)
-    table = with_doubt(table, state, environment.apply_states)
-    return with_remedy(_absolute(table), environment.apply_states) if table.action == "refused" else table
+    table = with_doubt(table, state)
+    return with_remedy(_absolute(table), state.apply_state.refusals) if table.action == "refused" else table
 
 
-def _pace(environment: Environment, policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:
-    """How often runs come; how long the last one took is read only where that counts."""
+def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | None:
+    """How often runs come, and how long the last one took."""
     if not has_pace(policy, every_ms):
         return None
-    run_ms = environment.apply_states.runs.last_ms(state.base_path)
-    return pace_of(policy, every_ms, run_ms, state.last_compaction.threshold_ms if state.last_compaction else None)
+    published_ms = state.last_compaction.threshold_ms if state.last_compaction else None
+    return pace_of(policy, every_ms, state.apply_state.run_ms, published_ms)
 
 
 def _absolute(table: TablePlan) -> TablePlan:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.execute.ports import Outcome
-from etc_policy.plan.apply_state import ApplyStateStore, Unproven
+from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.plan.formats import count_of, format_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
 from etc_policy.plan.proof import Proof, with_proof
@@ -22,29 +23,35 @@ if TYPE_CHECKING:
 _NOT_ENDED = "its verification was begun and has not ended"
 
 
-def is_proven(policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore) -> bool:
+def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
     """Whether nothing is left to prove: a run that was killed after its commit leaves a compaction nobody has verified."""
-    return record is None or memory.verified(policy.table) == _proof_of(record, policy)
+    return record is None or kept.verified == _proof_of(record, policy)
 
 
-def level_to_prove(
-    policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore, *, is_idle: bool
-) -> VerifyLevel:
+def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
     """The policy's level; where nothing was due and the last compaction is proven, no more than log files are read."""
     declared = policy.verify.level
-    return "logs" if is_idle and declared != "metadata" and is_proven(policy, record, memory) else declared
+    is_known = is_idle and is_proven(policy, state.last_compaction, state.apply_state)
+    return "logs" if is_known and declared != "metadata" else declared
 
 
-def begin_proof(policy: Policy, record: CompactionRecord | None, memory: ApplyStateStore) -> None:
-    """Note that the compaction is not proven yet: a run that is killed while it verifies leaves it so."""
-    if record is not None and not is_proven(policy, record, memory):
-        memory.note_unproven(policy.table, Unproven(_name_of(record), _NOT_ENDED))
+def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
+    """Note that the last compaction is not proven yet: a run that is killed while it verifies leaves it so."""
+    record = state.last_compaction
+
+    def begun(kept: ApplyState) -> ApplyState:
+        if record is None or is_proven(policy, record, kept):
+            return kept
+        return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED))
+
+    if begun(state.apply_state) != state.apply_state:
+        store.update(policy.table, begun)
 
 
 def note_verdict(
     policy: Policy,
     record: CompactionRecord | None,
-    memory: ApplyStateStore,
+    store: ApplyStateStore,
     verification: Verification,
     level: VerifyLevel,
     claim: Claim | None,
@@ -52,38 +59,42 @@ def note_verdict(
     """Keep what a verification of the table means for its last compaction, and for what is said of completeness."""
     from etc_policy.verify.prover import on_promise
 
-    verification = on_promise(verification)
-    _note_proof(policy, record, memory, verification, claim)
-    if record is None:
-        return
-    covered = level == policy.verify.level and claim is not None and claim.threshold_ms >= record.threshold_ms
-    if verification.status in ("fail", "error"):
-        memory.note_unproven(policy.table, Unproven(_name_of(record), _why(verification)))
-    elif covered and not verification.not_checked:
-        memory.note_verified(policy.table, _proof_of(record, policy))
+    promise, now_ms = on_promise(verification), clock_ms()
+    covered = level == policy.verify.level and _covers(claim, record) and not promise.not_checked
+
+    def judged(kept: ApplyState) -> ApplyState:
+        kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
+        if record is None:
+            return kept
+        if promise.status in ("fail", "error"):
+            return replace(kept, verified=None, unproven=Unproven(_name_of(record), _why(promise)))
+        return replace(kept, verified=_proof_of(record, policy), unproven=None) if covered else kept
+
+    store.update(policy.table, judged)
 
 
-def _note_proof(
-    policy: Policy,
-    record: CompactionRecord | None,
-    memory: ApplyStateStore,
-    verification: Verification,
-    claim: Claim | None,
-) -> None:
+def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
+    """Whether what was claimed reaches as far as the compaction promised."""
+    return claim is not None and record is not None and claim.threshold_ms >= record.threshold_ms
+
+
+def _proofs_after(
+    kept: ApplyState, subject: str, verification: Verification, claim: Claim | None, now_ms: int
+) -> Proofs | None:
     """A verification that passed is a proof, one that failed disproves all; one that was not possible changes nothing."""
     from etc_policy.verify.prover import proof_level
 
-    subject = _subject_of(record, policy)
     if verification.status == "fail":
-        memory.note_proofs(policy.table, subject, ())
-    elif verification.status != "error" and claim is not None:
-        proof = Proof(level=proof_level(verification), until_ms=claim.threshold_ms, proved_at_ms=clock_ms())
-        memory.note_proofs(policy.table, subject, with_proof(memory.proofs(policy.table, subject), proof))
+        return Proofs(subject, ())
+    if verification.status == "error" or claim is None:
+        return kept.proofs
+    proof = Proof(level=proof_level(verification), until_ms=claim.threshold_ms, proved_at_ms=now_ms)
+    return Proofs(subject, with_proof(kept.proofs_of(subject), proof))
 
 
-def proofs_of(policy: Policy, state: TableState, memory: ApplyStateStore) -> tuple[Proof, ...]:
+def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
     """The proofs that are kept of the table's last compaction, or of the table where etc has compacted nothing yet."""
-    return memory.proofs(state.base_path, _subject_of(state.last_compaction, policy))
+    return state.apply_state.proofs_of(_subject_of(state.last_compaction, policy))
 
 
 def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
@@ -91,10 +102,10 @@ def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
     return f"{_name_of(record) if record else ''} {digest(policy.event_time.model_dump(mode='json'))}"
 
 
-def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> TablePlan:
+def with_doubt(table: TablePlan, state: TableState) -> TablePlan:
     """The plan; where the table's last compaction is known not to be proven it says so, and what that means."""
-    record, unproven = state.last_compaction, _unproven(state, memory)
-    misrecorded = _misrecorded(state, memory)
+    record, unproven = state.last_compaction, _unproven(state)
+    misrecorded = _misrecorded(state)
     if misrecorded is not None:
         return table.model_copy(update={"warnings": (f"{misrecorded}. The plan takes the true time", *table.warnings)})
     if record is None or unproven is None:
@@ -107,38 +118,42 @@ def with_doubt(table: TablePlan, state: TableState, memory: ApplyStateStore) -> 
     return table.model_copy(update={"warnings": (doubt, *table.warnings), "hints": (*table.hints, hint)})
 
 
-def doubt_about(state: TableState, memory: ApplyStateStore) -> str | None:
+def doubt_about(state: TableState) -> str | None:
     """Why nobody should rely on what metadata say: commits were wrong, or the last compaction did not pass its verification."""
-    misrecorded = _misrecorded(state, memory)
+    misrecorded = _misrecorded(state)
     if misrecorded is not None:
         return misrecorded
-    record, unproven = state.last_compaction, _unproven(state, memory)
+    record, unproven = state.last_compaction, _unproven(state)
     if record is None or unproven is None or unproven.why == _NOT_ENDED:
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
 
 
-def note_misrecorded(state: TableState, memory: ApplyStateStore) -> None:
+def note_misrecorded(state: TableState, store: ApplyStateStore) -> None:
     """Keep which log files hold earlier events than recorded, of those that could be read; the others stay as they were."""
     if state.witnesses is None:
         return
-    unread = {one.path for one in state.witnesses if one.why is not None}
-    known = (one for one in still_there(state, memory.misrecorded(state.base_path)) if one.path in unread)
-    memory.note_misrecorded(state.base_path, (*misrecorded_in(state.witnesses), *known))
+    found, unread = misrecorded_in(state.witnesses), {one.path for one in state.witnesses if one.why is not None}
+
+    def corrected(kept: ApplyState) -> ApplyState:
+        known = (one for one in still_there(state, kept.misrecorded) if one.path in unread)
+        return replace(kept, misrecorded=(*found, *known))
+
+    if corrected(state.apply_state) != state.apply_state:
+        store.update(state.base_path, corrected)
 
 
-def _misrecorded(state: TableState, memory: ApplyStateStore) -> str | None:
-    found = still_there(state, memory.misrecorded(state.base_path))
+def _misrecorded(state: TableState) -> str | None:
+    found = still_there(state, state.apply_state.misrecorded)
     if not found:
         return None
     more = f", and {count_of(len(found) - 1, 'other log file')}" if len(found) > 1 else ""
     return f"what commits recorded of event times is wrong: {in_words(found[0])}{more}"
 
 
-def _unproven(state: TableState, memory: ApplyStateStore) -> Unproven | None:
+def _unproven(state: TableState) -> Unproven | None:
     """Of the last compaction; a repair that set its completion right since proves nothing."""
-    record = state.last_compaction
-    found = memory.unproven(state.base_path) if record is not None else None
+    record, found = state.last_compaction, state.apply_state.unproven
     return found if record is not None and found and found.compaction.split(" ")[0] == record.instant else None
 
 

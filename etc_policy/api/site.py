@@ -85,7 +85,7 @@ def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tup
     state, past, log, _ = environment.read_whole(policy)
     return SiteTable(
         policy=policy,
-        freshness=freshness_of(environment, policy, state, now_ms, past),
+        freshness=freshness_of(policy, state, now_ms, past),
         history=policy_history(policy, log, runs),
         plans=planned_tables(policy, log.base_path, runs),
         state=state,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import StalePlanError
-from etc_policy.plan.apply_state import ApplyStateStore, Refusals
+from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Refusals
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
 from etc_policy.plan.stages import TablePlan
@@ -33,11 +34,10 @@ def is_blocked_by_pending_work(table: TablePlan) -> bool:
     return table.action == "refused" and table.reason_code in _STARVING
 
 
-def with_remedy(table: TablePlan, memory: ApplyStateStore) -> TablePlan:
-    """The plan; one that is refused once more after several refusals says so, and what to do."""
+def with_remedy(table: TablePlan, before: Refusals | None) -> TablePlan:
+    """The plan; one that is refused once more after several refusals (`before`) says so, and what to do."""
     if not is_blocked_by_pending_work(table):
         return table
-    before = memory.refusals(table.base_path)
     if before is None or before.count + 1 < REFUSALS_BEFORE_ADVICE:
         return table
     now = Refusals(before.count + 1, before.since, before.pending)
@@ -72,27 +72,32 @@ def _instant_of(found: re.Match[str]) -> str:
     return found["instant"] or found["writer"]
 
 
-def count_refusal(policy: Policy, memory: ApplyStateStore, now_ms: int, reason: str | None = None) -> Refusals:
+def count_refusal(policy: Policy, store: ApplyStateStore, now_ms: int, reason: str | None = None) -> Refusals:
     """Counts one more refusal of a policy's table; returns how many in a row that makes."""
-    before, found = memory.refusals(policy.table), _PENDING.search(reason or "")
-    pending = _instant_of(found) if found else ""
+    found = _PENDING.search(reason or "")
+    this = Refusals(1, format_time(now_ms), _instant_of(found) if found else "")
+    after = store.update(policy.table, lambda kept: replace(kept, refusals=_one_more(kept.refusals, this)))
+    return after.refusals or this
+
+
+def _one_more(before: Refusals | None, this: Refusals) -> Refusals:
     if before is None:
-        after = Refusals(1, format_time(now_ms), pending)
-    else:
-        after = Refusals(before.count + 1, before.since, pending if pending == before.pending else "")
-    memory.note_refusals(policy.table, after)
-    return after
+        return this
+    return Refusals(before.count + 1, before.since, this.pending if this.pending == before.pending else "")
 
 
-def end_refusals(policy: Policy, memory: ApplyStateStore) -> None:
-    """Ends the row of refusals of a policy's table."""
-    if memory.refusals(policy.table) is not None:
-        memory.note_refusals(policy.table, None)
+def end_refusals(policy: Policy, store: ApplyStateStore, run_ms: int | None = None) -> None:
+    """Ends the row of refusals of a policy's table; `run_ms` is how long a run took that compacted it."""
+
+    def ended(kept: ApplyState) -> ApplyState:
+        return replace(kept, refusals=None, run_ms=kept.run_ms if run_ms is None else run_ms)
+
+    store.update(policy.table, ended)
 
 
-def count_stale(policy: Policy, memory: ApplyStateStore, error: StalePlanError, now_ms: int) -> int:
+def count_stale(policy: Policy, store: ApplyStateStore, error: StalePlanError, now_ms: int) -> int:
     """Counts a plan that grew stale between its making and its commit: again and again, it is starved by writers."""
-    refusals = count_refusal(policy, memory, now_ms)
+    refusals = count_refusal(policy, store, now_ms)
     if refusals.count >= REFUSALS_BEFORE_ADVICE:
         error.hint = "; ".join(filter(None, (error.hint, remedy(refusals, "writer_in_flight"))))
     return refusals.count

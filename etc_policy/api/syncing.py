@@ -74,7 +74,7 @@ def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: V
 
     def wanted(before: Mapping[str, str]) -> Mapping[str, str]:
         state = environment.read_state(policy)
-        return ro_properties(policy, state, freshness_of(environment, policy, state, now_ms), verdict, before)
+        return ro_properties(policy, state, freshness_of(policy, state, now_ms), verdict, before)
 
     return _with_tries(environment, policy, wanted, "synced")
 

@@ -166,30 +166,29 @@ class TableRun:
             instant=table.instant if table else None,
             reason=error.message,
         )
-        memory = self.environment.apply_states
-        count = count_stale(self.policy, memory, error, clock_ms()) if isinstance(error, StalePlanError) else 0
+        store = self.environment.apply_states
+        count = count_stale(self.policy, store, error, clock_ms()) if isinstance(error, StalePlanError) else 0
         self._record(outcome, started_ms, clock_ms(), None, None, count)
 
     def _add(self, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
         """Record what was done, then verify: an error of the verification never makes a done compaction undone."""
         done_ms = clock_ms()
-        if outcome.status in ("compacted", "resumed"):
-            self.environment.apply_states.runs.note(self.policy.table, self.elapsed_ms())
+        run_ms = self.elapsed_ms() if outcome.status in ("compacted", "resumed") else None
         if self.beside is not None:
             outcome = joined(self.beside, outcome)
         if outcome.writes_beside:
             self.beside = outcome
         measured, verification = None, None
-        memory = self.environment.apply_states
+        store = self.environment.apply_states
         if outcome.status != "refused":
-            end_refusals(self.policy, memory)
+            end_refusals(self.policy, store, run_ms)
             try:
                 with one_table(self.policy):
                     measured, verification = self._verify(outcome)
             except EtcError as error:
                 self.errors.append(error)
                 verification = broken_verification(self.policy.verify.level, outcome.threshold_ms, error)
-        refusals = count_refusal(self.policy, memory, clock_ms(), outcome.reason).count if starved else 0
+        refusals = count_refusal(self.policy, store, clock_ms(), outcome.reason).count if starved else 0
         self._record(outcome, started_ms, done_ms, measured, verification, refusals)
 
     def _verify(self, outcome: Outcome) -> tuple[int | None, Verification]:
@@ -197,17 +196,17 @@ class TableRun:
 
         A run that was killed after its commit leaves a compaction that nobody has verified: the next run does.
         """
-        policy, memory = self.policy, self.environment.apply_states
+        policy, store = self.policy, self.environment.apply_states
         state, evidence = self._evidence(outcome)
-        last = state.last_compaction
-        level = level_to_prove(policy, last, memory, is_idle=outcome.status == "nothing_due")
+        level = level_to_prove(policy, state, is_idle=outcome.status == "nothing_due")
         self.environment.progress(f"{policy.name}: verifying ({level})")
-        begin_proof(policy, last, memory)
+        begin_proof(policy, state, store)
         if evidence is None:
             verification = without_promise(outcome, level)
         else:
             verification = verify(self.environment, evidence, level, lambda: self._evidence(outcome)[1])
-        note_verdict(policy, last, memory, verification, level, evidence.claim if evidence else None)
+        claim = evidence.claim if evidence else None
+        note_verdict(policy, state.last_compaction, store, verification, level, claim)
         self.errors += wrong_times_errors(policy, verification)
         return watermark_of(state, policy.data_latency_ms).value_ms, verification
 

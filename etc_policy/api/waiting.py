@@ -83,7 +83,7 @@ class Waiter:
         try:
             with one_table(policy):
                 state, now_ms = self.environment.read_state(policy), self.now()
-                found = freshness_of(self.environment, policy, state, now_ms, clock_at_ms=now_ms)
+                found = freshness_of(policy, state, now_ms, clock_at_ms=now_ms)
         except RetryableError as error:
             self.environment.progress(f"{policy.name}: {error.message}")
             return False

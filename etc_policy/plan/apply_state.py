@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -37,60 +38,43 @@ class Unproven:
     why: str
 
 
-class RunLengths(Protocol):
-    """How long runs take to compact a table."""
+@dataclass(frozen=True, slots=True)
+class Proofs:
+    """The verifications that passed of a subject: a compaction, as it was named when they were noted."""
 
-    def last_ms(self, base_path: str) -> int | None:
-        """From the begin of the last run that compacted the table to the commit; None where nothing is known."""
-        ...
+    subject: str
+    of: tuple[Proof, ...]
 
-    def note(self, base_path: str, run_ms: int) -> None:
-        """Keep how long a run took."""
-        ...
+
+@dataclass(frozen=True, slots=True)
+class ApplyState:
+    """What earlier runs keep beside a table. Losing it costs a verification or a count, never data.
+
+    `run_ms` is how long the last run that compacted the table took, from its begin to the commit. `verified` says which
+    compaction was verified last, and how: any text that is equal for equal proofs. `unproven` is the compaction that did not
+    pass its verification; where there is one, nothing is verified. `misrecorded` are the log files that were found to hold
+    earlier events than their commits recorded. `refusals` are those in a row so far.
+    """
+
+    run_ms: int | None = None
+    verified: str | None = None
+    unproven: Unproven | None = None
+    misrecorded: tuple[Misrecorded, ...] = ()
+    proofs: Proofs | None = None
+    refusals: Refusals | None = None
+
+    def proofs_of(self, subject: str) -> tuple[Proof, ...]:
+        """The proofs of a subject; none where those that are kept are of another."""
+        return self.proofs.of if self.proofs is not None and self.proofs.subject == subject else ()
 
 
 class ApplyStateStore(Protocol):
-    """What `etc apply` keeps beside a table from run to run. Losing it costs a verification or a count, never data."""
+    """Keeps the state of `etc apply` beside each table."""
 
-    #: How long they take.
-    runs: RunLengths
-
-    def verified(self, base_path: str) -> str | None:
-        """Which compaction was verified last, and how, as it was noted; None where nothing is known."""
+    def read(self, base_path: str) -> ApplyState:
+        """What is kept now; whatever cannot be read counts as missing."""
         ...
 
-    def note_verified(self, base_path: str, proof: str) -> None:
-        """Keep which compaction was verified, and how; any text that is equal for equal proofs. Nothing is unproven then."""
-        ...
-
-    def unproven(self, base_path: str) -> Unproven | None:
-        """The compaction that did not pass its verification, or None."""
-        ...
-
-    def note_unproven(self, base_path: str, unproven: Unproven) -> None:
-        """Keep that a compaction did not pass its verification; nothing is verified then."""
-        ...
-
-    def misrecorded(self, base_path: str) -> tuple[Misrecorded, ...]:
-        """The log files that were found to hold earlier events than their commits recorded."""
-        ...
-
-    def note_misrecorded(self, base_path: str, found: tuple[Misrecorded, ...]) -> None:
-        """Keep these log files, and no others."""
-        ...
-
-    def proofs(self, base_path: str, subject: str) -> tuple[Proof, ...]:
-        """The verifications that passed of a subject: a compaction, as it was named when they were noted."""
-        ...
-
-    def note_proofs(self, base_path: str, subject: str, proofs: tuple[Proof, ...]) -> None:
-        """Keep these proofs, and no others."""
-        ...
-
-    def refusals(self, base_path: str) -> Refusals | None:
-        """The refusals in a row so far, or None."""
-        ...
-
-    def note_refusals(self, base_path: str, refusals: Refusals | None) -> None:
-        """Keep the refusals in a row; None ends the row."""
+    def update(self, base_path: str, change: Callable[[ApplyState], ApplyState]) -> ApplyState:
+        """Keep what the change makes of what is kept right now, perhaps by another process since it was read; returns that."""
         ...

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
 
 from etc_policy.compile.manifest import EventTime
+from etc_policy.plan.apply_state import ApplyState
 from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.write_growth import WriteGrowth
 from etc_policy.plan.zone_evidence import ZoneReading
@@ -157,7 +158,7 @@ class TableState:
     its plan carries (table version 6). `orphans` are paths of carried log files whose compaction is not on the timeline.
     `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is not known that RT is the same whichever log
     files are compacted first. `write_growth` is what the last compactions by etc on the active timeline wrote, None without
-    one.
+    one. `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was not.
     """
 
     base_path: str
@@ -189,6 +190,7 @@ class TableState:
     merges_otherwise: bool = False
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None
+    apply_state: ApplyState = field(default_factory=ApplyState)
 
     @property
     def pending(self) -> tuple[Instant, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ class Readings(SparkSessions):
         known = self._known_listing() if preview else None
         reader = FileTableReader(_tables_cache(), self.note_size, known)
         state = reader.read(self.locate(policy), policy.event_time)
-        state = self._with_log_times(policy, state) if read_logs else self._with_true_times(state)
+        state = self._with_log_times(policy, state) if read_logs else self._with_apply_state(state)
         return self.with_statistics(policy, state) if read_stats else state
 
     def _known_listing(self) -> KnownListing:
@@ -111,19 +112,20 @@ class Readings(SparkSessions):
 
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self.cache_dir, self.progress)
-        return self._with_true_times(state)
+        return self._with_apply_state(state)
 
-    def _with_true_times(self, state: TableState) -> TableState:
-        """The state with the times that log files were found to hold, where their commits recorded later ones."""
-        return with_true_times(state, self.apply_states.misrecorded(state.base_path))
+    def _with_apply_state(self, state: TableState) -> TableState:
+        """The state with what is kept beside the table: log files have the times that they were found to hold, where earlier."""
+        kept = self.apply_states.read(state.base_path)
+        return replace(with_true_times(state, kept.misrecorded), apply_state=kept)
 
     @property
     def apply_states(self) -> ApplyStateStore:
         """What `etc` keeps beside each table from run to run."""
-        from etc_policy.adapters.hudi.apply_state import FileApplyState
+        from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
 
         self._reach_storages()
-        return FileApplyState()
+        return FileApplyStateStore()
 
     def read_commit_log(self, policy: Policy, *, compactions_only: bool = False) -> CommitLog:
         """The writes to a policy's table as far back as its archive goes, or its compactions alone; without Spark."""

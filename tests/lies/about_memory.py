@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from zlib import crc32
 
-from etc_policy.adapters.hudi.apply_state import FileApplyState
+from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
+from etc_policy.plan.apply_state import Proofs
 from etc_policy.plan.proof import Proof
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.sync import PREFIX, ro_properties
@@ -71,10 +73,10 @@ def _catalog(said: str, **forged: str):
 
 def _forged_proof(found: Honest, random: Random) -> Told | None:
     """What is kept beside the table says that rows were compared."""
-    store, base_path = FileApplyState(), str(found.table.base)
-    proof = Proof(level="data", until_ms=NOW, proved_at_ms=NOW)
-    store.note_proofs(base_path, "subject", (proof,))
-    fresh = table_freshness(found.policy, found.state(), NOW, NOW, None, store.proofs(base_path, "subject"))
+    store, base_path = FileApplyStateStore(), str(found.table.base)
+    forged = Proofs("subject", (Proof(level="data", until_ms=NOW, proved_at_ms=NOW),))
+    store.update(base_path, lambda kept: replace(kept, proofs=forged))
+    fresh = table_freshness(found.policy, found.state(), NOW, NOW, None, store.read(base_path).proofs_of("subject"))
     said = fresh.complete_until_proof
     return Told("a proof by rows that never was", harm=said is not None and said.level == "data")
 

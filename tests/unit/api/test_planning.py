@@ -29,7 +29,6 @@ from etc_policy.errors import (
     Where,
 )
 from etc_policy.plan.stages import make_plan
-from tests.fakes import MemoryOfTables
 from tests.unit.plan.refusal_codes import refusal_codes
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE
 
@@ -50,7 +49,7 @@ class Tables:
         pass
 
     def __init__(self, **states):
-        self.states, self.apply_states = states, MemoryOfTables()
+        self.states = states
 
     def read_state(self, policy, *, read_stats=False, read_logs=True, preview=False):
         found = self.states[policy.name]

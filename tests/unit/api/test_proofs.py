@@ -1,5 +1,7 @@
 """What a verdict means for the compaction that it is about."""
 
+from dataclasses import replace
+
 import pytest
 
 from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
@@ -8,7 +10,8 @@ from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.verify.evidence import Claim
 from etc_policy.verify.metadata_checks import COMPACTED
 from etc_policy.verify.ports import ExpectationResult, Verification
-from tests.fakes import MemoryOfTables
+from tests.fakes import MemoryApplyStates
+from tests.unit.plan.plan_cases import state_of
 
 POLICY = Policy(name="t", table="/t", event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
 RECORD = CompactionRecord("20260101120000000", "20260101120001000", 1_000, "t", "plan")
@@ -21,18 +24,26 @@ LACKS = ExpectationResult(expectation=COMPACTED, status="fail")
 
 def noted(*found: ExpectationResult, status: str):
     """What is kept after a verification with these results."""
-    memory = MemoryOfTables()
-    begin_proof(POLICY, RECORD, memory)
+    store = MemoryApplyStates()
+    begin_proof(POLICY, replace(state_of("/t", {}), last_compaction=RECORD), store)
+    assert store["/t"].unproven.why == "its verification was begun and has not ended"
     verification = Verification(level="metadata", status=status, threshold_ms=1_000, expectations=found)
-    note_verdict(POLICY, RECORD, memory, verification, POLICY.verify.level, CLAIM)
-    return memory
+    note_verdict(POLICY, RECORD, store, verification, POLICY.verify.level, CLAIM)
+    return store["/t"]
+
+
+def test_what_another_process_has_verified_since_the_table_was_read_stays_verified():
+    state, store = replace(state_of("/t", {}), last_compaction=RECORD), MemoryApplyStates()
+    store.update("/t", lambda _: noted(AGREES, LAGS, status="fail"))
+    begin_proof(POLICY, state, store)
+    assert is_proven(POLICY, RECORD, store["/t"])
 
 
 def test_a_lag_beyond_its_limit_disproves_nothing():
     """The compaction holds what it promised; it is only old."""
-    memory = noted(AGREES, LAGS, status="fail")
-    assert is_proven(POLICY, RECORD, memory)
-    assert [[one.until_ms for one in proofs] for proofs in memory.proved.values()] == [[1_000]]
+    kept = noted(AGREES, LAGS, status="fail")
+    assert is_proven(POLICY, RECORD, kept)
+    assert [one.until_ms for one in kept.proofs.of] == [1_000]
 
 
 @pytest.mark.parametrize(
@@ -40,7 +51,7 @@ def test_a_lag_beyond_its_limit_disproves_nothing():
     [((LACKS,), "fail"), ((LACKS, LAGS), "fail"), ((AGREES, UNKNOWN), "error"), ((UNKNOWN, LAGS), "error")],
 )
 def test_whatever_else_did_not_pass_leaves_it_unproven(found, status):
-    memory = noted(*found, status=status)
-    assert not is_proven(POLICY, RECORD, memory)
-    assert memory.unproven("/t").why.startswith("its verification ")
-    assert not any(memory.proved.values())
+    kept = noted(*found, status=status)
+    assert not is_proven(POLICY, RECORD, kept)
+    assert kept.unproven.why.startswith(("its verification failed", "its verification could"))
+    assert kept.proofs is None or kept.proofs.of == ()

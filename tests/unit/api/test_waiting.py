@@ -3,7 +3,6 @@ import pytest
 from etc_policy.api.waiting import Waiter
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import RetryableError, TableError
-from tests.fakes import MemoryOfTables
 from tests.unit.plan.plan_cases import epoch_ms, state_of
 
 OPEN = {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00"}}}}
@@ -21,7 +20,6 @@ class World:
     def __init__(self, now, **tables):
         self.now_ms, self.tables = epoch_ms(now), tables
         self.reads, self.said, self.slept = [], [], []
-        self.apply_states = MemoryOfTables()
 
     def read_state(self, policy):
         self.reads.append((policy.name, self.now_ms))

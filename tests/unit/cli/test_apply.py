@@ -9,14 +9,12 @@ from dataclasses import replace
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.adapters.hudi.apply_state import FileApplyState
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
 from etc_policy.api.freshness import freshness_of
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
 from etc_policy.errors import EngineError, TableError
-from etc_policy.plan.apply_state import Refusals, Unproven
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.log_witness import path_of
@@ -25,7 +23,7 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import Instant, LogFile, LogWitness
 from etc_policy.publish.schemas import json_schema
 from etc_policy.verify.ports import ExpectationResult
-from tests.fakes import MemoryCompactor, MemoryOfTables, MemoryTable
+from tests.fakes import MemoryApplyStates, MemoryCompactor, MemoryTable
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import PLAN, POLICY, STATE, C, slice_of, with_slice
 
@@ -61,7 +59,7 @@ class Outside:
 
     def __init__(self, project_dir, **tables):
         self.project_dir, self.tables, self.lost = project_dir, tables, set()
-        self.apply_states, self.checks, self.leased = MemoryOfTables(), [], []
+        self.apply_states, self.checks, self.leased = MemoryApplyStates(), [], []
         self.steps, self.pools, self.spark = [], set(), None
 
     def progress(self, step):
@@ -83,7 +81,8 @@ class Outside:
         return self.tables[policy.name]
 
     def read_state(self, policy, *, read_stats=False, read_logs=True, preview=False):
-        return self.table(policy).runner().reader.read(policy.table, policy.event_time)
+        state = self.table(policy).runner().reader.read(policy.table, policy.event_time)
+        return replace(state, apply_state=self.apply_states.read(policy.table))
 
     def data_verifier(self):
         return self
@@ -416,7 +415,7 @@ def plan_of_orders(outside):
 
 def freshness_of_orders(outside):
     noon = epoch_ms("12:00:00")
-    return freshness_of(outside, POLICY, outside.read_state(POLICY), noon, clock_at_ms=noon)
+    return freshness_of(POLICY, outside.read_state(POLICY), noon, clock_at_ms=noon)
 
 
 def results_of(etc, *arguments):
@@ -456,8 +455,8 @@ class TestKilledRuns:
     def test_what_nobody_has_verified_is_verified_by_its_rows(self, etc, data):
         """The run died between its commit and its verification."""
         results_of(etc, "--select", "orders_ro")
-        assert data.apply_states.verified("/t").startswith(f"{C} ")
-        data.apply_states.instants.clear()
+        assert data.apply_states["/t"].verified.startswith(f"{C} ")
+        data.apply_states.clear()
         data.checks.clear()
         for level, checks in (("data", 1), ("logs", 1)):
             code, found = results_of(etc, "--select", "orders_ro")
@@ -480,12 +479,12 @@ class TestKilledRuns:
 
     def test_an_earlier_now_proves_less_than_the_compaction_promises(self, etc, data):
         results_of(etc, "--select", "orders_ro")
-        data.apply_states.instants.clear()
+        data.apply_states.clear()
         code, out, _ = etc(
             "apply", "--yes", "--output", "json", "--at", "2026-01-01T09:00:00Z", "--select", "orders_ro"
         )
         assert (code, json.loads(out)["tables"][0]["verification"]["level"]) == (0, "data")
-        assert data.apply_states.verified("/t") is None
+        assert data.apply_states["/t"].verified is None
 
     def test_rows_that_are_wrong_are_looked_at_until_they_are_right(self, etc, data):
         data.broken = True
@@ -493,10 +492,10 @@ class TestKilledRuns:
             code, found = results_of(etc, "--select", "orders_ro")
             result = found["orders_ro"]
             assert (code, result["status"], result["verification"]["status"]) == (1, status, "fail")
-            assert data.apply_states.verified("/t") is None
+            assert data.apply_states["/t"].verified is None
         data.broken = False
         assert results_of(etc, "--select", "orders_ro")[0] == 0
-        assert data.apply_states.verified("/t").startswith(f"{C} ")
+        assert data.apply_states["/t"].verified.startswith(f"{C} ")
 
     def test_the_next_plan_says_that_the_compaction_is_not_proven_and_what_that_means(self, etc, data):
         data.broken = True
@@ -524,7 +523,7 @@ class TestKilledRuns:
         with monkeypatch.context() as patched:
             patched.setattr("etc_policy.api.table_run.verify", killed)
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
-        assert data.apply_states.unproven("/t").compaction.startswith(C)
+        assert data.apply_states["/t"].unproven.compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
         assert freshness_of_orders(data).status != "unknown"
 
@@ -753,7 +752,7 @@ class TestStarvation:
         clustered.tables["orders_ro"].state = STATE
         code, found = results_of(etc, "--select", "orders_ro")
         assert (code, found["orders_ro"]["refusals_in_a_row"]) == (0, 0)
-        assert clustered.apply_states.rows == {}
+        assert clustered.apply_states["/t"].refusals is None
 
     def test_a_plan_tells_of_it_and_counts_nothing(self, etc, clustered):
         for _ in range(3):
@@ -771,35 +770,6 @@ class TestStarvation:
             result = json.loads(out)["tables"][0]
             assert (code, result["status"], result["refusals_in_a_row"]) == (4, "stale", count)
         assert "refused 3 times in a row" in err
-
-    def test_it_is_kept_beside_the_table(self, tmp_path):
-        (tmp_path / ".hoodie").mkdir()
-        for memory in (FileApplyState(), MemoryOfTables()):
-            base = str(tmp_path)
-            assert (memory.verified(base), memory.refusals(base)) == (None, None)
-            memory.note_refusals(base, Refusals(2, "then"))
-            memory.note_verified(base, C)
-            assert (memory.verified(base), memory.refusals(base)) == (C, Refusals(2, "then"))
-            memory.note_refusals(base, None)
-            assert (memory.verified(base), memory.refusals(base)) == (C, None)
-            memory.note_unproven(base, Unproven(C, "it failed"))
-            assert (memory.verified(base), memory.unproven(base)) == (None, Unproven(C, "it failed"))
-            memory.note_verified(base, C)
-            assert (memory.verified(base), memory.unproven(base)) == (C, None)
-
-    @pytest.mark.parametrize("content", ["", "[1]", '{"verified": 1, "refusals": {"count": "x"}}', "{", "[" * 100_000])
-    def test_a_file_that_means_nothing_is_forgotten(self, tmp_path, content):
-        folder = tmp_path / ".hoodie" / ".etc"
-        folder.mkdir(parents=True)
-        (folder / "memory.json").write_text(content)
-        memory = FileApplyState()
-        assert (memory.verified(str(tmp_path)), memory.refusals(str(tmp_path))) == (None, None)
-        memory.note_verified(str(tmp_path), C)
-        assert memory.verified(str(tmp_path)) == C
-
-    def test_a_folder_that_is_not_ours_to_write_is_no_error(self, tmp_path):
-        FileApplyState().note_verified(str(tmp_path / "gone"), C)
-        assert not (tmp_path / "gone").exists()
 
 
 class TestAsking:

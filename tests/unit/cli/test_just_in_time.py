@@ -2,13 +2,14 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.adapters.hudi.apply_state import FileApplyState
+from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
 from etc_policy.api.project import Project
 from etc_policy.errors import ExitCode, UsageError
 from etc_policy.plan.commit_metadata import THRESHOLD as COMMITTED
@@ -102,7 +103,7 @@ class TestPlan:
 
     def test_the_last_run_that_is_known_counts(self, planned, orders):
         assert planned("--every", "14m")["action"] == "compact"
-        FileApplyState().runs.note(str(orders.base), 60_000)
+        FileApplyStateStore().update(str(orders.base), lambda kept: replace(kept, run_ms=60_000))
         table = planned("--every", "14m")
         assert (table["action"], table["pace"]["run_ms"], table["pace"]["run_assumed"]) == (
             "nothing_due",
@@ -245,11 +246,15 @@ class TestInMemory:
 
         outside.apply = lambda *given: passes(5.0, apply)(*given)
         Project().apply(at=datetime(2026, 1, 1, 12, tzinfo=UTC), confirm=lambda _: passes(100.0, True))
-        assert outside.apply_states.runs == {"/t": 5_000}
+        assert outside.apply_states["/t"].run_ms == 5_000
 
     def test_nothing_due_is_no_run_that_counts(self, etc, outside):
         code, out, _ = etc("apply", "--yes", "--at", "2026-01-01T11:10:00Z", "--every", "5m", "--output", "json")
-        assert (code, json.loads(out)["tables"][0]["status"], outside.apply_states.runs) == (0, "nothing_due", {})
+        assert (code, json.loads(out)["tables"][0]["status"], outside.apply_states["/t"].run_ms) == (
+            0,
+            "nothing_due",
+            None,
+        )
 
     def test_a_saved_plan_keeps_its_interval(self, etc, outside):
         _, out, _ = etc("plan", "--at", NOON, "--every", "5m", "--out", "p.json", "--output", "json")
@@ -291,14 +296,3 @@ class TestInMemory:
         (outside.project_dir / "p.json").write_text(signed.model_dump_json())
         code, _, err = etc("apply", "p.json", "--at", NOON)
         assert (code, "its `pace` is" in err) == (ExitCode.RETRY, True)
-
-
-@pytest.mark.parametrize("kept", [-1, True, "9", 10**15, None])
-def test_a_length_that_none_is_counts_as_unknown(tmp_path, kept):
-    folder = tmp_path / ".hoodie" / ".etc"
-    folder.mkdir(parents=True)
-    (folder / "memory.json").write_text(json.dumps({"run_ms": kept, "verified": "x"}))
-    runs = FileApplyState().runs
-    assert runs.last_ms(str(tmp_path)) is None
-    runs.note(str(tmp_path), 5)
-    assert (runs.last_ms(str(tmp_path)), FileApplyState().verified(str(tmp_path))) == (5, "x")

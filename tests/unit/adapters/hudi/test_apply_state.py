@@ -1,0 +1,87 @@
+"""What `etc apply` keeps beside a table: kept whole, whatever the file holds and whoever else writes it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
+from etc_policy.adapters.storage.local import LocalStorage
+from etc_policy.plan.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
+from etc_policy.plan.proof import Proof
+from tests.fakes import MemoryApplyStates
+
+WHOLE = ApplyState(
+    run_ms=60_000,
+    unproven=Unproven("c 1", "it failed"),
+    misrecorded=(Misrecorded("p/.f.log.1", 9, 2, 1),),
+    proofs=Proofs("c 1 digest", (Proof(level="logs", until_ms=1, proved_at_ms=2),)),
+    refusals=Refusals(2, "then", "20260101120000000"),
+)
+
+
+@pytest.fixture
+def base(tmp_path):
+    (tmp_path / ".hoodie" / ".etc").mkdir(parents=True)
+    return str(tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path, base):
+    return tmp_path / ".hoodie" / ".etc" / "memory.json"
+
+
+@pytest.mark.parametrize("store", [FileApplyStateStore(), MemoryApplyStates()], ids=["file", "fake"])
+def test_what_was_kept_is_read(base, store):
+    assert store.read(base) == ApplyState()
+    assert store.update(base, lambda _: WHOLE) == store.read(base) == WHOLE
+    proven = store.update(base, lambda kept: replace(kept, verified="c 1", unproven=None, refusals=None))
+    assert (proven, proven.verified, proven.refusals) == (store.read(base), "c 1", None)
+    assert proven.proofs_of("c 1 digest") == WHOLE.proofs.of
+    assert proven.proofs_of("c 2 digest") == ()
+
+
+def test_what_another_process_has_written_since_it_was_read_stays(base):
+    store, other = FileApplyStateStore(), FileApplyStateStore()
+    before = store.read(base)
+    other.update(base, lambda kept: replace(kept, refusals=Refusals(1, "now")))
+    assert before.refusals is None
+    assert store.update(base, lambda kept: replace(kept, run_ms=5)).refusals == Refusals(1, "now")
+    assert store.read(base) == ApplyState(run_ms=5, refusals=Refusals(1, "now"))
+
+
+def test_what_another_version_of_etc_keeps_stays(base, file):
+    theirs = {"of_a_later_etc": [1], "refusals": {"count": "many"}}
+    file.write_text(json.dumps(theirs))
+    FileApplyStateStore().update(base, lambda kept: replace(kept, run_ms=5))
+    assert json.loads(file.read_text()) == {**theirs, "run_ms": 5}
+
+
+def test_nothing_is_written_where_nothing_changes(base, file, monkeypatch):
+    store = FileApplyStateStore()
+    store.update(base, lambda _: WHOLE)
+    monkeypatch.setattr(LocalStorage, "replace", lambda *_: pytest.fail("it was written"))
+    assert store.update(base, lambda kept: replace(kept, run_ms=60_000)) == WHOLE
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"verified": 1, "refusals": {"count": "x"}}', "{", "[" * 100_000])
+def test_a_file_that_means_nothing_is_empty(base, file, content):
+    file.write_text(content)
+    store = FileApplyStateStore()
+    assert store.read(base) == ApplyState()
+    store.update(base, lambda kept: replace(kept, verified="c 1"))
+    assert store.read(base) == ApplyState(verified="c 1")
+
+
+@pytest.mark.parametrize("run_ms", [-1, True, "9", 10**15, None])
+def test_a_length_that_no_run_has_is_unknown(base, file, run_ms):
+    file.write_text(json.dumps({"run_ms": run_ms, "verified": "x"}))
+    store = FileApplyStateStore()
+    assert store.read(base) == ApplyState(verified="x")
+    store.update(base, lambda kept: replace(kept, run_ms=5))
+    assert store.read(base) == ApplyState(run_ms=5, verified="x")
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
+    FileApplyStateStore().update(str(tmp_path / "gone"), lambda _: WHOLE)
+    assert not (tmp_path / "gone").exists()
