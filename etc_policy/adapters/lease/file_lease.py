@@ -10,7 +10,7 @@ from types import TracebackType
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.file_lock import is_left, remove
-from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
 from etc_policy.adapters.lease.run_signs import Progress, RunSigns
 from etc_policy.adapters.storage.below import folder_of, open_regular
@@ -29,7 +29,6 @@ _MARK_BYTES = 192
 _FOUND, _MADE = 3, 4
 _NONE = "-"
 _ENDED = "ended"
-_HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 
 
 class FileLease:
@@ -142,13 +141,11 @@ class FileLease:
             self._signs.remove_beat(instant)
             return
         is_ours = self._was_ours(instant)
-        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if is_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        tolerance = HEARTBEAT_TOLERANCE_SECONDS if is_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
         self._signs.wait_until_silent(instant, tolerance)
 
     def require_alive(self, instant: str) -> None:
         """Return while the lease is ours, the inflight file the one that we made, and our heartbeat fresh.
-
-        Bundles before 1.2 keep no heartbeat; and one that is fresh may be that of a writer who has taken our run over.
 
         Raises:
             EngineError: one of them is lost, so another run may have taken over.
@@ -159,16 +156,7 @@ class FileLease:
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
             )
-        if self._inflight_made and self._signs.inflight_made(instant) != self._inflight_made:
-            hint = "run `etc apply` again: it finishes what that run leaves"
-            message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
-            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
-        beat_age = self._signs.beat_age(instant)
-        if beat_age is not None and beat_age > _HEARTBEAT_TOLERANCE_SECONDS:
-            hint = "the machine stalled for too long; run `etc apply` again"
-            raise EngineError(
-                Code.RUN_TAKEN_OVER, f"this run's heartbeat at {instant} has expired; nothing was committed", hint=hint
-            )
+        self._signs.require_own(instant, self._inflight_made)
 
     def _holds(self) -> bool:
         """Whether the lease's file is still the one that we have locked, with our mark in it."""

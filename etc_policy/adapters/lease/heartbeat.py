@@ -5,3 +5,4 @@ from __future__ import annotations
 #: A heartbeat is written this often, and a run is dead after this many misses.
 HEARTBEAT_INTERVAL_MS = 5_000
 HEARTBEAT_MISSES = 6
+HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000

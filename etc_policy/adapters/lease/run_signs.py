@@ -10,6 +10,7 @@ from time import sleep
 from etc_policy.adapters.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
@@ -40,10 +41,24 @@ class RunSigns:
         """The same in seconds since the epoch."""
         return _seconds(self._inflight(instant))
 
-    def beat_age(self, instant: str) -> float | None:
-        """How many seconds ago the heartbeat was written; None without one."""
-        beat = _seconds(self._storage.info(f"{HEARTBEATS}/{instant}"))
-        return self._now() - beat if beat is not None else None
+    def require_own(self, instant: str, made: str) -> None:
+        """Return while the inflight file is the one that our run `made`, where it has made one, and our heartbeat is fresh.
+
+        Bundles before 1.2 keep no heartbeat; and one that is fresh may be that of a writer who has taken our run over.
+
+        Raises:
+            EngineError: one of them is not, so another run may have taken over.
+
+        """
+        if made and self.inflight_made(instant) != made:
+            hint = "run `etc apply` again: it finishes what that run leaves"
+            message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
+            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
+        beat_age = self._beat_age(instant)
+        if beat_age is not None and beat_age > HEARTBEAT_TOLERANCE_SECONDS:
+            hint = "the machine stalled for too long; run `etc apply` again"
+            message = f"this run's heartbeat at {instant} has expired; nothing was committed"
+            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
 
     def wait_until_silent(self, instant: str, tolerance_seconds: float) -> None:
         """Return once a run has shown no sign of life for so long; one that advances is alive.
@@ -76,6 +91,11 @@ class RunSigns:
         except OSError as error:
             message = f"cannot remove the heartbeat at {instant} from `{self._storage.location}`"
             raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error
+
+    def _beat_age(self, instant: str) -> float | None:
+        """How many seconds ago the heartbeat was written; None without one."""
+        beat = _seconds(self._storage.info(f"{HEARTBEATS}/{instant}"))
+        return self._now() - beat if beat is not None else None
 
     def _last(self, instant: str) -> float | None:
         """When a run last wrote anything, as seconds since the epoch; None where it has left no trace."""

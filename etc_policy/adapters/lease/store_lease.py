@@ -12,7 +12,7 @@ from types import TracebackType
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
-from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
 from etc_policy.adapters.lease.lock_holder import Owner
 from etc_policy.adapters.lease.run_signs import Progress, RunSigns
@@ -28,7 +28,6 @@ LEASE = f"{ETC_FOLDER}/lease.json"
 _VALID_SECONDS, _RENEWALS = 60.0, 4
 #: Beyond its end: the times of stores have whole seconds, and their machines' clocks differ a little.
 _MARGIN_SECONDS = 10.0
-_HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 
 
 class StoreLease:
@@ -110,7 +109,7 @@ class StoreLease:
         if was_ours and last is not None and last.ended:
             self._signs.remove_beat(instant)
             return
-        tolerance = _HEARTBEAT_TOLERANCE_SECONDS if was_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        tolerance = HEARTBEAT_TOLERANCE_SECONDS if was_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
         self._signs.wait_until_silent(instant, tolerance)
 
     def require_alive(self, instant: str) -> None:
@@ -125,17 +124,7 @@ class StoreLease:
             if found is None or found.content != self._document.as_bytes():  # the store may have taken long to answer
                 raise self._lost()
         self._note_store_time(found.modified_ns)
-        made = self._document.inflight
-        if made and self._signs.inflight_made(instant) != made:
-            hint = "run `etc apply` again: it finishes what that run leaves"
-            message = f"another run of the compaction at {instant} has taken over; this one commits nothing"
-            raise EngineError(Code.RUN_TAKEN_OVER, message, hint=hint)
-        beat_age = self._signs.beat_age(instant)
-        if beat_age is not None and beat_age > _HEARTBEAT_TOLERANCE_SECONDS:
-            message = f"this run's heartbeat at {instant} has expired; nothing was committed"
-            raise EngineError(
-                Code.RUN_TAKEN_OVER, message, hint="the machine stalled for too long; run `etc apply` again"
-            )
+        self._signs.require_own(instant, self._document.inflight)
 
     def _create(self) -> None:
         self._tag = self._storage.replace_version(LEASE, self._document.as_bytes(), None)

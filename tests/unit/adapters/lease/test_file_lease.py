@@ -9,6 +9,7 @@ import pytest
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease import file_lease, run_signs
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
+from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.errors import EngineError, RetryableError
 from tests.unit.adapters.table_folder import at
 
@@ -130,21 +131,21 @@ class TestHeartbeat:
     def test_one_of_a_run_of_ours_is_dead_sooner(self, table, lease, naps, instants):
         """The lease that the dead run held is free, and names what it ran: nobody else can be beating so often."""
         self.killed(table, *instants)
-        heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        heartbeat(table, HEARTBEAT_TOLERANCE_SECONDS + 1)
         with lease:
             lease.wait_for_dead_run(C)
 
     @pytest.mark.parametrize("instants", [(), (at("10:00:07"),), (C, at("10:00:07"))])
     def test_any_other_may_be_a_stock_writers_which_beats_once_a_minute(self, table, lease, naps, instants):
         self.killed(table, *instants)
-        path = heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        path = heartbeat(table, HEARTBEAT_TOLERANCE_SECONDS + 1)
         naps.extend([lambda: None, path.unlink])
         with lease:
             lease.wait_for_dead_run(C)
         assert naps == []
 
     def test_how_long_each_may_be_silent(self):
-        assert (file_lease._HEARTBEAT_TOLERANCE_SECONDS, WRITER_HEARTBEAT_TOLERANCE_SECONDS) == (30, 180)
+        assert (HEARTBEAT_TOLERANCE_SECONDS, WRITER_HEARTBEAT_TOLERANCE_SECONDS) == (30, 180)
 
     def test_a_fresh_one_is_waited_for_until_it_expires(self, table, lease, naps):
         path = heartbeat(table, 0)
@@ -279,7 +280,7 @@ class TestRunsOfThisMachine:
 
     def test_one_that_a_stock_writer_took_over_is_given_that_writers_time(self, table, killed, monkeypatch):
         """It beats once a minute: silence for a while, after which a run of etc would be dead, says nothing."""
-        silence = file_lease._HEARTBEAT_TOLERANCE_SECONDS + 5
+        silence = HEARTBEAT_TOLERANCE_SECONDS + 5
         for path in (table.timeline / f"{C}.compaction.inflight", killed):
             beat(path, silence)
         monkeypatch.setattr(run_signs, "sleep", lambda _: beat(killed, 0))
@@ -307,7 +308,7 @@ class TestFence:
 
     def test_we_may_commit_while_ours_is_fresh_or_where_none_is_kept(self, table, lease):
         lease.require_alive(C)
-        heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS - 2)
+        heartbeat(table, HEARTBEAT_TOLERANCE_SECONDS - 2)
         lease.require_alive(C)
 
     @pytest.mark.parametrize("how", ["rolled back", "begun anew"])
@@ -323,7 +324,7 @@ class TestFence:
         assert error.value.code == "ETC307"
 
     def test_we_may_not_once_ours_expired(self, table, lease):
-        heartbeat(table, file_lease._HEARTBEAT_TOLERANCE_SECONDS + 1)
+        heartbeat(table, HEARTBEAT_TOLERANCE_SECONDS + 1)
         with pytest.raises(EngineError, match="heartbeat") as error:
             lease.require_alive(C)
         assert (error.value.code, error.value.exit_code) == ("ETC307", 3)
