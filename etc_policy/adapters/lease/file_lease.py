@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
+from dataclasses import replace
 from types import TracebackType
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
@@ -12,6 +13,7 @@ from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.file_lock import is_left, remove
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
+from etc_policy.adapters.lease.run_mark import RunMark
 from etc_policy.adapters.lease.run_signs import Progress, RunSigns
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.adapters.storage.door import local_path, open_storage
@@ -25,18 +27,13 @@ JAVA_LEASE = "java.lease"
 #: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
 _BEGINNING_SECONDS = 15.0
 _MARK_BYTES = 192
-#: Where a mark has which time of an inflight file.
-_FOUND, _MADE = 3, 4
-_NONE = "-"
-_ENDED = "ended"
 
 
 class FileLease:
     """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
 
-    The file's content says who ran what: `<instant> <token> <boot> <found>`, behind it the time of the inflight file that it
-    made, and `ended` where the run did not die. `<found>` is the time of the inflight file of the dead run before it, or `-`.
-    `local` says that all work is done by this machine, so that nothing of it can outlive the two processes.
+    The file's content is the mark of who ran what. `local` says that all work is done by this machine, so that nothing of it
+    can outlive the two processes.
     """
 
     def __init__(self, base_path: str, *, local: bool = False, progress: Progress = lambda _: None) -> None:
@@ -46,7 +43,7 @@ class FileLease:
         self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
         self._token = uuid.uuid4().hex
-        self._last_mark, self._mark, self._inflight_made, self._inflight_found = "", "", "", ""
+        self._last, self._mark, self._inflight_found = RunMark(), RunMark(), ""
 
     def __enter__(self) -> FileLease:
         """Take the lease, and clear the table lock that a killed run of etc may have left in its own folder.
@@ -63,7 +60,7 @@ class FileLease:
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._require_no_java()
-            self._last_mark = self._read_mark()
+            self._last = RunMark.parse(self._read())
             self._storage.remove(f"{ETC_FOLDER}/lock")
         except BlockingIOError as error:
             os.close(self._handle)
@@ -94,8 +91,8 @@ class FileLease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
-        if self._mark and self._read_mark() == self._mark:
-            os.pwrite(self._handle, f"{self._mark} {_ENDED}".encode(), 0)
+        if self._mark.instant and self._read() == self._mark.text:
+            self._write(replace(self._mark, ended=True))
         os.close(self._handle)
 
     def has_left_lock(self, policy: Policy) -> bool:
@@ -114,16 +111,12 @@ class FileLease:
 
     def mark(self, instant: str) -> None:
         """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
-        found = self._inflight_found or _NONE
-        self._mark, self._inflight_made = f"{instant} {self._token} {self._boot} {found}", ""
         os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, self._mark.encode(), 0)
+        self._write(RunMark(instant, self._token, self._boot, self._inflight_found))
 
     def begun(self, instant: str) -> None:
         """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
-        self._inflight_made = self._signs.inflight_made(instant)
-        self._mark = f"{self._mark} {self._inflight_made}"
-        os.pwrite(self._handle, self._mark.encode(), 0)
+        self._write(replace(self._mark, made=self._signs.inflight_made(instant)))
 
     def wait_for_dead_run(self, instant: str) -> None:
         """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
@@ -156,7 +149,7 @@ class FileLease:
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
             )
-        self._signs.require_own(instant, self._inflight_made)
+        self._signs.require_own(instant, self._mark.made or "")
 
     def _holds(self) -> bool:
         """Whether the lease's file is still the one that we have locked, with our mark in it."""
@@ -164,14 +157,18 @@ class FileLease:
             same = os.path.samestat(self._path.stat(), os.fstat(self._handle))
         except FileNotFoundError:
             return False
-        return same and self._read_mark() == self._mark
+        return same and self._read() == self._mark.text
 
-    def _read_mark(self) -> str:
+    def _read(self) -> str:
         return os.pread(self._handle, _MARK_BYTES, 0).decode(errors="replace")
+
+    def _write(self, mark: RunMark) -> None:
+        self._mark = mark
+        os.pwrite(self._handle, mark.text.encode(), 0)
 
     def _ended(self, instant: str) -> bool:
         """Whether the last run of `instant` was ours and came to an end, and nobody has begun another since."""
-        if not (self._last_mark.startswith(f"{instant} ") and self._last_mark.endswith(f" {_ENDED}")):
+        if not (self._last.instant == instant and self._last.ended):
             return False
         inflight = self._signs.inflight_seconds(instant)
         return inflight is None or inflight <= os.fstat(self._handle).st_mtime
@@ -181,7 +178,7 @@ class FileLease:
 
         Its lease and its Java process's are free: both are dead.
         """
-        return self._boot != "-" and self._marked(2) == self._boot and self._was_ours(instant)
+        return self._boot != "-" and self._last.boot == self._boot and self._was_ours(instant)
 
     def _was_ours(self, instant: str) -> bool:
         """Whether the last run of `instant` was ours, and nobody has begun another since.
@@ -189,13 +186,8 @@ class FileLease:
         One that died before it noted its inflight file has made it right after its mark, or has died before that: then there
         is the one that it had found, of another dead run.
         """
-        made = self._signs.inflight_made(instant)
-        if self._marked(0) != instant or made in ("", self._marked(_FOUND), self._marked(_MADE)):
-            return self._marked(0) == instant
+        made, last = self._signs.inflight_made(instant), self._last
+        if last.instant != instant or made in ("", last.found, last.made):
+            return last.instant == instant
         after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
-        return not self._marked(_MADE) and 0 <= after_mark <= _BEGINNING_SECONDS
-
-    def _marked(self, place: int) -> str:
-        """A word of the last mark; empty where it has fewer."""
-        words = self._last_mark.split(" ")
-        return words[place] if place < len(words) else ""
+        return not (last.made or last.ended) and 0 <= after_mark <= _BEGINNING_SECONDS

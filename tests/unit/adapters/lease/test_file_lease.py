@@ -258,7 +258,16 @@ class TestRunsOfThisMachine:
         assert not killed.exists()
 
     @pytest.mark.parametrize(
-        "other", ["of a cluster", "of another machine", "another run", "taken over", "begun later", "begun before"]
+        "other",
+        [
+            "of a cluster",
+            "of another machine",
+            "another run",
+            "taken over",
+            "begun later",
+            "begun before",
+            "begun once ended",
+        ],
     )
     def test_any_other_is(self, table, killed, monkeypatch, other):
         path = table.meta / ".etc" / "apply.lease"
@@ -269,9 +278,12 @@ class TestRunsOfThisMachine:
         if other == "taken over":  # by a writer that beats too
             beat(table.timeline / f"{C}.compaction.inflight", 2)
             beat(killed, 1)
-        if other.startswith("begun"):
+        if other in ("begun later", "begun before"):
             path.write_text(path.read_text().rsplit(" ", 1)[0])
             beat(path, 30 if other == "begun later" else 5)
+        if other == "begun once ended":  # ours failed before it began
+            path.write_text(f"{path.read_text().rsplit(' ', 1)[0]} ended")
+            beat(path, 8)
         began = table.timeline / f"{C}.compaction.inflight"
         monkeypatch.setattr(run_signs, "sleep", lambda _: beat(began, -5))
         with FileLease(str(table.base), local=other != "of a cluster") as lease, pytest.raises(RetryableError):
@@ -291,7 +303,7 @@ class TestRunsOfThisMachine:
         with FileLease(str(table.base), local=True) as lease:
             lease.mark(C)
             lease.begun(C)
-            mark = lease._mark
+            mark = lease._mark.text
             lease.require_alive(C)
         assert (table.meta / ".etc" / "apply.lease").read_text() == f"{mark} ended"
         assert len(f"{mark} ended") <= file_lease._MARK_BYTES
