@@ -72,7 +72,12 @@ class ApplyStateStore(Protocol):
     """Keeps the state of `etc apply` beside each table."""
 
     def read(self, base_path: str) -> ApplyState:
-        """What is kept now; whatever cannot be read counts as missing."""
+        """What is kept now; what means nothing counts as missing.
+
+        Raises:
+            TableError: it cannot be read.
+
+        """
         ...
 
     def update(self, base_path: str, change: Callable[[ApplyState], ApplyState]) -> ApplyState:

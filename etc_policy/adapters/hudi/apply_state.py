@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
+from etc_policy.adapters.hudi.stable_reading import table_errors
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.declare.quantities import MAX_MS
 from etc_policy.plan.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
@@ -20,18 +21,28 @@ _FILE = f"{ETC_FOLDER}/memory.json"
 
 
 class FileApplyStateStore:
-    """Keeps `memory.json` beside the lease; a file that cannot be read or written counts as empty."""
+    """Keeps `memory.json` beside the lease; one that means nothing counts as empty, and one that cannot be read does not."""
 
     def read(self, base_path: str) -> ApplyState:
-        """What is kept now; whatever cannot be read counts as missing."""
-        return _state_of(_read(base_path))
+        """What is kept now; what means nothing counts as missing.
+
+        Raises:
+            TableError: the storage does not give it, so that nobody knows whether the table is in doubt.
+
+        """
+        with table_errors(base_path):
+            return _state_of(_read(base_path))
 
     def update(self, base_path: str, change: Callable[[ApplyState], ApplyState]) -> ApplyState:
         """Keep what the change makes of what is kept right now; returns that.
 
-        Only what it changes is written, so that what another version of etc keeps in the file stays.
+        Only what it changes is written, so that what another version of etc keeps in the file stays; and nothing where the
+        storage does not give what is kept, so that none of it is lost.
         """
-        content = _read(base_path)
+        try:
+            content = _read(base_path)
+        except OSError:
+            return change(ApplyState())
         before = _state_of(content)
         after = change(before)
         known = _content_of(before)
@@ -42,7 +53,7 @@ class FileApplyStateStore:
 
 
 def _read(base_path: str) -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
+    with suppress(FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
         content = json.loads(open_storage(base_path).read(_FILE))
         return content if isinstance(content, dict) else {}
     return {}

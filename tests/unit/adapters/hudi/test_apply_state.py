@@ -7,6 +7,7 @@ import pytest
 
 from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
 from etc_policy.adapters.storage.local import LocalStorage
+from etc_policy.errors import TableError
 from etc_policy.plan.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
 from etc_policy.plan.proof import Proof
 from tests.fakes import MemoryApplyStates
@@ -85,3 +86,34 @@ def test_a_length_that_no_run_has_is_unknown(base, file, run_ms):
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
     FileApplyStateStore().update(str(tmp_path / "gone"), lambda _: WHOLE)
     assert not (tmp_path / "gone").exists()
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Once called, a storage that gives nothing."""
+
+    def fail():
+        def denied(storage, path, *more):
+            raise PermissionError(13, "Permission denied", path)
+
+        monkeypatch.setattr(LocalStorage, "read", denied)
+
+    return fail
+
+
+def test_what_the_storage_does_not_give_is_not_taken_for_nothing(base, failing):
+    store = FileApplyStateStore()
+    store.update(base, lambda _: WHOLE)
+    failing()
+    with pytest.raises(TableError) as error:
+        store.read(base)
+    assert error.value.code == "ETC213"
+
+
+def test_nothing_is_lost_where_the_storage_fails_for_a_moment(base, failing, monkeypatch):
+    store = FileApplyStateStore()
+    store.update(base, lambda _: WHOLE)
+    failing()
+    assert store.update(base, lambda kept: replace(kept, run_ms=5)) == ApplyState(run_ms=5)
+    monkeypatch.undo()
+    assert store.read(base) == WHOLE
