@@ -29,6 +29,7 @@ OWN_PROCESSES = (
     "test_hdfs.py",
     "test_version_6.py::test_two_kills_and_one_run_that_mends_them",
     "test_left_locks.py",
+    "test_ordering.py",
     "test_apply_process.py",
     "test_stock_strategies.py::test_applied_verified_killed_and_finished",
     "test_cluster.py",

@@ -15,6 +15,8 @@ RESERVED = {
     "hoodie.table.": _TABLE,
     "hoodie.base.path": _TABLE,
     "hoodie.record.merge.": _TABLE,
+    "hoodie.payload.ordering.field": _TABLE,
+    "hoodie.datasource.write.precombine.field": _TABLE,
     "hoodie.write.table.version": _TABLE,
     "hoodie.write.auto.upgrade": _TABLE,
     "hoodie.metadata.": _METADATA,

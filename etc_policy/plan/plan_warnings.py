@@ -12,10 +12,15 @@ from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
 
 
-def unknown_warning(policy: Policy, unknown: int, total: int) -> tuple[str, ...]:
+def unknown_warning(policy: Policy, state: TableState, unknown: int, total: int) -> tuple[str, ...]:
     """Log files without a known event time cost work, whatever they hold; to a strategy of Hudi they are as any other."""
     if not unknown or policy.stock_options:
         return ()
+    if state.updates_in_part:
+        return (
+            f"{unknown} of {total} log files are compacted whatever their event times: an update may change a part of a row that "
+            "has an earlier one (`hoodie.table.partial.update.mode`, or a payload class or merger that etc does not know)",
+        )
     return (
         f"{unknown} of {total} log files have no known event time and are compacted whatever they hold: "
         "let the writer record event times (`etc compile` prints its options), or plan with --read-stats",

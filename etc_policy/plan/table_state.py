@@ -157,8 +157,10 @@ class TableState:
     the latest one on the active timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that
     its plan carries (table version 6). `orphans` are paths of carried log files whose compaction is not on the timeline.
     `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is not known that RT is the same whichever log
-    files are compacted first. `write_growth` is what the last compactions by etc on the active timeline wrote, None without
-    one. `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was not.
+    files are compacted first. `updates_in_part` says that a row may change one with an earlier event time, so that no event
+    time bounds what a log file changes. `write_growth` is what the last compactions by etc on the active timeline wrote, None
+    without one. `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was
+    not.
     """
 
     base_path: str
@@ -188,6 +190,7 @@ class TableState:
     uncarried: str | None = None
     has_cdc: bool = False
     merges_otherwise: bool = False
+    updates_in_part: bool = False
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None
     apply_state: ApplyState = field(default_factory=ApplyState)

@@ -157,7 +157,7 @@ class Readings(SparkSessions):
     def with_statistics(self, policy: Policy, state: TableState) -> TableState:
         """The state with unknown event times filled in from the metadata table's column statistics, where it has them."""
         self._reach_storages()
-        if "column_stats" not in state.metadata_partitions:
+        if "column_stats" not in state.metadata_partitions or state.updates_in_part:
             return state
         from etc_policy.adapters.spark.column_stats import fill_event_times
 

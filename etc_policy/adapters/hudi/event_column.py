@@ -8,6 +8,7 @@ from typing import Any
 from etc_policy.adapters.hudi.avro_columns import find_column
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.adapters.hudi.log_facts import Trust, hides_deletes_of
+from etc_policy.adapters.hudi.merging import updates_in_part
 from etc_policy.adapters.hudi.values import list_of, text_of
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime
@@ -25,7 +26,8 @@ _NO_SCHEMA = '"null"'
 
 def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None) -> Trust:
     """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
-    return Trust(times=layout >= 2 and _is_tracked(event_time, column_type), deletes=not hides_deletes_of(properties))
+    times = layout >= 2 and _is_tracked(event_time, column_type)
+    return Trust(times, deletes=not hides_deletes_of(properties), bounds=not updates_in_part(properties))
 
 
 def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:

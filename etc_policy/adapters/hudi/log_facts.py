@@ -20,10 +20,14 @@ _OPAQUE = (None, "UNKNOWN", "LOG_COMPACT")
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """`times` is false where the recorded event times cannot be the policy's, `deletes` where stats do not count deletes."""
+    """`times` is false where the recorded event times cannot be the policy's, `deletes` where stats do not count deletes.
+
+    `bounds` is false where a row may change another one with an earlier event time: then a file's own times bound nothing.
+    """
 
     times: bool
     deletes: bool
+    bounds: bool = True
 
 
 class CommitWrites(Mapping[str, Mapping[GroupKey, GroupWrite]]):
@@ -49,7 +53,8 @@ class CommitWrites(Mapping[str, Mapping[GroupKey, GroupWrite]]):
     def are_plain(self, requested: str) -> bool:
         """Whether all that a commit wrote are log files without deletes, each with its event time."""
         commit, trust = self._commits[requested], self._trust
-        return trust.times and trust.deletes and commit.plain_instant == requested and commit.operation not in _OPAQUE
+        is_trusted = trust.times and trust.deletes and trust.bounds
+        return is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
 
 
 def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
@@ -65,7 +70,7 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
     columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
     for key, name, rows, deletes, time in zip(*columns, strict=True):
         time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
-        certain = time_ms is not None and not has_deletes
+        certain = time_ms is not None and not has_deletes and trust.bounds
         write = GroupWrite(requested, completed, *key, time_ms, certain, rows + deletes, has_deletes)
         if not name.startswith("."):
             others.append(write)

@@ -29,16 +29,6 @@ _MAX_BYTES = 1 << 20
 PROPERTIES = ".hoodie/hoodie.properties"
 _BACKUP = f"{PROPERTIES}.backup"
 
-#: What writers of Hudi 1.x record on table version 6 where rows are merged by event time; 0.x has no such property.
-_MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
-_EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
-#: What tables of Hudi 0.x name instead: a payload, and from 0.13 on a strategy that may go another way.
-_PAYLOAD, _DEFAULT_PAYLOAD = (
-    "hoodie.compaction.payload.class",
-    "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-)
-_STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
-
 
 def read_properties(storage: TableStorage) -> dict[str, str]:
     """The properties of a merge-on-read table that we can handle.
@@ -163,15 +153,3 @@ def names_in(value: str | None) -> tuple[str, ...]:
 def metadata_partitions(properties: Mapping[str, str]) -> tuple[str, ...]:
     """The partitions of the table's metadata table."""
     return names_in(properties.get("hoodie.table.metadata.partitions"))
-
-
-def merges_in_any_order(properties: Mapping[str, str]) -> bool:
-    """Whether it is known that RT does not depend on which log files are compacted first.
-
-    By the payload that Hudi 0.x takes if nothing is said, it does: log records are merged with each other by ordering value,
-    and the result wins over the base file whatever that holds (FACTS 8).
-    """
-    if _MERGE_STRATEGY in properties:
-        return properties[_MERGE_STRATEGY] in (_EVENT_TIME, _COMMIT_TIME)
-    strategy = properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)
-    return properties.get(_PAYLOAD) == _DEFAULT_PAYLOAD and strategy == _EVENT_TIME

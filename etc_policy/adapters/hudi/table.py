@@ -13,8 +13,8 @@ from etc_policy.adapters.hudi.data_listing import KnownListing
 from etc_policy.adapters.hudi.history import CompletedWrite, build_history
 from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
+from etc_policy.adapters.hudi.merging import merges_in_any_order, updates_in_part
 from etc_policy.adapters.hudi.properties import (
-    merges_in_any_order,
     metadata_partitions,
     names_in,
     read_properties,
@@ -154,6 +154,7 @@ def _state(commits: TableCommits) -> TableState:
         uncarried=compactions.uncarried,
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
         merges_otherwise=not merges_in_any_order(properties),
+        updates_in_part=updates_in_part(properties),
         orphans=orphans,
         write_growth=own.growth,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from etc_policy.adapters.hudi.merging import ordering_fields
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
 from etc_policy.adapters.logs.times_cache import TimesCache
@@ -22,7 +23,6 @@ from etc_policy.plan.table_versions import CUT_VERSIONS
 #: Beyond so many bytes the reading is announced, and again after as many more.
 ANNOUNCED_BYTES = 256 * 1024 * 1024
 
-_ORDERING = ("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
 _UNCOUNTED = "it deletes rows, and its commit counts no deletes"
 
 Progress = Callable[[str], None]
@@ -88,7 +88,7 @@ def _witness(path: str, log_file: LogFile, cache: TimesCache, *, may_delete: boo
 
 def _filled(state: TableState, missing: Files, cache: TimesCache) -> TableState:
     slices = tuple(
-        replace(one, log_files=tuple(_with_time(f, cache, path_of(one, f)) for f in one.log_files))
+        replace(one, log_files=tuple(_with_time(state, f, cache, path_of(one, f)) for f in one.log_files))
         for one in state.slices
     )
     return replace(state, slices=slices, unreadable_time=_unreadable(missing, cache)) if missing else state
@@ -100,22 +100,22 @@ def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
     return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
 
 
-def _with_time(log_file: LogFile, cache: TimesCache, path: str) -> LogFile:
-    """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due (FACTS 4)."""
+def _with_time(state: TableState, log_file: LogFile, cache: TimesCache, path: str) -> LogFile:
+    """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due (FACTS 4).
+
+    So does each where rows change earlier ones in part.
+    """
     times = cache.get(path, log_file.size_bytes) if log_file.min_event_time_ms is None else None
     if times is None:
         return log_file
-    if times.min_ms is None or times.has_nulls:
+    if times.min_ms is None or times.has_nulls or state.updates_in_part:
         seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
         return log_file._replace(seen_event_time_ms=min(seen, default=None))
     return log_file._replace(min_event_time_ms=times.min_ms)
 
 
 def _wanted(storage: TableStorage, policy: Policy, state: TableState) -> TimesWanted:
-    properties = read_properties(storage)
-    names = next(filter(None, (properties.get(key) for key in _ORDERING)), "")
-    ordering = tuple(name.strip() for name in names.split(",") if name.strip())
-    return TimesWanted(policy.event_time, state.event_time_type, ordering)
+    return TimesWanted(policy.event_time, state.event_time_type, ordering_fields(read_properties(storage)))
 
 
 def _read(storage: TableStorage, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:

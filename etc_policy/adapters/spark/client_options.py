@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.compile.file_locks import PROVIDER
@@ -61,6 +61,19 @@ def _mirror(job: Job) -> dict[str, str]:
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
     }
+
+
+def merge_options(ordering_fields: Sequence[str]) -> dict[str, str]:
+    """How the client merges the rows of a key: by the table's ordering field.
+
+    Clients before 1.1 go by these options, whose default is `ts`, and not by the table's properties (FACTS 5). Tables with
+    several fields are of later ones, which go by the properties.
+    """
+    if len(ordering_fields) != 1:
+        return {}
+    return dict.fromkeys(
+        ("hoodie.payload.ordering.field", "hoodie.datasource.write.precombine.field"), ordering_fields[0]
+    )
 
 
 def lock_options(writer: Writer) -> dict[str, str]:

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from etc_policy.adapters.spark.client_options import client_options
+from etc_policy.adapters.hudi.merging import ordering_fields
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.spark.client_options import client_options, merge_options
 from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.store_outage import raise_store_outage
+from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
@@ -106,10 +109,14 @@ def java_causes(error: Exception) -> str:
     return "\ncaused by: ".join(lines)
 
 
+def _merging(base_path: str) -> dict[str, str]:
+    return merge_options(ordering_fields(read_properties(open_storage(base_path))))
+
+
 def _create(spark: Any, chosen: Mapping[str, str], base_path: str) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
     jvm = spark._jvm
     options = jvm.java.util.HashMap()
-    for key, value in chosen.items():
+    for key, value in {**chosen, **_merging(base_path)}.items():
         options.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.spark.client_options import client_options, lock_config, lock_options
+from etc_policy.adapters.spark.client_options import client_options, lock_config, lock_options, merge_options
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.execute.ports import Job
 
@@ -85,3 +85,11 @@ def test_hudis_own_waiting_for_a_lock_is_bounded(provider, wait_ms, retries):
         "hoodie.write.lock.client.wait_time_ms_between_retry": "1000",
         "hoodie.write.lock.num_retries": "7",
     }
+
+
+def test_rows_are_merged_by_the_ordering_field_of_the_table():
+    assert merge_options(("seq",)) == {
+        "hoodie.payload.ordering.field": "seq",
+        "hoodie.datasource.write.precombine.field": "seq",
+    }
+    assert merge_options(()) == merge_options(("a", "b")) == {}
