@@ -13,9 +13,8 @@ from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
 from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.sources import SourceFile
-from etc_policy.declare.templating.context import Context
+from etc_policy.declare.templating.context import Context, has_template
 from etc_policy.declare.templating.problems import TemplateProblem
-from etc_policy.declare.templating.source_text import has_template
 from etc_policy.declare.yaml_marks import YamlPath, load_marked, require_printable
 from etc_policy.errors import Issue, PolicyError, Where
 
@@ -75,7 +74,7 @@ def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
         expansion = _expand(source, context)
         if expansion is not None:
             loaded.asks_target = expansion.asks_target
-            loaded.issues += _statement_issues(expansion, source.path)
+            loaded.issues += [problem.issue(source.path) for problem in expansion.problems]
             loaded.partial = bool(expansion.problems)
         marked = load_marked(source.text, source.path, expansion)
     except PolicyError as error:
@@ -123,13 +122,6 @@ def _expand(source: SourceFile, context: Context) -> Expansion | None:
     return expand(source.text, context)
 
 
-def _statement_issues(expansion: Expansion, path: str) -> list[Issue]:
-    return [
-        Issue(problem.code, problem.message, Where(path, *expansion.position(offset)), problem.hint)
-        for offset, problem in expansion.problems
-    ]
-
-
 def _lost_lines(error: PolicyError, expansion: Expansion | None, source: SourceFile) -> list[Issue]:
     """The values that failed just before YAML went wrong and are a line each, which is no YAML without its value."""
     where = error.issues[0].where
@@ -137,8 +129,8 @@ def _lost_lines(error: PolicyError, expansion: Expansion | None, source: SourceF
     lines = source.text.split("\n", last)[:last]
     issues = []
     for problem in expansion.failures() if expansion is not None else ():
-        line, column = problem.place or (0, 0)
+        line = problem.place[0] if problem.place else 0
         in_reach = last - 2 <= line <= min(last, len(lines))  # YAML ends lines by `\r` too
         if in_reach and lines[line - 1].lstrip().startswith("{{"):
-            issues.append(Issue(problem.code, problem.message, Where(source.path, line, column), problem.hint))
+            issues.append(problem.issue(source.path))
     return issues

@@ -20,12 +20,11 @@ from etc_policy.declare.secrets import EnvText, without_secrets
 from etc_policy.declare.settings import Settings, read_settings
 from etc_policy.declare.sources import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.templating.source_text import Lines
 from etc_policy.declare.yaml_marks import NO_VALUE, YamlPath
 from etc_policy.errors import Issue, Where
 
 if TYPE_CHECKING:
-    from etc_policy.declare.templating.context import MacroSource
+    from etc_policy.declare.templating.program import MacroSource
     from etc_policy.declare.templating.values import Value
 
 _HINT = "begin with `version: 1` and `policies:`"
@@ -199,19 +198,16 @@ class _ProjectReader:
     def _read_macros(self, files: Iterable[SourceFile]) -> dict[str, MacroSource]:
         macros: dict[str, MacroSource] = {}
         for file in files:
-            from etc_policy.declare.templating.rendering import read_macros
+            from etc_policy.declare.templating.program import read_macros
 
             found, problems = read_macros(file.text)
-            lines = Lines(file.text)
-            for offset, problem in problems:
-                where = Where(file.path, *lines.position(offset))
-                self.issues.append(Issue(problem.code, problem.message, where, problem.hint))
-            for name, block in found.items():
+            self.issues += [problem.issue(file.path) for problem in problems]
+            for name, macro in found.items():
                 if name in macros:
-                    where = Where(file.path, *lines.position(block.offset))
+                    where = Where(file.path, *macro.place)
                     message = f"there are two macros `{name}`"
                     self.issues.append(Issue(Code.DUPLICATE_MACRO, message, where, "rename one of them"))
-                macros.setdefault(name, block)
+                macros.setdefault(name, macro)
         return macros
 
 

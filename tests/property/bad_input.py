@@ -25,7 +25,7 @@ import etc_policy.declare.templating.rendering  # noqa: F401 - imported where a 
 from etc_policy.compile.provenance import render_provenance
 from etc_policy.compile.resolve import check_project, compile_project
 from etc_policy.declare.reading import read_project
-from etc_policy.declare.templating import bounds
+from etc_policy.declare.templating import context
 from etc_policy.errors import EtcError, PolicyError
 
 SECONDS_ALLOWED = 20
@@ -232,11 +232,11 @@ def run(count: int, seed: int | None = None) -> Counter[str]:
     def one(files: dict[str, bytes | str]) -> None:
         found[outcome(files)] += 1
 
-    steps, bounds.MAX_STEPS = bounds.MAX_STEPS, 5_000
+    steps, context.MAX_STEPS = context.MAX_STEPS, 5_000
     try:
         one()
     finally:
-        bounds.MAX_STEPS = steps
+        context.MAX_STEPS = steps
     return found
 
 

@@ -88,7 +88,7 @@ LARGE = {
     "LocalStorage": "a TableStorage",
     "ObjectStorage": "a RemoteStorage",
     "HdfsStorage": "a RemoteStorage",
-    "Room": "one method for each operation of a template's code",
+    "Rendering": "one method for each operation of a template's code",
 }
 
 

@@ -1,33 +1,68 @@
-"""What templates can reach: said without Jinja, which is imported where a file has templates."""
+"""What templates can reach, and how much they may do: said without Jinja, which is imported where a file has templates."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from etc_policy.declare.templating.bounds import Budget
+from etc_policy.codes.registry import Code
+from etc_policy.declare.templating.problems import Exhausted
 
 if TYPE_CHECKING:
-    from etc_policy.declare.templating.program import Program
-    from etc_policy.declare.templating.shape import Shape
+    from etc_policy.declare.templating.program import MacroSource
     from etc_policy.declare.templating.values import Value
 
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file's tags and data, and the program that they come to."""
-
-    shape: Shape
-    program: Program
+MAX_STEPS = 300_000
+#: Seconds of the processor for all templates of a project, to read them and to carry them out.
+MAX_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class MacroSource:
-    """A macro of a file of macros, and where it begins there."""
+@dataclass(slots=True)
+class Budget:
+    """The steps and seconds that are left, shared by all files of a project; `calls` of macros are going on."""
 
-    offset: int
-    file: File
+    steps: int = field(default_factory=lambda: MAX_STEPS)
+    seconds: float = field(default_factory=lambda: MAX_SECONDS)
+    calls: int = 0
+    _began: float = 0.0
+
+    def spend(self, steps: int) -> None:
+        """Take steps away.
+
+        Raises:
+            Exhausted: none is left, or no time.
+
+        """
+        before, self.steps = self.steps, self.steps - steps
+        if self.steps < 0:
+            message = f"the project's templates take more than {MAX_STEPS:,} steps"
+            raise Exhausted(Code.TOO_BIG, message, "make loops shorter, or split the project")
+        if before // 64 != self.steps // 64:
+            self.require_time()
+
+    def require_time(self) -> None:
+        """Return if there is time left.
+
+        Raises:
+            Exhausted: there is none.
+
+        """
+        if time.thread_time() - self._began > self.seconds:
+            message = f"the project's templates take more than {MAX_SECONDS:g} seconds"
+            raise Exhausted(Code.TOO_BIG, message, "make loops and values smaller, or split the project")
+
+    def __enter__(self) -> None:
+        self._began = time.thread_time()
+
+    def __exit__(self, *_error: object) -> None:
+        self.seconds -= time.thread_time() - self._began
+
+
+def has_template(text: str) -> bool:
+    """Whether anything in the text is Jinja's."""
+    return "{{" in text or "{%" in text or ("{#" in text and "#}" in text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.templating.parser import MAX_PROBLEMS, Problem
 from etc_policy.declare.templating.problems import Exhausted, TemplateProblem
-from etc_policy.declare.templating.source_text import Lines
 from etc_policy.declare.templating.values import MAX_CHARACTERS, Piece, Value, pieces_of
 
+#: So many problems of the statements of one file are reported.
+MAX_PROBLEMS = 200
 #: Private-use characters: a placeholder is four that are drawn at random for each rendering, so that no file holds them, and two
 #: that count.
 _PLANE, _SIZE = 0xF0000, 0xFFFE
 DRAWN = 12
 
 
+class Lines:
+    """Lines and columns of a text, both from 1."""
+
+    def __init__(self, text: str) -> None:
+        self._begins = [0, *(found.end() for found in re.finditer(r"\r\n|\n|\r", text))]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The place of an offset."""
+        line = bisect_right(self._begins, offset)
+        return line, offset - self._begins[line - 1] + 1
+
+
 class Expansion:
     """A text with its templates carried out.
 
     `values` belong to the placeholders in order: a value, or the problem that there is instead. `problems` are those of
-    statements, each with its offset in the source. `asks_target` says that a template names the target.
+    statements, each with its place in the source. `asks_target` says that a template names the target.
     """
 
     def __init__(self, source: str, drawn: bytes) -> None:
         """`drawn` are DRAWN random bytes."""
         self.values: list[Value] = []
-        self.problems: list[Problem] = []
+        self.problems: list[TemplateProblem] = []
         self.asks_target = False
-        self.position = Lines(source).position
+        self._position = Lines(source).position
         self._parts: list[str] = []
         self._starts: list[int] = []
         self._origins: list[tuple[int, bool]] = []
@@ -42,7 +55,7 @@ class Expansion:
         if number < 0:
             return 1, 1
         origin, literal = self._origins[number]
-        return self.position(origin + place - self._starts[number] if literal else origin)
+        return self._position(origin + place - self._starts[number] if literal else origin)
 
     def pieces(self, text: str) -> list[Value] | None:
         """A text cut at its placeholders, which are replaced by their values; None where it has none."""
@@ -78,7 +91,7 @@ class Expansion:
 
     def _placeholder_of(self, value: Value, offset: int) -> str:
         if isinstance(value, TemplateProblem):
-            value = value.again(self.position(offset))
+            value = value.again(self._position(offset))
         high, low = divmod(len(self.values), _SIZE)
         self.values.append(value)
         return self._mark + chr(_PLANE + high) + chr(_PLANE + low)
@@ -91,4 +104,4 @@ class Expansion:
     def record(self, offset: int, problem: TemplateProblem) -> None:
         """Add a problem of a statement."""
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append((offset, problem))
+            self.problems.append(problem.again(self._position(offset)))

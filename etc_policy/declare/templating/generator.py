@@ -1,32 +1,38 @@
-"""Jinja's compiler with guards: each expression of a tag is a function that the room calls.
+"""Jinja's compiler with guards: each expression of a tag is a function that the rendering of a file calls.
 
 One that fails loses its own value alone, each step of a loop is counted, and each list, mapping and text is measured.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from jinja2 import nodes
+from jinja2 import Environment, nodes
 from jinja2.compiler import CodeGenerator, Frame
 
 from etc_policy.declare.templating.problems import TemplateProblem
 
 
 class GuardingGenerator(CodeGenerator):
-    """Jinja's compiler; expressions of tags are called by the room that the template is rendered in."""
+    """Jinja's compiler; expressions of tags are called by the rendering (`Rendering`)."""
+
+    def __init__(self, environment: Environment) -> None:
+        """The problems are those of expressions that cannot be read; the code knows them as `problems`."""
+        super().__init__(environment, None, None, optimized=False)
+        self.problems: list[TemplateProblem] = []
 
     def write_commons(self) -> None:
         """Begin a function."""
         super().write_commons()
-        self.writeline("room = context.room")
+        self.writeline("rendering = context.rendering")
 
     def visit(self, node: nodes.Node, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as in Jinja
         """Visit a node, under the guard that it was given."""
         guard = node.__dict__.pop("guard", None)
         if guard is None:
             return super().visit(node, *arguments, **named)
-        self.write(f"room.{guard[0]}(lambda: ")
+        self.write(f"rendering.{guard[0]}(lambda: ")
         super().visit(node, *arguments, **named)
         self.write("".join(f", {argument}" for argument in guard[1:]) + ")")
         return None
@@ -36,11 +42,10 @@ class GuardingGenerator(CodeGenerator):
         for child in node.nodes:
             self.writeline("yield " if frame.buffer is None else f"{frame.buffer}.append(", child)
             if isinstance(child, nodes.TemplateData):
-                self.write(f"room.texts[{child.data}]")
+                self.write(f"rendering.texts[{child.data}]")
             elif isinstance(child, nodes.Const) and isinstance(child.value, TemplateProblem):
-                problem = child.value
-                values = f"codes.{problem.code.name}, {problem.message!r}, {problem.hint!r}"
-                self.write(f"room.unreadable({child.lineno}, {values})")
+                self.write(f"rendering.unreadable({child.lineno}, problems[{len(self.problems)}])")
+                self.problems.append(child.value)
             else:
                 child.guard = ("piece", child.lineno)  # type: ignore[attr-defined]
                 self.visit(child, frame)
@@ -78,52 +83,41 @@ class GuardingGenerator(CodeGenerator):
         self.writeline("caller = ")
         self.macro_def(macro, call_frame)
         self.start_write(frame, node)
-        self.write("room.piece(lambda: ")
+        self.write("rendering.piece(lambda: ")
         self.visit_Call(node.call, frame, forward_caller=True)
         self.write(f", {node.lineno})")
         self.end_write(frame)
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
-        """Texts are joined by the room."""
-        self._made("joined", node.nodes, frame)
+        """Texts are joined by the rendering."""
+        self._call("rendering.joined", node.nodes, frame)
 
-    def visit_List(self, node: nodes.List, frame: Frame) -> None:  # noqa: N802
+    def visit_List(self, node: nodes.List | nodes.Tuple, frame: Frame) -> None:  # noqa: N802
         """Lists are measured when they are made."""
-        self._made("listed", node.items, frame)
+        self._call("rendering.listed", node.items, frame)
 
     def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:  # noqa: N802
         """A tuple is a list, but where names are set."""
         if node.ctx == "load":
-            self._made("listed", node.items, frame)
+            self.visit_List(node, frame)
         else:
             super().visit_Tuple(node, frame)
 
     def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:  # noqa: N802
         """Mappings are measured when they are made."""
-        self._made("mapped", [part for pair in node.items for part in (pair.key, pair.value)], frame)
+        self._call("rendering.mapped", [part for pair in node.items for part in (pair.key, pair.value)], frame)
 
     def visit_Getitem(self, node: nodes.Getitem, frame: Frame) -> None:  # noqa: N802
         """Slices go the way of items."""
-        self.write("environment.getitem(")
-        self.visit(node.node, frame)
-        self.write(", ")
-        self.visit(node.arg, frame)
-        self.write(")")
+        self._call("environment.getitem", (node.node, node.arg), frame)
 
     def visit_Slice(self, node: nodes.Slice, frame: Frame) -> None:  # noqa: N802
         """A slice is a value."""
-        self.write("slice(")
-        for part in (node.start, node.stop, node.step):
-            if part is None:
-                self.write("None, ")
-            else:
-                self.visit(part, frame)
-                self.write(", ")
-        self.write(")")
+        self._call("slice", [part or nodes.Const(None) for part in (node.start, node.stop, node.step)], frame)
 
-    def _made(self, name: str, parts: list[Any], frame: Frame) -> None:
-        self.write(f"room.{name}((")
-        for part in parts:
-            self.visit(part, frame)
+    def _call(self, name: str, arguments: Iterable[nodes.Node], frame: Frame) -> None:
+        self.write(f"{name}(")
+        for argument in arguments:
+            self.visit(argument, frame)
             self.write(", ")
-        self.write("))")
+        self.write(")")

@@ -14,8 +14,6 @@ from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.templating.problems import TemplateProblem, forbidden, too_big
 
 MAX_NESTING = 16
-#: So many problems of one file are reported.
-MAX_PROBLEMS = 200
 
 STATEMENTS = ("for", "if", "elif", "else", "set", "macro", "call", "with", "raw")
 _HINT = "a template may use `for`, `if`, `set`, `macro`, `call`, `with` and `raw`"
@@ -72,7 +70,7 @@ class TolerantParser(Parser):
         except (TemplateSyntaxError, TemplateProblem, RecursionError) as error:
             problem = unreadable(error)
             if not self._skip_to("variable_end"):
-                self._record(tag, problem)
+                self.problems.append((tag, problem))
                 return []
             inner = nodes.Const(problem, lineno=tag)
         inner.lineno = tag
@@ -90,7 +88,7 @@ class TolerantParser(Parser):
         except (TemplateSyntaxError, TemplateProblem, RecursionError) as error:
             word = word.partition(":")[0]
             self._broken[word] += word in _PAIRED
-            self._record(tag, unreadable(error, _HINT if word else _READ_HINT))
+            self.problems.append((tag, unreadable(error, _HINT if word else _READ_HINT)))
         self._skip_to("block_end")
         return []
 
@@ -103,17 +101,13 @@ class TolerantParser(Parser):
             next(self.stream)
         return bool(next(self.stream).type == kind)
 
-    def _record(self, tag: int, problem: TemplateProblem) -> None:
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append((tag, problem))
-
     def parse_statement(self) -> Any:  # noqa: ANN401 - as in Jinja
         """One statement, if policies may use it."""
         token = self.stream.current
         if token.value in FORBIDDEN:
             raise forbidden(f"`{{% {token.value} %}}` is not allowed here", FORBIDDEN[token.value])
         if len(self._open) >= MAX_NESTING:
-            self._record(token.lineno, too_big("blocks are nested too deeply"))
+            self.problems.append((token.lineno, too_big("blocks are nested too deeply")))
             self._stopped = True
             self.stream.close()
             raise _Reported
@@ -133,7 +127,7 @@ class TolerantParser(Parser):
         token = self._open[-1]
         if not self._stopped:
             message = f"`{{% {token.value} %}}` has no `{{% end{token.value} %}}`"
-            self._record(token.lineno, TemplateProblem(Code.TEMPLATE_SYNTAX, message))
+            self.problems.append((token.lineno, TemplateProblem(Code.TEMPLATE_SYNTAX, message)))
         raise _Reported
 
     def fail_unknown_tag(self, name: str, lineno: Any = None) -> Any:  # noqa: ANN401 - as in Jinja

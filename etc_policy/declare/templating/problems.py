@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from etc_policy.codes.registry import Code
+from etc_policy.errors import Issue, Where
 
 ALLOWED_HINT = "a template may use `var`, `env_var`, `target`, macros, and Jinja's own filters and tests"
 
@@ -19,6 +20,10 @@ class TemplateProblem(Exception):  # noqa: N818 - carried into an Issue, never s
         super().__init__(message)
         self.code, self.message, self.hint, self.place = code, message, hint, place
         self.reported = False
+
+    def issue(self, path: str) -> Issue:
+        """The issue that it becomes in the file of `path`."""
+        return Issue(self.code, self.message, Where(path, *(self.place or ())), self.hint)
 
     def again(self, place: tuple[int, int] | None = None) -> TemplateProblem:
         """The same problem at another place."""

@@ -1,4 +1,4 @@
-"""From a text's tokens to code."""
+"""From a text to a program: its tags are cut, parsed and compiled, and what is wrong with them is gathered."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes
 
-from etc_policy.codes.registry import Code
+from etc_policy.declare.templating.expansion import MAX_PROBLEMS, Lines
 from etc_policy.declare.templating.generator import GuardingGenerator
 from etc_policy.declare.templating.parser import Problem, TolerantParser, unreadable
-from etc_policy.declare.templating.problems import too_big
+from etc_policy.declare.templating.problems import TemplateProblem, forbidden, too_big
 from etc_policy.declare.templating.sandbox import SANDBOX
-from etc_policy.declare.templating.shape import RawToken
+from etc_policy.declare.templating.shape import RawToken, Shape, shape_of, unified
 
 _MAX_EXPRESSION = 50
 #: Where the code of templates seems to lie.
@@ -25,7 +25,7 @@ _CODE = f"{__file__} (template)"
 class Program:
     """What a shape comes to: `root` gives its pieces, `problems` are those of its tags, by number of the tag.
 
-    `macros` are the tags of macros by name; `others` is the first thing beside macros: a tag, or the data of a number.
+    `macros` are the tags of macros by name; `others` is what there is beside macros: tags, and data, by their numbers.
     """
 
     root: Callable[[Any], Iterator[Any]] | None = None
@@ -35,8 +35,53 @@ class Program:
     names: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file's tags and data, and the program that they come to."""
+
+    shape: Shape
+    program: Program
+
+
+@dataclass(frozen=True, slots=True)
+class MacroSource:
+    """A macro of a file of macros; `place` is the line and column where it begins."""
+
+    place: tuple[int, int]
+    file: File
+
+
+def read_file(source: str) -> tuple[File, list[Problem]]:
+    """A file, and what is wrong with its tags, by offset."""
+    shape = shape_of(source, SANDBOX.lexer)
+    if shape.fatal is not None:
+        return File(shape, Program()), [shape.fatal]
+    program = _compiled(tuple(shape.tokens))
+    return File(shape, program), [
+        (shape.offsets[tag] if shape.offsets else 0, found) for tag, found in program.problems
+    ]
+
+
+def read_macros(source: str) -> tuple[dict[str, MacroSource], list[TemplateProblem]]:
+    """The macros of a file of macros, and what is wrong with it, each with its place."""
+    source = unified(source)
+    position = Lines(source).position
+    file, problems = read_file(source)
+    shape, program = file.shape, file.program
+    for kind, number in program.others:
+        text = shape.texts[number].value if kind == "data" else "x"
+        if not text.isspace():
+            begin = shape.texts[number].offset if kind == "data" else shape.offsets[number]
+            begin += len(text) - len(text.lstrip())
+            hint = "write `{% macro name(argument) %}...{% endmacro %}`"
+            problems.append((begin, forbidden("a file of macros holds macros alone", hint)))
+            break
+    macros = {name: MacroSource(position(shape.offsets[tag]), file) for name, tag in program.macros.items()}
+    return macros, [problem.again(position(offset)) for offset, problem in problems[:MAX_PROBLEMS]]
+
+
 @lru_cache(maxsize=128)
-def compiled(key: tuple[RawToken, ...]) -> Program:
+def _compiled(key: tuple[RawToken, ...]) -> Program:
     """The program of a shape."""
     parser = TolerantParser(SANDBOX, key)
     tree = nodes.Template(parser.subparse(), lineno=0)
@@ -53,9 +98,9 @@ def compiled(key: tuple[RawToken, ...]) -> Program:
         program.problems.append((deepest, too_big("the template is nested too deeply")))
         return program
     try:
-        generator = GuardingGenerator(SANDBOX, None, None, optimized=False)
+        generator = GuardingGenerator(SANDBOX)
         generator.visit(tree)
-        namespace: dict[str, Any] = {"environment": SANDBOX, "codes": Code}
+        namespace: dict[str, Any] = {"environment": SANDBOX, "problems": generator.problems}
         code = compile(generator.stream.getvalue(), _CODE, "exec")  # type: ignore[attr-defined]
         exec(code, namespace)  # noqa: S102 - what Jinja's compiler made of the tree
         program.root = namespace["root"]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
+from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Undefined
 from jinja2.lexer import TokenStream
 from jinja2.runtime import LoopContext, Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedFormatter
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Joiner, Namespace
 
 from etc_policy.declare.secrets import is_secret
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.templating.filters import GREW, filters, formatted, of_text
+from etc_policy.declare.templating.filters import GREW, filters, formatted, methods
 from etc_policy.declare.templating.problems import forbidden, problem_of, too_big
 from etc_policy.declare.templating.values import (
     MAX_ITEMS,
@@ -23,6 +22,7 @@ from etc_policy.declare.templating.values import (
     fragment,
     join_texts,
     marked,
+    require_present,
     shown,
     survey,
 )
@@ -31,14 +31,10 @@ FUNCTIONS = ("var", "env_var", "range", "dict", "namespace", "cycler", "joiner")
 _MAX_POWER = 64
 _OPERATORS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
-_TEXT_METHODS = """capitalize casefold center count endswith expandtabs find format format_map index isalnum isalpha isascii
-isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper join ljust lower lstrip partition
-removeprefix removesuffix replace rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title
-upper zfill"""
+_TEXT_METHODS = methods()
 _LOOP = """changed cycle depth depth0 first index index0 last length nextitem previtem revindex revindex0"""
-#: What can be asked of a value with a dot, by its kind.
+#: What can be asked of other values than texts with a dot, by their kind; all of it can only be read.
 _ATTRIBUTES: Mapping[type, frozenset[str]] = {
-    str: frozenset(_TEXT_METHODS.split()),
     dict: frozenset({"get", "items", "keys", "values"}),
     list: frozenset({"count", "index"}),
     tuple: frozenset({"grouper", "list"}),
@@ -47,15 +43,18 @@ _ATTRIBUTES: Mapping[type, frozenset[str]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Function:
-    """Something that templates may call; `careful` says that a value of the environment marks what it gives, `given` that
-    it gives what was measured before.
+    """Something that templates may call; `text` is the text whose method it is.
+
+    `careful` says that a value of the environment marks what it gives, `given` that it gives what was measured before.
     """
 
-    __slots__ = ("call", "careful", "given", "name")
-
-    def __init__(self, name: str, call: Callable[..., Value], *, careful: bool = False, given: bool = False) -> None:
-        self.name, self.call, self.careful, self.given = name, call, careful, given
+    name: str
+    call: Callable[..., Value]
+    text: str | None = None
+    careful: bool = False
+    given: bool = False
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -79,41 +78,25 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Value, attribute: str) -> Value:
         """A key of a mapping, or what can be asked of other values."""
-        if isinstance(obj, Undefined):
-            obj._fail_with_undefined_error()
+        require_present(obj)
         if isinstance(obj, dict) and attribute in obj:
             return obj[attribute]
         if isinstance(obj, Namespace) and not attribute.startswith("_"):
             return getattr(obj, attribute, self.undefined(name=attribute))
+        if isinstance(obj, str) and attribute in _TEXT_METHODS:
+            return Function(attribute, _TEXT_METHODS[attribute], text=obj)
         for kind, names in _ATTRIBUTES.items():
             if isinstance(obj, kind) and attribute in names:
-                return self._asked(obj, attribute)
+                value = getattr(obj, attribute, None)
+                return Function(attribute, value, careful=kind is list) if callable(value) else value
         if isinstance(obj, dict):
             return self.undefined(obj=obj, name=attribute)
         raise forbidden(f"{shown(attribute)} is not allowed: only mappings have keys, and only lists have items")
 
-    def _asked(self, obj: Value, attribute: str) -> Value:
-        if attribute in ("format", "format_map"):
-            format_map = attribute == "format_map"
-            value: Value = lambda *args, **named: _FORMAT.vformat(obj, args, args[0] if format_map else named)  # noqa: E731
-        else:
-            value = getattr(obj, attribute, None)
-            if value is None and attribute == "grouper":
-                return None
-        if not callable(value):
-            return value
-        if not self.is_safe_attribute(obj, attribute, value):
-            raise forbidden(f"`{attribute}` is not allowed")
-        if isinstance(obj, str):
-            return Function(attribute, of_text(self, obj, attribute, value))
-        return Function(attribute, value, careful=isinstance(obj, list))
-
     def getitem(self, obj: Value, argument: Value) -> Value:
         """A value of a mapping, an item of a list, a part of a text."""
-        if isinstance(obj, Undefined):
-            obj._fail_with_undefined_error()
-        if isinstance(argument, Undefined):
-            argument._fail_with_undefined_error()
+        require_present(obj)
+        require_present(argument)
         if isinstance(obj, dict) and isinstance(argument, str):
             return obj[argument] if argument in obj else self.undefined(obj=obj, name=argument)
         whole = isinstance(argument, int) and not isinstance(argument, bool)
@@ -127,16 +110,18 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return marked(part) if secret else part
         raise forbidden(f"{shown(argument)} is not allowed: only mappings have keys, and only lists have items")
 
-    def call(self, context: Any, obj: Value, *args: Value, **named: Value) -> Value:  # noqa: ANN401
+    def call(self, context: Any, obj: Value, /, *args: Value, **named: Value) -> Value:  # noqa: ANN401
         """Call one of etc's functions, a macro, or a method that was asked for."""
         named.pop("_loop_vars", None)
         named.pop("_block_vars", None)
         if isinstance(obj, Macro):
-            return context.room.called(obj, args, named)
+            return context.rendering.called(obj, args, named)
         if isinstance(obj, Joiner):
             return obj()
         if not isinstance(obj, Function):
-            raise context.room.no_function(obj)
+            raise context.rendering.no_function(obj)
+        if obj.text is not None:
+            return obj.call(context, obj.text, *args, **named)
         secret = obj.careful and survey(*args, *named.values()).secret
         try:
             result = obj.call(*args, **named)
@@ -146,7 +131,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         except Exception as error:
             held = survey(*args, *named.values()).secret
             raise problem_of(error, f"`{obj.name}`", secret=held) from None
-        return result if obj.given else context.room.measured(marked(result) if secret else result)
+        return result if obj.given else context.rendering.measured(marked(result) if secret else result)
 
     def call_binop(self, context: Any, operator: str, left: Value, right: Value) -> Value:  # noqa: ANN401
         """An operation on numbers, texts or lists, if its result has a bound."""
@@ -165,7 +150,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         except Exception as error:
             raise problem_of(error, secret=secret) from None
         counted = operator == "*" or not isinstance(result, list)
-        return context.room.measured(marked(result) if secret and counted else result)
+        return context.rendering.measured(marked(result) if secret and counted else result)
 
     def call_unop(self, context: Any, operator: str, arg: Value) -> Value:  # noqa: ANN401
         """A sign before a number."""
@@ -199,19 +184,8 @@ class _Known(dict[str, Any]):
         return unknown
 
 
-class _Format(SandboxedFormatter):
-    """`str.format` that asks the sandbox, and has bounds."""
-
-    def format_field(self, value: Value, format_spec: str) -> str:
-        """One field."""
-        if re.search(r"\d{4}", format_spec):
-            raise too_big(GREW)
-        return str(super().format_field(value, format_spec))
-
-
 def _kind(value: Value) -> str:
-    if isinstance(value, Undefined):
-        value._fail_with_undefined_error()
+    require_present(value)
     if isinstance(value, dict | list | tuple):
         return "a mapping" if isinstance(value, dict) else "a list"
     return "text" if isinstance(value, str) else "nothing" if value is None else "a number"
@@ -236,4 +210,3 @@ def range_of(*numbers: int) -> list[int]:
 
 
 SANDBOX = Sandbox()
-_FORMAT = _Format(SANDBOX)

@@ -47,11 +47,6 @@ class Shape:
     texts: list[Piece] = field(default_factory=list)
     fatal: tuple[int, TemplateProblem] | None = None
 
-    @property
-    def key(self) -> tuple[RawToken, ...]:
-        """What files of one shape have in common."""
-        return tuple(self.tokens)
-
 
 def unified(source: str) -> str:
     """The text with newlines as Jinja sees them."""

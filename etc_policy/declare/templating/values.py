@@ -37,11 +37,10 @@ class Missing(StrictUndefined):
         hint: str | None = None,
         obj: Value = missing,
         name: Value = None,
-        exc: Callable[[], TemplateProblem] | type[Exception] | None = None,
+        exc: Callable[[], TemplateProblem] | None = None,
     ) -> None:
-        """Jinja's own arguments, but that `exc` may make the problem."""
-        make = exc if callable(exc) and not isinstance(exc, type) else None
-        super().__init__(hint, obj, name, lambda _message: make() if make else self.problem())  # type: ignore[arg-type]
+        """Jinja's own arguments, but that `exc` makes the problem."""
+        super().__init__(hint, obj, name, lambda _message: (exc or self.problem)())  # type: ignore[arg-type]
 
     def problem(self) -> TemplateProblem:
         """What a use of the value raises."""
@@ -60,9 +59,16 @@ class Missing(StrictUndefined):
         message = f"the {kind} has {items}, there is no item {shown(name)}"
         return TemplateProblem(Code.UNKNOWN_VARIABLE, message)
 
-    def fail(self) -> None:
-        """Raise what is wrong."""
-        self._fail_with_undefined_error()
+
+def require_present(value: Value) -> None:
+    """Return if there is a value.
+
+    Raises:
+        TemplateProblem: it is missing.
+
+    """
+    if isinstance(value, Undefined):
+        value._fail_with_undefined_error()
 
 
 class Piece(NamedTuple):
@@ -221,8 +227,7 @@ def text_of(value: Value) -> str:
         return EnvText.made(str(int(value)), None)
     if isinstance(value, int | float):
         return str(value)
-    if isinstance(value, Undefined):
-        return str(value)
+    require_present(value)
     if value is None:
         raise TemplateProblem(Code.TEMPLATE_SYNTAX, "the template gives no value (none)")
     survey(value)

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from etc_policy.declare.templating.context import Context
+from etc_policy.declare.templating.context import Context, has_template
 from etc_policy.declare.templating.problems import TemplateProblem
 from etc_policy.declare.templating.rendering import expand
-from etc_policy.declare.templating.source_text import has_template
 from etc_policy.declare.templating.values import join_texts
 
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
@@ -21,7 +20,7 @@ def _render(text, variables=VARIABLES, environment=ENVIRONMENT):
     if not has_template(text):
         return text
     expansion = expand(text, Context(dict(variables), environment))
-    for _, problem in expansion.problems:
+    for problem in expansion.problems:
         raise problem
     pieces = expansion.pieces(expansion.text) or [expansion.text]
     for piece in pieces:
