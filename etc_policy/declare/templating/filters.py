@@ -32,6 +32,8 @@ _CHOOSING_FILTERS = """attr batch d default dictsort first groupby items join la
 select selectattr slice sort unique"""
 #: Filters that hand out parts of what they are given, each with the mark that it has.
 _CHOOSING = frozenset(_CHOOSING_FILTERS.split())
+#: Filters whose numbers are values, and no sizes of what they make.
+_OF_VALUES = frozenset({"d", "default", "float", "int", "map", "reject", "rejectattr", "select", "selectattr", "sum"})
 #: How many of a filter's arguments are names of keys, filters or tests; messages show these.
 _NAMES = {"attr": 1, "groupby": 1, "map": 1, "max": 2, "min": 2, "reject": 1, "rejectattr": 2, "select": 1}
 _NAMES |= {"selectattr": 2, "sort": 3, "sum": 1, "unique": 2}
@@ -93,7 +95,8 @@ def _require_bounds(name: str, value: Value, others: Iterable[Value]) -> None:
     parts = max(len(value), 1) if isinstance(value, str | list | tuple | dict) else 1
     narrow = name in ("indent", "tojson", "pprint", "expandtabs")
     for other in others:
-        if isinstance(other, int | float) and abs(other) > (_MAX_WIDTH if narrow else MAX_ITEMS):
+        is_size = isinstance(other, int | float) and name not in _OF_VALUES
+        if is_size and abs(other) > (_MAX_WIDTH if narrow else MAX_ITEMS):
             raise too_big(GREW)
         if isinstance(other, str | list | tuple | dict) and parts * len(other) > 10 * MAX_CHARACTERS:
             raise too_big(GREW)

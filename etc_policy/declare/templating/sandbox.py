@@ -6,6 +6,7 @@ from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
 from dataclasses import dataclass
 from typing import Any
 
+from jinja2 import Undefined
 from jinja2.lexer import TokenStream
 from jinja2.runtime import LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -88,7 +89,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         for kind, names in _ATTRIBUTES.items():
             if isinstance(obj, kind) and attribute in names:
                 value = getattr(obj, attribute, None)
-                return Function(attribute, value, careful=kind is list) if callable(value) else value
+                if callable(value) and not isinstance(value, Undefined):
+                    return Function(attribute, value, careful=kind is list)
+                return value
         if isinstance(obj, dict):
             return self.undefined(obj=obj, name=attribute)
         raise forbidden(f"{shown(attribute)} is not allowed: only mappings have keys, and only lists have items")

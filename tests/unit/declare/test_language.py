@@ -229,3 +229,9 @@ policies:
     reference = "{{ env_var('S') }}"
     assert policy.hudi_options == {"hoodie.a": f"x-{reference}-2", "hoodie.b": reference, "hoodie.c": 1}
     assert policy.writer.lock == {"hoodie.write.lock.p": reference}
+
+
+def test_a_fault_in_a_file_of_macros_with_carriage_returns_has_its_place(read):
+    macros = "{% macro a() %}{% endmacro %}\r\n\r\n\r\n  {% macro b( %}{% endmacro %}\r\n"
+    (issue,) = read({"templates/m.jinja": macros}).issues
+    assert (issue.where.line, issue.where.column) == (4, 3)
