@@ -8,6 +8,8 @@ from typing import Any
 from etc_policy.adapters.hudi.avro_file import MAX_SCHEMA_BYTES, schema_of
 from etc_policy.adapters.hudi.values import is_long, text_of
 from etc_policy.adapters.metadata_table.hfile import MAX_INFLATED_BYTES, HFile
+from etc_policy.adapters.storage.below import parts_of
+from etc_policy.adapters.storage.port import OWN_FOLDER
 
 #: The key of the record that names the partitions, and that of a table without any.
 _ALL_PARTITIONS, _NO_PARTITION = "__all_partitions__", "."
@@ -77,8 +79,14 @@ class FileRecords:
             if files and key != _ALL_PARTITIONS and key not in named:
                 raise UnsureListing(f"files of `{key[:60]}`, which is not one of the partitions")
         for name in named:
-            if name != _NO_PARTITION and any(
-                part.startswith(".") or not part or "\0" in part for part in name.split("/")
-            ):
+            if name != _NO_PARTITION and not _is_folder(name):
                 raise UnsureListing(f"a partition `{name[:60]}`, which is no folder of a table")
         return {"" if name == _NO_PARTITION else name: dict(self._by_key.get(name, {})) for name in named}
+
+
+def _is_folder(partition: str) -> bool:
+    """Whether a listing of the table's folders would find it."""
+    try:
+        return OWN_FOLDER not in parts_of(partition)
+    except ValueError:
+        return False

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from etc_policy.adapters.storage.port import OWN_FOLDER
+
 #: Checksums that Hadoop keeps beside each file on local disk.
 _CHECKSUM = ".crc"
 
 
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """(path below the base, bytes by file name) of every folder that is not hidden, the base itself with an empty path."""
+    """(path below the base, bytes by file name) of every folder but Hudi's own, the base itself with an empty path."""
     folders, followed = [""], set[str]()
     while folders:
         path = folders.pop()
@@ -24,7 +26,7 @@ def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
                     if not name.endswith(_CHECKSUM):
                         files[name] = entry.stat(follow_symlinks=False).st_size
                 elif _is_folder(entry, folder, base, followed):
-                    if not name.startswith("."):
+                    if name != OWN_FOLDER:
                         folders.append(f"{path}/{name}" if path else name)
                 elif entry.is_file() and not name.endswith(_CHECKSUM):
                     files[name] = entry.stat().st_size

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 
+from etc_policy.adapters.storage.port import OWN_FOLDER
+
 #: The path below the table and the size of each object below a folder.
 ListBelow = Callable[[str], Iterator[tuple[str, int]]]
 #: The folders of the table's own folder, and the sizes of its files by name.
@@ -20,7 +22,7 @@ _MANY_FOLDERS = 500
 class ObjectTreeLister:
     """Lists a tree once, as a context: its upper folders side by side.
 
-    `in_pages` says that one listing has all that is below a folder; else each folder is a request, and hidden ones are left out.
+    `in_pages` says that one listing has all that is below a folder; else each folder is a request, and Hudi's own is left out.
     """
 
     def __init__(self, top: ListTop, below: ListBelow, *, in_pages: bool = True) -> None:
@@ -55,11 +57,11 @@ class ObjectTreeLister:
 
     def _list(self) -> Mapping[str, dict[str, int]]:
         folders, files = self._top()
-        shown = [folder for folder in folders if not folder.startswith(".")]
+        shown = [folder for folder in folders if folder != OWN_FOLDER]
         tree = {"": files}
         for path, size in self._objects(shown):
             folder, _, name = path.rpartition("/")
-            if folder and not _is_hidden(folder):
+            if folder and OWN_FOLDER not in folder.split("/"):
                 tree.setdefault(folder, {})[name] = size
         return _without_markers(tree)
 
@@ -68,10 +70,6 @@ class ObjectTreeLister:
             return self._below("")
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="listing") as pool:
             return chain.from_iterable(pool.map(lambda folder: list(self._below(folder)), folders))
-
-
-def _is_hidden(folder: str) -> bool:
-    return folder.startswith(".") or "/." in folder
 
 
 def _without_markers(tree: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:

@@ -9,6 +9,9 @@ from typing import BinaryIO, NamedTuple, Protocol
 #: Bytes by file name of each folder, by the folder's path; the table's own folder is the empty path.
 Tree = Mapping[str, dict[str, int]]
 
+#: Hudi's own folder, the only one in which it looks for no partitions: the value of a partition may begin with a dot.
+OWN_FOLDER = ".hoodie"
+
 #: No file that is read whole is larger: a commit of a million files.
 MAX_READ_BYTES = 256 << 20
 
@@ -29,7 +32,7 @@ class Version(NamedTuple):
 
 
 class TreeLister(Protocol):
-    """Lists every folder of a table that is not hidden, once, as a context; hidden files are listed."""
+    """Lists every folder of a table but Hudi's own, once, as a context; hidden folders and files are listed."""
 
     def __enter__(self) -> TreeLister:
         """A storage that is far away begins."""

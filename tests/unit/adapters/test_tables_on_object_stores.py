@@ -55,7 +55,8 @@ def test_and_on_hdfs(tmp_path, hdfs_cluster, version, pending):
 
 def test_partitions_of_any_depth_are_found(tmp_path, copied):
     table = TableFolder(tmp_path / "t")
-    written = [base(f"f{n}", partition=place) for n, place in enumerate(("a=1/b=10%3A00", "a=1/b=2", "c", "d e/ü"))]
+    places = ("a=1/b=10%3A00", "a=1/b=2", "c", "d e/ü", ".net", "c/.d")
+    written = [base(f"f{n}", partition=place) for n, place in enumerate(places)]
     table.commit(at("10:00:00"), at("10:00:01"), *written, base("f9", partition=""))
     found = readings(copied(table))
     assert found == readings(str(table.base))

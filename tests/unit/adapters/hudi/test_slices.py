@@ -80,6 +80,16 @@ def test_a_file_id_is_replaced_in_its_partition_alone(table):
     assert [(s.partition, s.file_id) for s in read(table).slices] == [("p", "f3"), ("q", "f1")]
 
 
+def test_a_partition_may_begin_with_a_dot(table):
+    """Its files are marked as missing where its folder is not listed, and are unknown once their commits are archived."""
+    table.data(at("10:00:00"), base("f1", partition=".net"))
+    table.archive(archived(at("10:00:00"), at("10:00:01"), base("f1", partition=".net")))
+    table.commit(at("10:00:02"), at("10:00:03"), log("f1", 2, partition=".net"))
+    state = read(table)
+    assert [(s.partition, s.base_instant, len(s.log_files)) for s in state.slices] == [(".net", at("10:00:00"), 1)]
+    assert state.missing_files == ()
+
+
 def test_a_pending_clustering_replaces_nothing(table):
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
     table.file(at("10:00:04"), ".clustering.requested")

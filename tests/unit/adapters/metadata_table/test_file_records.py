@@ -40,6 +40,10 @@ def test_a_partition_that_was_deleted_is_not_there():
     assert records.partitions() == {"p": {"f": 1}}
 
 
+def test_a_partition_may_begin_with_a_dot():
+    assert laid_over({".net": {"f": 1}, "q/.r": {"g": 2}}) == {".net": {"f": 1}, "q/.r": {"g": 2}}
+
+
 def test_a_table_without_partitions_has_one_without_a_name():
     assert laid_over({"": {"f": 1}}) == {"": {"f": 1}}
 
@@ -54,7 +58,8 @@ def test_a_table_without_partitions_has_one_without_a_name():
         ([(b"p", record({"f": -1}))], "without a size"),
         (file_records({"../q": {"f": 1}}), "no folder of a table"),
         (file_records({"/q": {}}), "no folder of a table"),
-        (file_records({"q/.r": {}}), "no folder of a table"),
+        (file_records({"q/./r": {}}), "no folder of a table"),
+        (file_records({"q/.hoodie": {}}), "no folder of a table"),
     ],
 )
 def test_what_is_not_understood_is_in_doubt(records, why):

@@ -68,6 +68,16 @@ def test_a_plan_that_nobody_has_begun_stays_on_the_timeline_and_promises_nothing
     assert HudiFiles().commit_summary(str(table.base), C).plan_id == ""
 
 
+def test_what_was_written_into_a_partition_that_begins_with_a_dot_goes_too(table, compactor):
+    """A base file that outlives its plan would hide later log files."""
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1", partition=".net"), log("f1", 5, partition=".net"))
+    before = files(table)
+    table.plan(C, OURS)
+    table.data(C, base("f1", partition=".net"))
+    compactor.withdraw(job_of(table))
+    assert files(table) == before | ENDED
+
+
 def test_one_that_archiving_has_passed_is_removed(table, compactor):
     """It would be the first commit of the timeline, and those that were archived after it would count as never completed."""
     table.commit(at("10:00:07"), at("10:00:08"), base("f1"), log("f1", 5))

@@ -89,7 +89,7 @@ def test_a_folder_that_goes_while_it_is_listed_hides_none_of_the_others():
     assert list(storage.below(".hoodie/.temp/2")) == []
 
 
-def test_the_table_is_listed_without_its_hidden_folders(monkeypatch):
+def test_the_table_is_listed_without_the_folder_of_hudi(monkeypatch):
     """A writer makes and removes folders there all the time, and each is a request."""
     monkeypatch.setattr(object_tree, "_MANY_FOLDERS", 3)
     files = {f"/t/p={number}/f": b"x" for number in range(5)}

@@ -32,6 +32,15 @@ def test_the_files_of_every_folder_with_their_sizes(base):
     assert dict(list_tree(base)) == LISTED
 
 
+def test_a_folder_may_begin_with_a_dot_and_only_that_of_hudi_is_left_out(base, tmp_path):
+    """A partition's value may begin with a dot; Hudi looks for partitions everywhere but below `.hoodie`."""
+    for folder in (".net", "b/.d", "b/.hoodie/e"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "f1.parquet").touch()
+    files = {"f1.parquet": 0}
+    assert dict(list_tree(base)) == {**LISTED, ".net": files, "b/.d": files}
+
+
 def test_a_linked_folder_elsewhere_is_a_folder_of_the_table(base, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / ".hoodie_partition_metadata").touch()

@@ -72,7 +72,8 @@ def test_a_folder_of_more_than_a_page(storage):
 def test_many_folders_are_listed_in_one_go(storage, monkeypatch):
     for number in range(12):
         storage.replace(f"p={number}/f", b"x")
-    storage.replace(".hoodie/timeline/1.commit", b"x")
+    for path in (".hoodie/timeline/1.commit", ".net/f", "p=1/.hoodie/f"):
+        storage.replace(path, b"x")
     with storage.tree() as tree:
         side_by_side = dict(tree.read())
     monkeypatch.setattr("etc_policy.adapters.storage.object_tree._MANY_FOLDERS", 3)

@@ -214,12 +214,13 @@ def test_a_folder_is_removed_with_all_in_it(storage):
     assert storage.info("c/h") is not None
 
 
-def test_the_tree_has_every_folder_that_is_not_hidden(storage):
-    for path in ("top", "a/f", "a/.g", "b/c/h", ".hoodie/hoodie.properties"):
+def test_the_tree_has_every_folder_but_that_of_hudi(storage):
+    for path in ("top", "a/f", "a/.g", "b/c/h", ".net/f", "b/.d/f", "b/.hoodie/f", ".hoodie/hoodie.properties"):
         storage.create(path, b"12")
     with storage.tree() as tree:
         found = {folder: files for folder, files in tree.read().items() if files}
-    assert found == {"": {"top": 2}, "a": {"f": 2, ".g": 2}, "b/c": {"h": 2}}
+    dotted = {".net": {"f": 2}, "b/.d": {"f": 2}}
+    assert found == {"": {"top": 2}, "a": {"f": 2, ".g": 2}, "b/c": {"h": 2}, **dotted}
     with storage.tree() as tree:
         assert {folder: files for folder, files in tree.read().items() if files} == found
 
