@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
-from etc_policy.plan.formats import count_of, format_time
+from etc_policy.plan.formats import count_of, format_time, iso_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
 from etc_policy.plan.proof import Proof, with_proof
 from etc_policy.plan.stages import TablePlan
@@ -17,10 +17,12 @@ from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 
 if TYPE_CHECKING:
+    from etc_policy.publish.sync import Verdict
     from etc_policy.verify.evidence import Claim
     from etc_policy.verify.ports import Verification
 
 _NOT_ENDED = "its verification was begun and has not ended"
+_FAILED = "its verification failed"
 
 
 def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState) -> bool:
@@ -97,6 +99,26 @@ def proofs_of(policy: Policy, state: TableState) -> tuple[Proof, ...]:
     return state.apply_state.proofs_of(_subject_of(state.last_compaction, policy))
 
 
+def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
+    """The verdict of the latest verification of the last compaction, as far as it is kept beside the table; else None.
+
+    When one failed is not kept.
+    """
+    from etc_policy.publish.sync import Verdict
+
+    record, unproven = state.last_compaction, _unproven(state)
+    if record is None:
+        return None
+    if unproven is not None and unproven.why.startswith(_FAILED):
+        return Verdict("fail", policy.verify.level, record.threshold_ms, record.instant, "")
+    reaching = [one for one in proofs_of(policy, state) if one.until_ms >= record.threshold_ms]
+    if not reaching or not is_proven(policy, record, state.apply_state):
+        return None
+    best = max(reaching, key=lambda one: (one.rank, one.proved_at_ms))
+    proved_at, is_part = iso_time(best.proved_at_ms), best.level == "sample"
+    return Verdict("pass", best.level, best.until_ms, record.instant, proved_at, is_part)
+
+
 def _subject_of(record: CompactionRecord | None, policy: Policy) -> str:
     """What a proof is about: a compaction, and how event times are read."""
     return f"{_name_of(record) if record else ''} {digest(policy.event_time.model_dump(mode='json'))}"
@@ -162,8 +184,8 @@ def _doubt(record: CompactionRecord, unproven: Unproven) -> str:
 
 
 def _why(verification: Verification) -> str:
-    how = "failed" if verification.status == "fail" else "could not be done"
-    return f"its verification {how} ({verification.failures})"
+    how = _FAILED if verification.status == "fail" else "its verification could not be done"
+    return f"{how} ({verification.failures})"
 
 
 def _name_of(record: CompactionRecord) -> str:

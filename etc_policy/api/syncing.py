@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import one_table
+from etc_policy.api.proofs import verdict_beside
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, UsageError
@@ -74,7 +75,8 @@ def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: V
 
     def wanted(before: Mapping[str, str]) -> Mapping[str, str]:
         state = environment.read_state(policy)
-        return ro_properties(policy, state, freshness_of(policy, state, now_ms), verdict, before)
+        freshness = freshness_of(policy, state, now_ms)
+        return ro_properties(policy, state, freshness, verdict, before, verdict_beside(policy, state))
 
     return _with_tries(environment, policy, wanted, "synced")
 

@@ -60,7 +60,7 @@ class PropertyChanges:
 class Verdict:
     """A verification that took place: over which threshold and which compaction (None: whichever was last), and when.
 
-    `partial` is true where it looked at some of the rows only.
+    `verified_at` is empty where that is not known, `partial` is true where it looked at some of the rows only.
     """
 
     status: VerificationStatus
@@ -85,16 +85,22 @@ def verdict_of(result: TableResult) -> Verdict | None:
 
 
 def ro_properties(
-    policy: Policy, state: TableState, freshness: TableFreshness, verdict: Verdict | None, before: Mapping[str, str]
+    policy: Policy,
+    state: TableState,
+    freshness: TableFreshness,
+    verdict: Verdict | None,
+    before: Mapping[str, str],
+    beside: Verdict | None = None,
 ) -> dict[str, str]:
     """The properties that the RO table is to have; times are epoch milliseconds, `..._at` are ISO 8601.
 
     The threshold is that of the last completed compaction by etc. `verified` is said only of a compaction that was
-    verified: by `verdict`, or earlier, as the properties `before` say. What RO lacks by a verification, or what nobody should
-    rely on by its freshness, is not promised: then there is no `complete_until`.
+    verified: by `verdict` of a run, or earlier, as the properties `before` say; `beside` is what is kept beside the table of its
+    latest verification, on whichever machine that was. What RO lacks by a verification, or what nobody should rely on by its
+    freshness, is not promised: then there is no `complete_until`.
     """
     record = state.last_compaction
-    said = _said(record, verdict, before)
+    said = _latest(_said(record, verdict, before), _fresh(record, beside))
     properties = {POLICY: policy.name, **said}
     if record is not None:
         properties |= {THRESHOLD: str(record.threshold_ms), INSTANT: record.instant}
@@ -109,6 +115,16 @@ def changes_between(before: Mapping[str, str], wanted: Mapping[str, str]) -> Pro
     """What makes `wanted` of `before`; nothing where they are the same."""
     put = {key: value for key, value in wanted.items() if before.get(key) != value}
     return PropertyChanges(tuple(sorted(set(before) - set(wanted))), put)
+
+
+def _latest(said: dict[str, str], beside: dict[str, str] | None) -> dict[str, str]:
+    """What is said; a later verification that failed, or that passed after one that did not, weighs more."""
+    if beside is None:
+        return said
+    if beside[STATUS] == _FAILED:
+        return said if said[STATUS] == _FAILED else beside
+    is_open = said[STATUS] in (_FAILED, _UNVERIFIED)
+    return beside if is_open and beside[VERIFIED_AT] > said.get(VERIFIED_AT, "") else said
 
 
 def _said(record: CompactionRecord | None, verdict: Verdict | None, before: Mapping[str, str]) -> dict[str, str]:
@@ -148,4 +164,5 @@ def _fresh(record: CompactionRecord | None, verdict: Verdict | None) -> dict[str
         return None
     said = _SAID[verdict.status]
     status = _PARTLY if said == _VERIFIED and verdict.partial else said
-    return {STATUS: status, VERIFIED_AT: verdict.verified_at, VERIFIED_LEVEL: verdict.level}
+    when = {VERIFIED_AT: verdict.verified_at, VERIFIED_LEVEL: verdict.level} if verdict.verified_at else {}
+    return {STATUS: status, **when}

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.api.proofs import begin_proof, is_proven, note_verdict
+from etc_policy.api.proofs import begin_proof, is_proven, note_verdict, verdict_beside
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.verify.evidence import Claim
 from etc_policy.verify.metadata_checks import COMPACTED
 from etc_policy.verify.ports import ExpectationResult, Verification
@@ -55,3 +55,27 @@ def test_whatever_else_did_not_pass_leaves_it_unproven(found, status):
     assert not is_proven(POLICY, RECORD, kept)
     assert kept.unproven.why.startswith(("its verification failed", "its verification could"))
     assert kept.proofs is None or kept.proofs.of == ()
+
+
+STATE = replace(state_of("/t", {"slices": {}}), last_compaction=RECORD)
+
+
+def beside(*found: ExpectationResult, status: str, state: TableState = STATE):
+    """Status and level of the verdict that is kept after a verification with these results."""
+    verdict = verdict_beside(POLICY, replace(state, apply_state=noted(*found, status=status)))
+    return verdict and (verdict.status, verdict.level, verdict.instant, bool(verdict.verified_at))
+
+
+def test_the_verdict_that_is_kept_beside_the_table():
+    """Whoever runs `etc sync` may have other results at hand, of an earlier run."""
+    assert beside(AGREES, status="pass") == ("pass", "metadata", RECORD.instant, True)
+    assert beside(LACKS, status="fail") == ("fail", "data", RECORD.instant, False)
+
+
+def test_what_could_not_be_verified_or_is_of_another_compaction_is_no_verdict():
+    assert beside(UNKNOWN, status="error") is None
+    for record in (None, replace(RECORD, instant="20260101130000000"), replace(RECORD, completed="20260101120002000")):
+        assert beside(AGREES, status="pass", state=replace(STATE, last_compaction=record)) is None
+    store = MemoryApplyStates()
+    begin_proof(POLICY, STATE, store)
+    assert verdict_beside(POLICY, replace(STATE, apply_state=store["/t"])) is None

@@ -12,6 +12,7 @@ from etc_policy.plan.commit_metadata import THRESHOLD as COMMITTED
 from etc_policy.publish.results import RunResults
 from etc_policy.publish.sync import COMPLETE_UNTIL, INSTANT, STATUS, THRESHOLD, VERIFIED_AT
 from etc_policy.wiring import Environment
+from tests.unit.adapters import log_file
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.publish.test_metrics import RUN
@@ -119,6 +120,23 @@ def test_the_verdict_of_the_last_run_counts_for_its_own_compaction_alone(etc, ca
         run(etc)
         assert catalog.tables["lake.orders_ro"][STATUS] == status
     assert catalog.tables["lake.orders_ro"][VERIFIED_AT] == RUN.completed_at
+
+
+def test_a_later_verification_counts_and_not_the_last_run_alone(etc, catalog, tmp_path):
+    """The log file holds an event of 09:50, below the threshold; its commit says 10:45."""
+    folder = tmp_path / "lake" / "orders"
+    (written,) = (folder / "p").glob(".f1_*.log.*")
+    content = log_file.avro([epoch_ms("10:45:00"), epoch_ms("09:50:00")], "long")
+    (tmp_path / "target").mkdir()
+    last = RUN.model_copy(update={"instant": at("10:30:00"), "base_path": str(folder)})
+    (tmp_path / "target" / "run_results.json").write_text(RunResults(tables=(last,)).model_dump_json())
+    run(etc)
+    assert catalog.tables["lake.orders_ro"][STATUS] == "verified"
+    written.write_bytes(content)
+    assert etc("verify", "--select", "orders_ro", "--level", "logs", "--at", NOON)[0] != 0
+    run(etc)
+    failed = catalog.tables["lake.orders_ro"]
+    assert (failed[STATUS], failed.get(VERIFIED_AT), failed.get(COMPLETE_UNTIL)) == ("failed", None, None)
 
 
 def test_results_that_cannot_be_read_verify_nothing(etc, catalog, tmp_path):

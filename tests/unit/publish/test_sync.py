@@ -88,6 +88,48 @@ class TestStatus:
         assert properties(broken, {**FACTS, **VERIFIED}) == {**FACTS, **VERIFIED}
 
 
+class TestBesideTheTable:
+    """What is kept there is of the latest verification: one by `etc verify`, or by a run of another machine."""
+
+    FAILED = replace(PASSED, status="fail", verified_at="")
+    LATER = replace(PASSED, level="logs", verified_at="2026-01-01T11:30:00.000Z")
+
+    def said(self, beside, verdict=None, before=None):
+        freshness = table_freshness(ORDERS, STATE, NOW, NOW)
+        found = ro_properties(ORDERS, STATE, freshness, verdict, before or {}, beside)
+        return {key: found[key] for key in (STATUS, VERIFIED_AT, VERIFIED_LEVEL, COMPLETE_UNTIL) if key in found}
+
+    @pytest.mark.parametrize(("verdict", "before"), [(PASSED, {}), (None, {**FACTS, **VERIFIED}), (None, {})])
+    def test_a_failure_outweighs_what_passed_before(self, verdict, before):
+        assert self.said(self.FAILED, verdict, before) == {STATUS: "failed"}
+
+    def test_when_it_failed_is_said_where_it_is_known(self):
+        failed = replace(PASSED, status="fail")
+        assert self.said(self.FAILED, failed) == {**VERIFIED, STATUS: "failed"}
+
+    def test_one_that_passed_later_outweighs_a_failure(self):
+        expected = {STATUS: "verified", VERIFIED_AT: self.LATER.verified_at, VERIFIED_LEVEL: "logs"}
+        expected[COMPLETE_UNTIL] = FACTS[COMPLETE_UNTIL]
+        for verdict, before in (
+            (replace(PASSED, status="fail"), {}),
+            (None, {**FACTS, **VERIFIED, STATUS: "failed"}),
+            (None, {**FACTS, STATUS: "failed"}),
+            (None, {}),
+        ):
+            assert self.said(self.LATER, verdict, before) == expected
+
+    def test_one_that_passed_before_does_not(self):
+        failed = replace(PASSED, status="fail", verified_at="2026-01-01T11:40:00.000Z")
+        assert self.said(self.LATER, failed)[STATUS] == "failed"
+
+    def test_what_is_verified_stays_as_it_is(self):
+        assert self.said(self.LATER, PASSED)[VERIFIED_LEVEL] == "data"
+        assert self.said(self.LATER, None, {**FACTS, **VERIFIED})[VERIFIED_LEVEL] == "data"
+
+    def test_of_another_compaction_it_says_nothing(self):
+        assert self.said(replace(self.FAILED, instant=instant("10:00:00")), PASSED)[STATUS] == "verified"
+
+
 class TestPartOfTheRows:
     PART = replace(PASSED, partial=True)
 
