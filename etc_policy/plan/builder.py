@@ -45,6 +45,7 @@ from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
 from etc_policy.plan.stock_choice import days_refusal
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
+from etc_policy.plan.unknown_state import claiming_nothing, why_unknown
 
 _GROUP = attrgetter("group")
 
@@ -72,7 +73,8 @@ def build_table_plan(
     context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
     refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms) or days_refusal(policy, state)
     if refusal is not None:
-        return _idle(context, "refused", refusal)
+        refused, unknown = _idle(context, "refused", refusal), why_unknown(policy, state, clock_ms)
+        return claiming_nothing(refused, unknown) if unknown else refused
     due = tuple(filter(context.is_due, state.slices))
     wanted = tuple(one for one in due if is_wanted(context, one))
     by_stock = bool(policy.stock_options)

@@ -18,7 +18,7 @@ from etc_policy.plan.formats import (
     rows_of,
 )
 from etc_policy.plan.pace_explanation import next_due_rows, pace_rows
-from etc_policy.plan.stages import UNREAD_VERSION, Plan, TablePlan
+from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.stock_explanation import stock_rows
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
@@ -68,8 +68,10 @@ def _table(table: TablePlan) -> Iterator[Row]:
         yield from _compaction(table)
     else:
         yield "nothing due" if table.action == "nothing_due" else "refused", table.reason or ""
-    if table.table_version != UNREAD_VERSION:
+    if table.watermark_known:
         yield from _watermark(table)
+    else:
+        yield "RO complete", "not known"
     yield from next_due_rows(table.next_due_ms)
     for warning in table.warnings:
         yield "warning", warning

@@ -54,6 +54,9 @@ def explain_table(table: TablePlan) -> Iterator[Row]:
     if table.table_version == UNREAD_VERSION:
         yield "", "The table could not be read, so there is nothing to explain."
         return
+    if not table.watermark_known:
+        yield "", "While this is so nobody can know how far RO is complete, so there is nothing to explain."
+        return
     yield from _why_t(table)
     yield from _why_c(table)
     yield from _slices_in(table)

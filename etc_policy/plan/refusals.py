@@ -39,16 +39,21 @@ class Refusal:
     hint: str | None = None
 
 
+def unsupported_version(state: TableState) -> Refusal | None:
+    """A table version of which it is not known which log files belong to which slice."""
+    if state.table_version in (*CUT_VERSIONS, *WHOLE_SLICE_VERSIONS):
+        return None
+    return Refusal("table_version", f"table version {state.table_version} is not supported; versions 6, 8 and 9 are")
+
+
 def unknown_version(policy: Policy, state: TableState) -> Refusal | None:
     """Table versions 8 and 9, and 6 for whole slices or where log files may be carried."""
     if state.table_version in CUT_VERSIONS:
         return None
-    if state.table_version in WHOLE_SLICE_VERSIONS and policy.granularity == "file_slice":
-        return None
-    if state.table_version in WHOLE_SLICE_VERSIONS:
-        obstacle = find_obstacle(policy, state)
-        return Refusal("table_version" if policy.carry is None else "cannot_carry", *obstacle) if obstacle else None
-    return Refusal("table_version", f"table version {state.table_version} is not supported; versions 6, 8 and 9 are")
+    if state.table_version not in WHOLE_SLICE_VERSIONS:
+        return unsupported_version(state)
+    obstacle = find_obstacle(policy, state) if policy.granularity != "file_slice" else None
+    return Refusal("table_version" if policy.carry is None else "cannot_carry", *obstacle) if obstacle else None
 
 
 def pending_service(policy: Policy, state: TableState) -> Refusal | None:

@@ -125,7 +125,8 @@ class TablePlan(Frozen):
     """What is to be done to one table, and why.
 
     `threshold_ms` is T, `instant` is C (FACTS 1). `watermark_*_ms` are None when no log file would hold RO back, and
-    `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times.
+    `watermark_assumed` says that the later one is bounded by when its file was written, not by known event times. Where
+    the state of a refused table is not known `watermark_known` is false, and nothing is said of how far RO is complete.
     `policy_values` is the policy by dotted key, `policy_changes` what changed in it since the table's last compaction.
     `reason` says why nothing is done; `reason_code` names it for machines. T is `now_ms` less `data_latency_ms`; where file
     slices are left out that are due, T is before all that these may hold. C began at
@@ -152,6 +153,7 @@ class TablePlan(Frozen):
     watermark_before_ms: int | None = None
     watermark_after_ms: int | None = None
     watermark_assumed: bool = False
+    watermark_known: bool = True
     unknown_log_files: int = 0
     held_back_by: str | None = None
     operations: tuple[Operation, ...] = ()

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.proof import Proof, proof_of, proven_until
-from etc_policy.plan.refusals import find_damage
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.publish.results import TableFreshness
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
@@ -37,7 +36,7 @@ def table_freshness(
     """
     if not _writes(state) and not state.slices:
         return _unknown(policy, state.base_path, "no commit yet", remaining=0)
-    refusal = times_refusal(policy, state, clock_ms) or find_damage(policy, state)
+    refusal = why_unknown(policy, state, clock_ms)
     if refusal is not None:
         return unreadable(
             policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason

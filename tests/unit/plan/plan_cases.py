@@ -230,6 +230,7 @@ def _readable_table(table: TablePlan) -> dict[str, Any]:
         "slices": {f"{one.partition}/{one.file_id}".lstrip("/"): _readable_slice(one) for one in table.operations},
         "watermark_before": _time(table.watermark_before_ms),
         "watermark_after": _time(table.watermark_after_ms),
+        "watermark": None if table.watermark_known else "not known",
         "watermark_assumed": table.watermark_assumed,
         "held_back_by": table.held_back_by,
         "unknown_log_files": table.unknown_log_files,

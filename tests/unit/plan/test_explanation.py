@@ -81,7 +81,7 @@ def test_a_guard_that_is_not_known_speaks_for_itself():
 
 def test_an_unread_table_has_no_explanation():
     (table,) = many().tables
-    unread = table.model_copy(update={"table_version": UNREAD_VERSION, "action": "refused", "reason": "no table"})
+    unread = table.model_copy(update={"table_version": UNREAD_VERSION, "watermark_known": False, "action": "refused"})
     text = explain_plan(make_plan("", (unread,)), explain=True)
     assert "The table could not be read" in text
     assert "why T" not in text

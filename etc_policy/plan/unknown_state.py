@@ -1,0 +1,34 @@
+"""What keeps anybody from knowing how far RO of a table is complete; a plan over it says nothing of that."""
+
+from __future__ import annotations
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.clock import times_refusal
+from etc_policy.plan.refusals import Refusal, find_damage, unsupported_version
+from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_state import TableState
+
+
+def why_unknown(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
+    """Why the table's metadata do not show how far RO is complete, whatever is pending on it; None where they do.
+
+    Its instants are wrong or of another zone, data files are missing or damaged, event times cannot be read, or files belong
+    together by rules that are not known.
+    """
+    return times_refusal(policy, state, clock_ms) or unsupported_version(state) or find_damage(policy, state)
+
+
+def claiming_nothing(refused: TablePlan, why: Refusal) -> TablePlan:
+    """The plan without what it would say of completeness, and of what its file slices hold; it says why not."""
+    other = () if why.reason == refused.reason else (f"how far RO is complete is not known: {why.reason}",)
+    return refused.model_copy(
+        update={
+            "watermark_known": False,
+            "watermark_before_ms": None,
+            "watermark_after_ms": None,
+            "watermark_assumed": False,
+            "held_back_by": None,
+            "left_out": (),
+            "warnings": (*other, *refused.warnings),
+        }
+    )

@@ -1,0 +1,58 @@
+"""A table of which nobody knows how far RO is complete: no plan says anything of it, and neither does freshness."""
+
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.completion_times import WrongTime
+from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.stages import make_plan
+from etc_policy.plan.table_state import UnreadableTime
+from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.publish.freshness import table_freshness
+from tests.unit.plan.plan_cases import epoch_ms, instant
+from tests.unit.plan.states import NOW, POLICY, STATE, with_instant, with_slice
+
+WRONG = WrongTime("table", instant("09:00:00"), instant("08:00:00"), "commit", False, NOW, None, "no file bears it")
+UNKNOWN = {
+    "files_missing": replace(STATE, missing_files=("p/.f2.log.1",)),
+    "files_unclear": replace(STATE, unclear_files=("p/f1_0-1-0_1.parquet", "p/f1_0-2-0_1.parquet")),
+    "files_damaged": with_slice(STATE, "f1", base_file_bytes=1),
+    "unreadable_times": replace(STATE, unreadable_time=UnreadableTime("L1", "31/12/2025")),
+    "wrong_time": replace(STATE, wrong_times=(WRONG,)),
+    "writers_zone": replace(STATE, zone=ZoneReading("UTC", "contradicted", "its writers' clocks show another zone")),
+    "clock_behind": with_instant(STATE, "13:00:00", "deltacommit", completed="13:00:01"),
+    "table_version": replace(STATE, table_version=7),
+}
+
+
+def plan_of(state):
+    return build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW)
+
+
+@pytest.mark.parametrize("code", UNKNOWN)
+def test_nothing_is_said_of_completeness(code):
+    table = plan_of(UNKNOWN[code])
+    assert (table.action, table.reason_code, table.watermark_known) == ("refused", code, False)
+    said = (table.watermark_before_ms, table.watermark_after_ms, table.watermark_assumed, table.held_back_by)
+    assert (said, table.left_out) == ((None, None, False, None), ())
+    text = explain_plan(make_plan("", (table,)), explain=True)
+    assert "RO complete   not known" in text
+    assert [word for word in ("until", "next event", "held back", "left alone", "RO has all") if word in text] == []
+    assert table_freshness(POLICY, UNKNOWN[code], NOW, NOW).complete_until_ms is None
+
+
+@pytest.mark.parametrize("code", sorted(UNKNOWN.keys() - {"table_version"}))
+def test_nor_where_something_is_pending_besides(code):
+    """What is pending is the reason, as it has to end first; the other one is said too."""
+    state = with_instant(UNKNOWN[code], "11:40:00", "clustering")
+    table = plan_of(state)
+    assert (table.reason_code, table.watermark_known, table.watermark_after_ms) == ("pending_service", False, None)
+    assert table.warnings[0].startswith("how far RO is complete is not known: ")
+
+
+def test_a_table_that_is_refused_for_what_is_pending_alone_is_known():
+    table = plan_of(with_instant(STATE, "11:40:00", "clustering"))
+    assert (table.action, table.watermark_known) == ("refused", True)
+    assert table.watermark_after_ms == epoch_ms("10:05:00") - 1
