@@ -210,6 +210,7 @@ def claim_for(policy: Policy, outcome: Outcome, state: TableState, history: Tabl
     if outcome.threshold_ms is None:
         return claim_of(policy, state, now_ms)
     if outcome.status == "nothing_due":
-        return Claim(outcome.threshold_ms, outcome.seen_until or state.last_completed or "")
+        seen_until = outcome.seen_until or state.last_completed or ""
+        return Claim(outcome.threshold_ms, seen_until, leaves_out=outcome.leaves_out)
     claim = claim_of_run(state, history, outcome.instant or "")
     return claim if claim is not None and claim.threshold_ms == outcome.threshold_ms else None

@@ -182,6 +182,7 @@ class Outcome:
     """What was done to one table; counts and the estimate are of the plan, `bytes_written` is of the commit.
 
     `run_seconds` is what Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
+    `leaves_out` says that the plan left file slices out that hold something after its threshold only.
     `writes_beside` are the instants of writes that began while the compaction was being committed, without its lock.
     """
 
@@ -201,4 +202,5 @@ class Outcome:
     bytes_written_estimate: int = 0
     run_seconds: float = 0.0
     writes_beside: tuple[str, ...] = ()
+    leaves_out: bool = False
     watermark_predicted_ms: int | None = None

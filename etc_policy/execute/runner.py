@@ -295,5 +295,6 @@ def _not_run(table: TablePlan) -> Outcome:
         instant=table.instant,
         reason=table.reason,
         hints=table.hints,
+        leaves_out=table.left_out_though_due > 0,
         watermark_predicted_ms=table.watermark_after_ms,
     )

@@ -79,6 +79,8 @@ def build_table_plan(
     wanted = tuple(one for one in due if is_wanted(context, one))
     by_stock = bool(policy.stock_options)
     context = _leaving_out(context, due, wanted, "due_but_not_chosen" if by_stock else "due_but_in_other_partitions")
+    if not wanted and _leaves_unknown(context):
+        return _idle(replace(context, left_out={}), "refused", unknown_left_out(policy))
     if not wanted:
         can_wait = context.threshold_ms < context.merged_up_to_ms
         idle = _idle(context, "nothing_due", nothing_due(policy, elsewhere=bool(due), can_wait=can_wait))

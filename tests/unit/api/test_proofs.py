@@ -1,17 +1,19 @@
 """What a verdict means for the compaction that it is about."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from etc_policy.api.proofs import begin_proof, is_proven, note_verdict, verdict_beside
+from etc_policy.api.proofs import begin_proof, claim_for, is_proven, note_verdict, verdict_beside
 from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
-from etc_policy.verify.evidence import Claim
-from etc_policy.verify.metadata_checks import COMPACTED
+from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
 from etc_policy.verify.ports import ExpectationResult, Verification
-from tests.fakes import MemoryApplyStates
-from tests.unit.plan.plan_cases import state_of
+from tests.fakes import MemoryApplyStates, MemoryTable
+from tests.unit.plan.plan_cases import inputs_of_case, plan_of_case, state_of
 
 POLICY = Policy(name="t", table="/t", event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
 RECORD = CompactionRecord("20260101120000000", "20260101120001000", 1_000, "t", "plan")
@@ -79,3 +81,16 @@ def test_what_could_not_be_verified_or_is_of_another_compaction_is_no_verdict():
     store = MemoryApplyStates()
     begin_proof(POLICY, STATE, store)
     assert verdict_beside(POLICY, replace(STATE, apply_state=store["/t"])) is None
+
+
+def test_nothing_due_beside_a_delete_that_is_left_out_is_no_failure():
+    """A strategy of Hudi leaves a slice with a delete by key: T is before its commit less the latency, as the plan says."""
+    case = Path(__file__).parents[2] / "golden" / "plans" / "stock_nothing_beside_a_delete"
+    ((policy, state, now_ms, clock_ms, _),) = inputs_of_case(case)
+    (table,) = plan_of_case(case).tables
+    assert (table.action, table.left_out_though_due) == ("nothing_due", 1)
+    outcome = MemoryTable(state).runner().apply(policy, table, "plan", None)
+    history = TableHistory(state.timezone)
+    claim = claim_for(policy, outcome, state, history, now_ms)
+    assert (claim.threshold_ms, claim.leaves_out) == (table.threshold_ms, True)
+    assert prove_compacted(Evidence(policy, state, history, claim, clock_ms)).status == "pass"
