@@ -97,6 +97,9 @@ def argument_faults(
         if argument not in known.arguments:
             hint = did_you_mean(argument, known.arguments) or _arguments_of(known)
             yield argument, f"expectation `{name}` has no argument `{argument[:80]}`", hint
+        elif value is None and argument in known.required:
+            hint = "write a value, or `{$PARAMETER: NAME}` for one that etc knows"
+            yield argument, f"expectation `{name}` needs a value for its argument `{argument}`, got `null`", hint
         elif not is_parameter.get(argument) and not _fits(value, known.arguments[argument]):
             wanted = listed_words(known.arguments[argument])
             yield argument, f"argument `{argument}` of `{name}` must be {wanted}, got `{str(value)[:60]}`", None

@@ -12,7 +12,7 @@ from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import CompactionRecord, LogFile
 from etc_policy.plan.watermark import event_time_bound
-from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, VIEWS_AGREE
+from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
 from etc_policy.verify.log_checks import check_logs
@@ -143,7 +143,14 @@ def is_wanted(expectation: SuiteExpectation) -> bool:
 
 
 def check_metadata(expectation: SuiteExpectation, evidence: Evidence) -> ExpectationResult:
-    """One of our expectations that need no rows, by the severity that the suite gives it."""
+    """One of our expectations that need no rows, by the severity that the suite gives it.
+
+    A parameter may have no value, such as a target that the policy does not set: then nothing can be checked.
+    """
+    empty = sorted(name for name in OWN[expectation.type].required if expectation.kwargs.get(name) is None)
+    if empty:
+        message = f"its argument `{empty[0]}` has no value"
+        return ExpectationResult(expectation=expectation.type, status="error", message=message)
     result = _CHECKS[expectation.type](expectation.kwargs, evidence)
     if result.status == "fail" and expectation.severity != "critical":
         return result.model_copy(update={"status": "warn"})
@@ -175,7 +182,8 @@ def _completeness_up_to(kwargs: Mapping[str, Any], evidence: Evidence) -> Expect
 
 def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
     """Of what the writers wrote to log files, at least `least_share` (all, if not given) has event times in its commits."""
-    writes, least = evidence.history.writes, kwargs.get("least_share", 1)
+    writes, given = evidence.history.writes, kwargs.get("least_share")
+    least = 1 if given is None else given
     tracked = sum(write.min_event_time_ms is not None for write in writes)
     observed = {"log_writes": len(writes), "tracked": tracked, "least_share": least}
     message = f"{len(writes) - tracked} of {len(writes)} writes to log files have no event time in their commit"
@@ -189,7 +197,8 @@ def _log_files_no_larger_than(kwargs: Mapping[str, Any], evidence: Evidence) -> 
     observed: dict[str, Any] = {"log_files": len(sizes), "largest_bytes": sizes[0][0] if sizes else 0}
     if limit is None:
         return judged(name, observed, None)
-    allowed = limit * (1 + kwargs.get("tolerance", LOG_FILE_TOLERANCE))
+    given = kwargs.get("tolerance")
+    allowed = limit * (1 + (LOG_FILE_TOLERANCE if given is None else given))
     wrong = [file_name for size, file_name in sizes if size > allowed]
     observed |= {"max_bytes": limit, "too_large": len(wrong), "examples": wrong[:_NAMED_FILES]}
     message = f"{len(wrong)} of {len(sizes)} log files are larger than {limit:,} bytes, the largest {observed['largest_bytes']:,}"

@@ -170,6 +170,22 @@ def test_completeness_that_fell_below_what_was_published():
     assert check("expect_completeness_up_to", {"threshold_ms": NOW}, table=table).status == "pass"
 
 
+@pytest.mark.parametrize("table", [state(), state(slices={"p/f1": {"base": "08:00:00"}})])
+@pytest.mark.parametrize(
+    ("name", "argument"), [("expect_completeness_up_to", "threshold_ms"), ("expect_freshness_within", "now_ms")]
+)
+def test_a_parameter_without_a_value_proves_nothing(name, argument, table):
+    """Such as `freshness_target_ms` of a policy without a target."""
+    found = check(name, {argument: None, "error_after_ms": 1}, table=table)
+    assert (found.status, found.message) == ("error", f"its argument `{argument}` has no value")
+
+
+def test_what_may_be_left_out_may_be_null():
+    assert check("expect_event_times_tracked", {"least_share": None}).status == "pass"
+    assert check("expect_log_files_no_larger_than", {"max_bytes": 9_999, "tolerance": None}).status == "pass"
+    assert check("expect_log_files_no_larger_than", {"max_bytes": None}).status == "pass"
+
+
 @pytest.mark.parametrize(("least_share", "status"), [(1, "fail"), (0.76, "fail"), (0.75, "pass"), (None, "fail")])
 def test_the_share_of_writes_with_event_times(least_share, status):
     writes = [GroupWrite("1", "1", "p", "f", time, time is not None, 1) for time in (1, 2, 3, None)]

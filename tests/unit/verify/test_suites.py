@@ -160,6 +160,18 @@ def test_what_is_wrong_is_known_without_great_expectations_and_with_its_place():
     assert len(found) == 6
 
 
+@pytest.mark.parametrize("null", ["null", "~", ""])
+def test_a_needed_argument_without_a_value(null):
+    text = f"name: s\nexpectations:\n  - type: expect_completeness_up_to\n    kwargs:\n      threshold_ms: {null}\n"
+    (found,) = suite_issues(text, "s.yml")
+    assert (found.code, str(found.where)) == ("ETC226", "s.yml:5:7")
+    assert (
+        found.message
+        == "expectation `expect_completeness_up_to` needs a value for its argument `threshold_ms`, got `null`"
+    )
+    assert found.hint == "write a value, or `{$PARAMETER: NAME}` for one that etc knows"
+
+
 @pytest.mark.parametrize("name", ["ro_complete", "ro_fresh", "writer_conformance"])
 def test_the_shipped_suites_are_right(name, tmp_path):
     path, text = read_suite(name, tmp_path)

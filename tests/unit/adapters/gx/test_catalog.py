@@ -87,11 +87,26 @@ def test_names():
             "argument `strict_min` of `expect_column_values_to_be_between` must be `true` or `false`, got `1`"
         ]),
         ("expect_completeness_up_to", {}, ["expectation `expect_completeness_up_to` needs the argument `threshold_ms`"]),
+        ("expect_completeness_up_to", {"threshold_ms": None}, [
+            "expectation `expect_completeness_up_to` needs a value for its argument `threshold_ms`, got `null`"
+        ]),
+        ("expect_column_values_to_be_in_set", {"column": None, "value_set": None}, [
+            f"expectation `expect_column_values_to_be_in_set` needs a value for its argument `{argument}`, got `null`"
+            for argument in ("column", "value_set")
+        ]),
+        ("expect_column_values_to_be_between", {"column": "v", "min_value": None, "max_value": 1}, []),
         ("expect_no_key_twice", {"x": 1}, ["expectation `expect_no_key_twice` has no argument `x`"]),
     ],
 )  # fmt: skip
 def test_arguments(name, kwargs, faults):
     assert [message for _, message, _ in argument_faults(name, kwargs, {})] == faults
+
+
+@pytest.mark.parametrize(("name", "argument"), [(n, a) for n, one in offered().items() for a in sorted(one.required)])
+def test_no_expectation_takes_null_for_what_it_needs(name, argument):
+    kwargs = {**{key: {"$PARAMETER": "T"} for key in offered()[name].required}, argument: None}
+    ((where, message, hint),) = argument_faults(name, kwargs, dict.fromkeys(kwargs, True) | {argument: False})
+    assert (where, "got `null`" in message, bool(hint)) == (argument, True, True)
 
 
 def test_a_parameter_fits_wherever_it_stands():
