@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
+from etc_policy.plan.formats import format_time
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.proof import Proof, proof_of, proven_until
 from etc_policy.plan.table_history import TableHistory
@@ -32,7 +34,7 @@ def table_freshness(
     reaches, and a table without one is unknown.
 
     Commits that lie in the future of the wall clock were written in another zone, and a data file that is gone may have
-    held anything: then nothing is known.
+    held anything: then nothing is known. Neither is it of a time before all commits and events of the table.
     """
     if not _writes(state) and not state.slices:
         return _unknown(policy, state.base_path, "no commit yet", remaining=0)
@@ -41,7 +43,22 @@ def table_freshness(
         return unreadable(
             policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason
         )
+    if history is not None and _precedes_all(state, history, now_ms):
+        said = f"{format_time(now_ms)}, which counts as now, is before every commit and every event of the table"
+        return unreadable(policy, f"{said} that is known: what it held then cannot be judged")
     return _judge(policy, state, now_ms, history, proofs)
+
+
+def _precedes_all(state: TableState, history: TableHistory, now_ms: int) -> bool:
+    """Whether a time lies before all that is known of the table; one before its commits alone is that of a replay."""
+    first, last = min((i.requested for i in state.instants), default=None), state.last_compaction
+    if first is None or instant_to_ms(first, ZoneInfo(state.timezone)) <= now_ms:
+        return False
+    if last is not None and last.threshold_ms <= now_ms:
+        return False
+    in_logs = (log_file.min_event_time_ms for _, log_file in state.log_files)
+    times = [time for time in chain((one.min_event_time_ms for one in history.writes), in_logs) if time is not None]
+    return min(times, default=now_ms) > now_ms
 
 
 def _judge(

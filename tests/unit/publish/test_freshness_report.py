@@ -42,6 +42,38 @@ def test_the_numbers():
     assert (found.threshold_ms, found.reason, found.watermark_assumed) == (None, None, False)
 
 
+class TestATimeBeforeTheFirstCommit:
+    """`--at` may be that of events which are written again today, but not one of which the table knows nothing."""
+
+    WRITE = GroupWrite(instant("11:40:00"), instant("11:40:05"), "p", "f1", epoch_ms("11:25:00"), True, 1)
+    STATE = state_of("/t", TABLE)
+
+    def judge(self, now, state=STATE, writes=(WRITE,)):
+        return table_freshness(POLICY, state, epoch_ms(now), NOW, TableHistory("UTC", writes))
+
+    def test_before_all_events_is_unknown(self):
+        found = self.judge("07:00:00")
+        assert (found.status, found.complete_until_ms) == ("unknown", None)
+        assert found.reason == (
+            "2026-01-01 07:00:00 UTC, which counts as now, is before every commit and every event of the table that is "
+            "known: what it held then cannot be judged"
+        )
+
+    def test_of_a_replay_is_judged(self):
+        for early in (
+            {"writes": (self.WRITE._replace(min_event_time_ms=epoch_ms("06:30:00")),)},
+            {"state": replace(self.STATE, last_compaction=CompactionRecord("1", "1", epoch_ms("06:50:00"), "t", "x"))},
+        ):
+            assert self.judge("07:00:00", **early).status == "pass"
+
+    def test_where_no_event_time_is_known_is_judged(self):
+        state = state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}})
+        assert self.judge("07:00:00", state, writes=()).status == "pass"
+
+    def test_after_the_first_commit_is_judged(self):
+        assert self.judge("08:00:00").status == "pass"
+
+
 def test_a_watermark_that_is_bounded_by_when_a_file_was_written_says_so():
     logs = {"L1": "11:40:00 > 11:40:05"}
     found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW, NOW)
