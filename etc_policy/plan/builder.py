@@ -123,11 +123,11 @@ def _leaves_unknown(context: PlanningContext) -> bool:
     """Whether an event time is not known in a slice that is left out: then T cannot be known without it.
 
     Where a strategy of Hudi does not take the slice, a delete by key counts as in every watermark: as no earlier than its
-    commit completed, less the data latency.
+    commit completed, less the data latency. Rows beside it are not excused.
     """
     return bool(context.left_out) and any(
         log_file.min_event_time_ms is None
-        and not (log_file.has_deletes and context.left_out[file_slice.group] == "due_but_not_chosen")
+        and not (log_file.unknown_is_deletes and context.left_out[file_slice.group] == "due_but_not_chosen")
         for file_slice, log_file in context.state.log_files
         if file_slice.group in context.left_out
     )

@@ -13,7 +13,7 @@ class GroupWrite(NamedTuple):
 
     `min_event_time_ms` is the smallest event time recorded, None without one. Only where `certain` is true can nothing
     older be in it: then every write stat has a time and there are no deletes. `rows` are those written, deletes included;
-    `has_deletes` says that there are deletes among them, or may be.
+    `has_deletes` says that there are deletes among them, or may be, `unknown_is_deletes` that all rows but deletes have times.
     """
 
     requested: str
@@ -24,6 +24,7 @@ class GroupWrite(NamedTuple):
     certain: bool
     rows: int
     has_deletes: bool = False
+    unknown_is_deletes: bool = False
 
     @property
     def certain_min_ms(self) -> int | None:

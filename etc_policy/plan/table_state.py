@@ -31,7 +31,8 @@ class LogFile(NamedTuple):
     `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
     (commit, file group), because a log file that rolled over records its events on its predecessor (FACTS 4.1).
     `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no active commit has a stat.
-    `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too.
+    `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too, but for
+    those of rows where `unknown_is_deletes`: deletes by key have none.
     """
 
     name: str
@@ -42,6 +43,7 @@ class LogFile(NamedTuple):
     has_deletes: bool = False
     recorded_bytes: int | None = None
     seen_event_time_ms: int | None = None
+    unknown_is_deletes: bool = False
 
 
 _EVENT_TIME = attrgetter("min_event_time_ms")

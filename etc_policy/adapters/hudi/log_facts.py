@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
@@ -65,6 +65,7 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
     """
     is_opaque = not trust.deletes or commit.operation in _OPAQUE
     writes: dict[GroupKey, GroupWrite] = {}
+    with_rows: set[GroupKey] = set()
     others: list[GroupWrite] = []
     stats = commit.stats
     columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
@@ -72,6 +73,8 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
         time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
         certain = time_ms is not None and not has_deletes and trust.bounds
         write = GroupWrite(requested, completed, *key, time_ms, certain, rows + deletes, has_deletes)
+        if rows or is_opaque or not deletes:
+            with_rows.add(key)
         if not name.startswith("."):
             others.append(write)
         elif key in writes:
@@ -83,7 +86,16 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
         if key in writes:
             time_ms = None if writes[key].min_event_time_ms is None else other.min_event_time_ms
             writes[key] = _joined(writes[key], other._replace(min_event_time_ms=time_ms, rows=0))
-    return writes
+    beside = {(other.partition, other.file_id) for other in others}
+    return {key: _beside_deletes(one, with_rows) if key not in beside else one for key, one in writes.items()}
+
+
+def _beside_deletes(write: GroupWrite, with_rows: Collection[GroupKey]) -> GroupWrite:
+    """The write; of one with deletes it says whether all else in it has its event time."""
+    if not write.has_deletes:
+        return write
+    has_rows = (write.partition, write.file_id) in with_rows
+    return write._replace(unknown_is_deletes=write.min_event_time_ms is not None or not has_rows)
 
 
 def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:

@@ -109,7 +109,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                     folder[name] = size
             return False
         columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
-        logs = map(_LOG_FILE, zip(*columns, stats.sizes_bytes, repeat(None), strict=False))
+        logs = map(_LOG_FILE, zip(*columns, stats.sizes_bytes, repeat(None), repeat(False), strict=False))
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)
         return True
@@ -132,7 +132,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 yield RecordedFile(completed, partition, name, recorded)
                 continue
             write = writes[group]
-            times = write.certain_min_ms, write.has_deletes, recorded, write.seen_ms
+            times = write.certain_min_ms, write.has_deletes, recorded, write.seen_ms, write.unknown_is_deletes
             log_file = LogFile(name, size, requested, completed, *times)
             self[group].logs.append(log_file)
 
@@ -156,9 +156,12 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                 self[file.group].bases.append(file._replace(recorded_bytes=size))
                 continue
             write = facts.get(name.instant, {}).get(file.group)
-            time_ms, seen_ms = (write.certain_min_ms, write.seen_ms) if write else (None, None)
-            times = time_ms, write.has_deletes if write else not self._by_name, size, seen_ms
-            log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, *times)
+            if write is None:
+                times = None, not self._by_name, size
+                log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, *times)
+            else:
+                known = write.certain_min_ms, write.has_deletes, size, write.seen_ms, write.unknown_is_deletes
+                log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, *known)
             self[file.group].logs.append(log_file)
 
     def slices(self) -> tuple[FileSlice, ...]:

@@ -32,6 +32,10 @@ class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
     """The smallest event time cannot be known; the reason is in the message."""
 
 
+class UntimedDelete(UnknownTimes):
+    """A delete has no event time; what else is in the file may have one."""
+
+
 class UnreadableText(UnknownTimes):
     """A text that is not a time for anybody, as the policy names no pattern for it; `sample` is its beginning."""
 
@@ -59,7 +63,8 @@ class LogTimes:
     """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
 
     `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
-    is unknown, `deletes` that a block of the file deletes rows, `damaged` that its bytes are not those of a log file.
+    is unknown, `deletes` that a block of the file deletes rows and the others were understood, `damaged` that its bytes are not
+    those of a log file.
     `seen_ms` is the smallest that was read, whatever else is in the file.
     """
 
@@ -80,15 +85,19 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
 
     """
     lowest: int | None = None
+    untimed: str | None = None
     nulls = deletes = False
     try:
         for block in read_blocks(stream, size):
             deletes = deletes or block.kind == log_blocks.DELETE
-            for value in _block_times(block, wanted):
-                if value is None:
-                    nulls = True
-                elif lowest is None or value < lowest:
-                    lowest = value
+            try:
+                for value in _block_times(block, wanted):
+                    if value is None:
+                        nulls = True
+                    elif lowest is None or value < lowest:
+                        lowest = value
+            except UntimedDelete as found:
+                untimed = str(found)
     except OSError:
         raise
     except UnreadableText as found:
@@ -99,7 +108,7 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
         return LogTimes(None, why=f"damaged: {found}", damaged=True, seen_ms=lowest)
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
         return LogTimes(None, why="damaged: a block that cannot be decoded", damaged=True, seen_ms=lowest)
-    return LogTimes(lowest, nulls, deletes=deletes, seen_ms=lowest)
+    return LogTimes(None if untimed else lowest, nulls, why=untimed, deletes=deletes, seen_ms=lowest)
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
@@ -187,12 +196,12 @@ def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
     """The ordering values of deletes, where the table orders by the event-time column."""
     name, ordering = wanted.event_time.column, wanted.ordering_fields
     if name not in ordering:
-        raise UnknownTimes("deletes carry no event time")
+        raise UntimedDelete("deletes carry no event time")
     column = _column_of(block.header[log_blocks.SCHEMA], wanted)
     for raw in ordering_values(block.content, column.kind, ordering.index(name), len(ordering)):
         value = None if raw is None else column.time_of(raw)
         if value is None:
-            raise UnknownTimes("a delete without event time")
+            raise UntimedDelete("a delete without event time")
         yield value
 
 

@@ -110,8 +110,14 @@ def _with_time(state: TableState, log_file: LogFile, cache: TimesCache, path: st
         return log_file
     if times.min_ms is None or times.has_nulls or state.updates_in_part:
         seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
-        return log_file._replace(seen_event_time_ms=min(seen, default=None))
+        is_deletes = log_file.unknown_is_deletes or (log_file.has_deletes and _has_times_but_of_deletes(times))
+        return log_file._replace(seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes)
     return log_file._replace(min_event_time_ms=times.min_ms)
+
+
+def _has_times_but_of_deletes(times: LogTimes) -> bool:
+    """Whether nothing in a file but deletes is without an event time."""
+    return (times.why is None or times.deletes) and not times.has_nulls
 
 
 def _wanted(storage: TableStorage, policy: Policy, state: TableState) -> TimesWanted:

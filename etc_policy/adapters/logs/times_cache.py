@@ -16,7 +16,7 @@ from etc_policy.adapters.outputs.files import read_below, write_below
 from etc_policy.compile.manifest import digest
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 4
+RULES_VERSION = 5
 _MAX_BYTES = 256 * 1024 * 1024
 
 

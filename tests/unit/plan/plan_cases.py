@@ -13,6 +13,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
     metadata_partitions, cdc, merges_otherwise, missing_files, unclear_files   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
+               `deletes` are by key, `deletes, seen <time>` beside rows from then on; of `may delete` nobody knows what is in it
     unreadable_time    a text that is not a time, and its log file: {value, log_file}
     wrong_times  completion times that cannot be true: requested > completed, action [right time]
     other_zone   what shows that the table's instants are of another zone
@@ -177,7 +178,10 @@ def _log_file(name: str, text: str) -> LogFile:
     events = [word.removeprefix("event ") for word in rest if word.startswith("event ")]
     event_ms = epoch_ms(events[0]) if events else None
     recorded = [int(word.removeprefix("recorded ")) for word in rest if word.startswith("recorded ")] or [10_000]
-    return LogFile(name, 10_000, requested, completed, event_ms, "deletes" in rest, recorded_bytes=recorded[0])
+    deletes, seen = "deletes" in rest, [word.removeprefix("seen ") for word in rest if word.startswith("seen ")]
+    file = LogFile(name, 10_000, requested, completed, event_ms, deletes or "may delete" in rest, recorded[0])
+    seen_ms = epoch_ms(seen[0]) if seen else None
+    return file._replace(seen_event_time_ms=seen_ms, unknown_is_deletes=deletes and event_ms is None)
 
 
 def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:

@@ -63,6 +63,31 @@ def test_files_of_a_rolled_back_commit_are_not_there(table):
     assert rollback.file_ids == {"f1", "f7"}
 
 
+@pytest.mark.parametrize(
+    ("files", "is_deletes"),
+    [
+        ([log("f1", None, deletes=2, rows=0)], True),
+        ([log("f1", 7, deletes=2, rows=3)], True),
+        ([log("f1", None, deletes=2, rows=3)], False),
+        ([log("f1", None, deletes=2, rows=0), log("f1", None, rows=3, version=2)], False),
+        ([log("f1", None, deletes=2, rows=0), log("f1", 9, rows=3, version=2)], True),
+        ([log("f1", None, deletes=2, rows=0), base("f1")], False),
+        ([log("f1", None, rows=3)], False),
+    ],
+)
+def test_whether_deletes_alone_have_no_event_time(table, files, is_deletes):
+    """The write stat says whether there are rows beside deletes by key, and from when on."""
+    table.commit(at("10:00:00"), at("10:00:01"), *files)
+    assert {one.unknown_is_deletes for one in read(table).slices[0].log_files} == {is_deletes}
+
+
+def test_of_what_may_delete_nobody_knows_whether_it_has_rows(tmp_path):
+    table = TableFolder(tmp_path / "t", properties={"hoodie.allow.operation.metadata.field": "true"})
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", None, rows=3), log("f2", None), log("f3", 7))
+    files = [one.log_files[0] for one in read(table).slices]
+    assert [(one.has_deletes, one.unknown_is_deletes) for one in files] == [(True, False), (True, False), (True, True)]
+
+
 def test_replaced_file_groups_are_left_out(table):
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f2"))
     table.commit(at("10:00:02"), at("10:00:03"), log("f1", 1), log("f2", 1))

@@ -51,6 +51,25 @@ def state_of(table, event_time=TIMES):
     return FileTableReader().read(str(table.base), event_time)
 
 
+@pytest.mark.parametrize(
+    ("content", "is_deletes"),
+    [
+        (avro([MS], "long") + deletes((log.INT, 0), ts="long"), True),
+        (deletes((log.INT, 0), ts="long"), True),
+        (avro([MS, None], "long"), False),
+        (avro([MS], "long") + b"damaged", False),
+    ],
+)
+def test_whether_deletes_alone_have_no_event_time(tmp_path, content, is_deletes):
+    """Of a table whose commits count no deletes."""
+    table = TableFolder(tmp_path / "t", properties={"hoodie.allow.operation.metadata.field": "true"})
+    file = written("f1", size=len(content))
+    table.commit(SECOND, SECOND_DONE, file)
+    (table.base / "p" / file.name(SECOND)).write_bytes(content)
+    ((_, found),) = fill_from_logs(state_of(table), POLICY, None).log_files
+    assert (found.min_event_time_ms, found.unknown_is_deletes) == (None, is_deletes)
+
+
 def fill(table, cache_dir=None, event_time=TIMES):
     """File group -> the smallest event time that is known then."""
     filled = fill_from_logs(
@@ -87,7 +106,7 @@ def test_only_what_is_unknown_is_read_and_nothing_else_changes(folder):
     assert {s.file_id: f.min_event_time_ms for s, f in after.log_files} == FILLED
 
     def without_times(state):
-        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None}
+        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None, "unknown_is_deletes": False}
         slices = (replace(s, log_files=tuple(f._replace(**emptied) for f in s.log_files)) for s in state.slices)
         return replace(state, slices=tuple(slices))
 
