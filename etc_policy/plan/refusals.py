@@ -9,6 +9,7 @@ from datetime import timedelta
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.carry import find_obstacle
+from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.instants import parse_instant
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import TableState
@@ -210,6 +211,29 @@ def files_unclear(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("files_unclear", reason, "move the one away that the table's writer did not commit")
 
 
+def hidden_by_savepoint(policy: Policy, state: TableState) -> Refusal | None:
+    """What was committed between a savepoint and the first other active commit: stock Hudi hides it once archived (FACTS 13)."""
+    writes = [one for one in state.instants if one.action in WRITE_ACTIONS]
+    left = [one.requested for one in writes if one.has_savepoint]
+    first = min((one.requested for one in writes if not one.has_savepoint), default="")
+    if not left or state.table_version not in CUT_VERSIONS:
+        return None
+    files = [(s.base_instant, s.base_file or "") for s in state.slices] + [
+        (f.requested, f.name) for _, f in state.log_files
+    ]
+    between = next((file for file in sorted(files) if min(left) < file[0] < first and file[0] not in left), None)
+    if between is None:
+        return None
+    reason = (
+        f"{between[1]} was committed at {between[0]}, between the savepoint at {min(left)} and {first}, the first other commit "
+        "that is not archived: stock Hudi does not show such rows"
+    )
+    hint = (
+        "delete the savepoint and let the writer commit once; without `hoodie.archive.beyond.savepoint` it stays right"
+    )
+    return Refusal("hidden_by_savepoint", reason, hint)
+
+
 def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
     """A data file that is not as long as its commit recorded: readers fail on it, or miss rows."""
     damaged = [one for one in not_as_recorded(state) if one.recorded_bytes is not None]
@@ -248,6 +272,7 @@ REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     writer_in_flight,
     files_missing,
     files_unclear,
+    hidden_by_savepoint,
     files_damaged,
     unreadable_times,
 )
@@ -255,7 +280,7 @@ REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
 
 def find_damage(policy: Policy, state: TableState) -> Refusal | None:
     """What keeps anybody from knowing how complete the table is, whatever is pending on it."""
-    damage = (files_missing, files_unclear, files_damaged, unreadable_times)
+    damage = (files_missing, files_unclear, hidden_by_savepoint, files_damaged, unreadable_times)
     return next((found for rule in damage if (found := rule(policy, state))), None)
 
 

@@ -137,6 +137,7 @@ NOT_IN_HISTORIES = {
     "writer_in_flight": "it is for table version 6 alone",
     "files_missing": "what they write stays",
     "files_unclear": "each of their files is written once",
+    "hidden_by_savepoint": "they have no savepoints",
     "files_damaged": "what they write stays",
     "unreadable_times": "their event times are numbers",
 }

@@ -103,6 +103,7 @@ class TestRefusals:
         ("orphans_left", "ETC405", ExitCode.ENGINE),
         ("files_missing", "ETC405", ExitCode.ENGINE),
         ("files_unclear", "ETC405", ExitCode.ENGINE),
+        ("hidden_by_savepoint", "ETC405", ExitCode.ENGINE),
         ("files_damaged", "ETC405", ExitCode.ENGINE),
         ("unreadable_times", "ETC405", ExitCode.ENGINE),
         ("unknown_left_out", "ETC405", ExitCode.ENGINE),

@@ -19,6 +19,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     other_zone   what shows that the table's instants are of another zone
     exposed    slices with a log file that was written beside a compaction of deletes: their partition/file id
     archived_before   commits requested before are on no active timeline
+    savepoints commits that archiving has left behind for their savepoints: requested > completed
     instants   more of them: requested [> completed] action [state] [file ids]; `all` says that they are not known
     metadata_instants  times that the metadata table's timeline has taken
 
@@ -27,6 +28,7 @@ The delta commits of the slices' files are on the timeline by themselves.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,8 @@ def _log_file(name: str, text: str) -> LogFile:
 
 def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:
     told = [_instant(text) for text in table.get("instants", ())]
+    kept = (_instant(f"{text}, deltacommit") for text in table.get("savepoints", ()))
+    told += [replace(one, has_savepoint=True) for one in kept]
     known = {one.requested for one in told}
     written = {log.requested: log.completed for one in slices for log in one.log_files}
     written |= {s.base_instant: s.base_instant for s in slices if s.base_file and s.base_instant not in written}

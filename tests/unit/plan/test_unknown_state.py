@@ -11,13 +11,23 @@ from etc_policy.plan.stages import make_plan
 from etc_policy.plan.table_state import UnreadableTime
 from etc_policy.plan.zone_evidence import ZoneReading
 from etc_policy.publish.freshness import table_freshness
-from tests.unit.plan.plan_cases import epoch_ms, instant
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, POLICY, STATE, with_instant, with_slice
 
 WRONG = WrongTime("table", instant("09:00:00"), instant("08:00:00"), "commit", False, NOW, None, "no file bears it")
 UNKNOWN = {
     "files_missing": replace(STATE, missing_files=("p/.f2.log.1",)),
     "files_unclear": replace(STATE, unclear_files=("p/f1_0-1-0_1.parquet", "p/f1_0-2-0_1.parquet")),
+    "hidden_by_savepoint": state_of(
+        "/t",
+        {
+            "archived_before": "10:00:00",
+            "savepoints": ["08:00:00 > 08:00:05"],
+            "slices": {
+                "p/f1": {"base": "08:00:00", "logs": {"L1": "08:30:00 > 08:30:05", "L2": "10:00:00 > 10:00:05"}}
+            },
+        },
+    ),
     "files_damaged": with_slice(STATE, "f1", base_file_bytes=1),
     "unreadable_times": replace(STATE, unreadable_time=UnreadableTime("L1", "31/12/2025")),
     "wrong_time": replace(STATE, wrong_times=(WRONG,)),
