@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
@@ -87,15 +87,11 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
             time_ms = None if writes[key].min_event_time_ms is None else other.min_event_time_ms
             writes[key] = _joined(writes[key], other._replace(min_event_time_ms=time_ms, rows=0))
     beside = {(other.partition, other.file_id) for other in others}
-    return {key: _beside_deletes(one, with_rows) if key not in beside else one for key, one in writes.items()}
-
-
-def _beside_deletes(write: GroupWrite, with_rows: Collection[GroupKey]) -> GroupWrite:
-    """The write; of one with deletes it says whether all else in it has its event time."""
-    if not write.has_deletes:
-        return write
-    has_rows = (write.partition, write.file_id) in with_rows
-    return write._replace(unknown_is_deletes=write.min_event_time_ms is not None or not has_rows)
+    deleting = [key for key, write in writes.items() if write.has_deletes and key not in beside]
+    for key in deleting:
+        has_times = trust.bounds and writes[key].min_event_time_ms is not None
+        writes[key] = writes[key]._replace(unknown_is_deletes=has_times or key not in with_rows)
+    return writes
 
 
 def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:

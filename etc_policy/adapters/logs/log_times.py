@@ -110,7 +110,8 @@ def _with_time(state: TableState, log_file: LogFile, cache: TimesCache, path: st
         return log_file
     if times.min_ms is None or times.has_nulls or state.updates_in_part:
         seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
-        is_deletes = log_file.unknown_is_deletes or (log_file.has_deletes and _has_times_but_of_deletes(times))
+        has_others = state.updates_in_part or not log_file.has_deletes or not _has_times_but_of_deletes(times)
+        is_deletes = log_file.unknown_is_deletes or not has_others
         return log_file._replace(seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes)
     return log_file._replace(min_event_time_ms=times.min_ms)
 

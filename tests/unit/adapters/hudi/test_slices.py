@@ -81,6 +81,13 @@ def test_whether_deletes_alone_have_no_event_time(table, files, is_deletes):
     assert {one.unknown_is_deletes for one in read(table).slices[0].log_files} == {is_deletes}
 
 
+def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(tmp_path):
+    """Not by what their commit recorded; deletes alone need none."""
+    table = TableFolder(tmp_path / "t", properties={"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"})
+    table.commit(at("10:00:00"), at("10:00:01"), log("f1", 7, deletes=2, rows=3), log("f2", None, deletes=2, rows=0))
+    assert [one.log_files[0].unknown_is_deletes for one in read(table).slices] == [False, True]
+
+
 def test_of_what_may_delete_nobody_knows_whether_it_has_rows(tmp_path):
     table = TableFolder(tmp_path / "t", properties={"hoodie.allow.operation.metadata.field": "true"})
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", None, rows=3), log("f2", None), log("f3", 7))

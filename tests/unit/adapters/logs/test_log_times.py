@@ -70,6 +70,16 @@ def test_whether_deletes_alone_have_no_event_time(tmp_path, content, is_deletes)
     assert (found.min_event_time_ms, found.unknown_is_deletes) == (None, is_deletes)
 
 
+def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(folder):
+    unknown = tuple(
+        replace(one, log_files=tuple(f._replace(unknown_is_deletes=False) for f in one.log_files))
+        for one in state_of(folder).slices
+    )
+    filled = fill_from_logs(replace(state_of(folder), slices=unknown, updates_in_part=True), POLICY, None)
+    found = {one.file_id: (f.has_deletes, f.unknown_is_deletes) for one, f in filled.log_files}
+    assert (found["deletes"], found["nulls"]) == ((True, False), (True, False))
+
+
 def fill(table, cache_dir=None, event_time=TIMES):
     """File group -> the smallest event time that is known then."""
     filled = fill_from_logs(
