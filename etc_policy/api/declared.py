@@ -32,7 +32,7 @@ class DeclaredProject(Workspace):
         return manifest
 
     def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
-        """What each policy came to as YAML, with the line that each value came from; nothing is written."""
+        """The resolved values of each policy as YAML, with the line that each came from; nothing is written."""
         from etc_policy.api.compiling import explanations
 
         reading = self._read()

@@ -34,14 +34,16 @@ from etc_policy.compile.writer_forms import FORMS, FormName
     type=click.Choice(get_args(FormName)),
     help=f"Print the writers' options to stdout as {', '.join(get_args(FormName))}.",
 )
-@click.option("--explain", is_flag=True, help="Print what each policy came to, and from which line each value came.")
+@click.option(
+    "--explain", is_flag=True, help="Print the resolved values of each policy, and from which line each came."
+)
 @common_options
 def command(flags: Flags, form: FormName | None, explain: bool) -> None:
     """Write the manifest and the writers' options.
 
     The manifest (target/manifest.json) is every policy with its defaults filled in. For each table the options that its
-    writers need go to target/writers/, one file for each kind of writer; those of policies that are gone are removed. What
-    each policy came to, with the line of each value, goes to target/compiled/.
+    writers need go to target/writers/, one file for each kind of writer; those of policies that are gone are removed. The
+    resolved values of each policy, with the line of each, go to target/compiled/.
     """
     with open_project(flags) as project:
         manifest = project.compile(*flags.terms)

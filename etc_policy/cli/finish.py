@@ -42,4 +42,4 @@ def _print(finished: Iterable[FinishedService], output: str) -> None:
         print_json(json.dumps({"schema_version": 1, "finished": found}, indent=2))
         return
     lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in finished]
-    say("\n".join(lines) or "Nothing of others is pending.")
+    say("\n".join(lines) or "No service of another job is pending.")

@@ -41,4 +41,4 @@ def _print(withdrawn: Mapping[str, str], output: str) -> None:
     for name, instant in withdrawn.items():
         say(f"{name}: the plan at {instant} is withdrawn")
     if not withdrawn:
-        say("No plan of etc is pending.")
+        say("etc has no pending plan.")

@@ -59,7 +59,7 @@ def _block(table: TablePlan, *, explain: bool, width: int) -> str:
 
 
 def _table(table: TablePlan) -> Iterator[Row]:
-    yield "threshold T", f"{format_time(table.threshold_ms)}  RO is to hold every row up to here"
+    yield "threshold T", f"{format_time(table.threshold_ms)}  RO will hold every row up to here"
     yield from pace_rows(table)
     yield from stock_rows(table)
     for change in table.policy_changes:

@@ -13,7 +13,7 @@ from etc_policy.plan.double_keys import SEES_LOG_FILES
 from etc_policy.plan.just_in_time import next_due_ms, threshold_in_time
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.partition_filter import is_in
-from etc_policy.plan.skipped_slices import LeftOut, WrittenTo
+from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
 from etc_policy.plan.stages import Move
 from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
@@ -45,7 +45,7 @@ class PlanningContext:
     now_ms: int
     clock_ms: int
     written_to: WrittenTo
-    left_out: LeftOut
+    left_out: SkipReasons
     exposed: frozenset[GroupKey]
     threshold_ms: int
     merged_up_to_ms: int

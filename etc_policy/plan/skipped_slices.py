@@ -25,7 +25,7 @@ _REASONS: tuple[SkipReason, ...] = (
 
 
 #: Why due slices are left out.
-LeftOut = Mapping[GroupKey, SkipReason]
+SkipReasons = Mapping[GroupKey, SkipReason]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def group_skipped_slices(
     slices: Iterable[FileSlice],
     is_due: Callable[[FileSlice], bool],
     written_to: WrittenTo = WrittenTo(),
-    left_out: LeftOut = MappingProxyType({}),
+    left_out: SkipReasons = MappingProxyType({}),
     *,
     refused: bool,
 ) -> tuple[SkippedSlices, ...]:

@@ -115,10 +115,10 @@ def policy_history(
     for run in runs:
         for result in run.results.tables if run.results else ():
             if _is_of(policy, history.base_path, result):
-                _book_result(compactions, attempts, run, result)
+                _add_result(compactions, attempts, run, result)
         for table in run.verifications.tables if run.verifications else ():
             if _is_of(policy, history.base_path, table):
-                _book_check(compactions, attempts, run, table.verification)
+                _add_check(compactions, attempts, run, table.verification)
     return PolicyHistory(
         policy=policy.name,
         base_path=history.base_path,
@@ -185,7 +185,7 @@ def _compaction(
     )
 
 
-def _book_result(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, result: TableResult) -> None:
+def _add_result(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, result: TableResult) -> None:
     """A result belongs to the compaction at its instant if that completed, else it is an attempt.
 
     The check of a run that failed after it had finished an earlier compaction is that compaction's.
@@ -222,7 +222,7 @@ def _at(compactions: Sequence[Compaction], instant: str | None) -> int | None:
     return next((place for place, one in enumerate(compactions) if one.instant == instant), None)
 
 
-def _book_check(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, verdict: Verification) -> None:
+def _add_check(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, verdict: Verification) -> None:
     """A later check belongs to the last compaction before it that promised the same threshold."""
     for index in reversed(range(len(compactions))):
         compaction = compactions[index]

@@ -74,7 +74,7 @@ LAG = Gauge("etc_completeness_lag_seconds", "How far the completeness of RO is b
 TARGET = Gauge("etc_freshness_target_seconds", "The lag that the policy promises.")
 WARN_AFTER = Gauge("etc_freshness_warn_after_seconds", "The lag from which on the policy warns.")
 ERROR_AFTER = Gauge("etc_freshness_error_after_seconds", "The lag from which on the policy fails.")
-THRESHOLD = Gauge("etc_threshold_timestamp_seconds", "Event-time threshold of the last completed compaction of etc.")
+THRESHOLD = Gauge("etc_threshold_timestamp_seconds", "Event-time threshold of the last completed compaction by etc.")
 WATERMARK = Gauge(
     "etc_watermark_timestamp_seconds",
     "A millisecond before the smallest event time in log files that are not compacted; absent when none is left.",

@@ -108,7 +108,7 @@ def test_killed_then_undone_then_applied(no_spark, project):
     assert list(timeline.glob(f"{plan.name.split('.')[0]}_*.commit"))
     assert views.rust() == oracle.rt()
     assert views.rust(read_optimized=True) == before
-    assert run_without_time(project, "undo").stdout == "No plan of etc is pending.\n"
+    assert run_without_time(project, "undo").stdout == "etc has no pending plan.\n"
 
     again = run(project, "apply", "--yes", "--output", "json")
     assert again.returncode == 0, again.stderr

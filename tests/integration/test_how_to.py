@@ -308,7 +308,7 @@ def test_the_plan_that_was_reviewed_is_carried_out(blocks, types, written_table,
 def test_the_demo(no_spark, tmp_path):
     """README's main command, and what the tutorial begins with."""
     shell = Shell(tmp_path)
-    shell.succeeds("etc demo", timeout=600)
+    shell.succeeds("etc demo", timeout=1200)
     (table,) = json.loads((tmp_path / "target" / "run_results.json").read_text())["tables"]
     assert (table["status"], table["verification"]["status"]) == ("compacted", "pass")
     ages = shell.run("etc freshness --at 2013-01-02T05:00:00Z")
@@ -320,11 +320,11 @@ def test_the_whole_tutorial(blocks, no_spark, tmp_path):
     """As a reader does it, each command a process of its own: with a catalog, and the demo's table."""
     look, plan, apply, verify, use, change, debug = blocks
     shell = Shell(tmp_path)
-    shell.succeeds("etc demo", timeout=600)
+    shell.succeeds("etc demo", timeout=1200)
     assert "1 policy OK" in shell.succeeds(look)
     assert shell.succeeds(plan).count("1 to compact") == 2
-    assert "verified      PASS" in shell.succeeds(apply, timeout=600)
-    assert shell.succeeds(verify, timeout=600).count("PASS") == 2
+    assert "verified      PASS" in shell.succeeds(apply, timeout=1200)
+    assert shell.succeeds(verify, timeout=1200).count("PASS") == 2
     assert "RO is complete until" in shell.succeeds(use)
     policy = tmp_path / "policies" / "flights.yml"
     policy.write_text(policy.read_text().replace("data_latency: 5h\n", "data_latency: 4h\n"))

@@ -80,7 +80,7 @@ class FileRecords:
                 raise UnsureListing(f"files of `{key[:60]}`, which is not one of the partitions")
         for name in named:
             if name != _NO_PARTITION and not _is_folder(name):
-                raise UnsureListing(f"a partition `{name[:60]}`, which is no folder of a table")
+                raise UnsureListing(f"a partition `{name[:60]}`, that is not a folder of the table")
         return {"" if name == _NO_PARTITION else name: dict(self._by_key.get(name, {})) for name in named}
 
 

@@ -65,7 +65,7 @@ def _as_store_error(error: Exception, location: str, place: str) -> OSError:
     if isinstance(error, OSError) or (not forbidden and _AWAY.search(f"{name} {said}")):
         return unanswered(location, said)
     if forbidden:
-        hint = "check the permissions there, and whose name `etc` works under: HADOOP_USER_NAME, or the Kerberos ticket"
+        hint = "check the permissions there, and as which user `etc` acts: HADOOP_USER_NAME, or the Kerberos ticket"
     else:
         hint = "look at the cluster's own words below the error"
     message = f"the HDFS cluster of `{location}` refuses a request"

@@ -56,10 +56,10 @@ def test_a_table_without_partitions_has_one_without_a_name():
         ([(b"p", record({"f": 1}, kind=3))], "a record of type 3"),
         ([(b"__all_partitions__", record({"p": 0}))], "a record of type 2"),
         ([(b"p", record({"f": -1}))], "without a size"),
-        (file_records({"../q": {"f": 1}}), "no folder of a table"),
-        (file_records({"/q": {}}), "no folder of a table"),
-        (file_records({"q/./r": {}}), "no folder of a table"),
-        (file_records({"q/.hoodie": {}}), "no folder of a table"),
+        (file_records({"../q": {"f": 1}}), "not a folder of the table"),
+        (file_records({"/q": {}}), "not a folder of the table"),
+        (file_records({"q/./r": {}}), "not a folder of the table"),
+        (file_records({"q/.hoodie": {}}), "not a folder of the table"),
     ],
 )
 def test_what_is_not_understood_is_in_doubt(records, why):
