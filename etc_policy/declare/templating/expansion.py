@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.templating.problems import Exhausted, TemplateProblem
@@ -17,16 +18,15 @@ _PLANE, _SIZE = 0xF0000, 0xFFFE
 DRAWN = 12
 
 
-class Lines:
-    """Lines and columns of a text, both from 1."""
+def positions(text: str) -> Callable[[int], tuple[int, int]]:
+    """A function that gives the line and column of an offset in the text, both from 1."""
+    begins = [0, *(found.end() for found in re.finditer("\n", text))]
 
-    def __init__(self, text: str) -> None:
-        self._begins = [0, *(found.end() for found in re.finditer(r"\r\n|\n|\r", text))]
+    def position(offset: int) -> tuple[int, int]:
+        line = bisect_right(begins, offset)
+        return line, offset - begins[line - 1] + 1
 
-    def position(self, offset: int) -> tuple[int, int]:
-        """The place of an offset."""
-        line = bisect_right(self._begins, offset)
-        return line, offset - self._begins[line - 1] + 1
+    return position
 
 
 class Expansion:
@@ -41,7 +41,7 @@ class Expansion:
         self.values: list[Value] = []
         self.problems: list[TemplateProblem] = []
         self.asks_target = False
-        self._position = Lines(source).position
+        self._position = positions(source)
         self._parts: list[str] = []
         self._starts: list[int] = []
         self._origins: list[tuple[int, bool]] = []

@@ -92,14 +92,16 @@ class GuardingGenerator(CodeGenerator):
         """Texts are joined by the rendering."""
         self._call("rendering.joined", node.nodes, frame)
 
-    def visit_List(self, node: nodes.List | nodes.Tuple, frame: Frame) -> None:  # noqa: N802
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:  # noqa: N802
         """Lists are measured when they are made."""
-        self._call("rendering.listed", node.items, frame)
+        self.write("rendering.measured(")
+        super().visit_List(node, frame)
+        self.write(")")
 
     def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:  # noqa: N802
         """A tuple is a list, but where names are set."""
         if node.ctx == "load":
-            self.visit_List(node, frame)
+            self.visit_List(nodes.List(node.items), frame)
         else:
             super().visit_Tuple(node, frame)
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes
 
-from etc_policy.declare.templating.expansion import MAX_PROBLEMS, Lines
+from etc_policy.declare.templating.expansion import MAX_PROBLEMS, positions
 from etc_policy.declare.templating.generator import GuardingGenerator
 from etc_policy.declare.templating.parser import Problem, TolerantParser, unreadable
 from etc_policy.declare.templating.problems import TemplateProblem, forbidden, too_big
 from etc_policy.declare.templating.sandbox import SANDBOX
 from etc_policy.declare.templating.shape import RawToken, Shape, shape_of, unified
+from etc_policy.declare.templating.values import Piece
 
 _MAX_EXPRESSION = 50
 #: Where the code of templates seems to lie.
@@ -65,14 +66,14 @@ def read_file(source: str) -> tuple[File, list[Problem]]:
 def read_macros(source: str) -> tuple[dict[str, MacroSource], list[TemplateProblem]]:
     """The macros of a file of macros, and what is wrong with it, each with its place."""
     source = unified(source)
-    position = Lines(source).position
+    position = positions(source)
     file, problems = read_file(source)
     shape, program = file.shape, file.program
     for kind, number in program.others:
-        text = shape.texts[number].value if kind == "data" else "x"
-        if not text.isspace():
-            begin = shape.texts[number].offset if kind == "data" else shape.offsets[number]
-            begin += len(text) - len(text.lstrip())
+        other = shape.texts[number] if kind == "data" else Piece("{%", shape.offsets[number])
+        text = other.value.lstrip()
+        if text:
+            begin = other.offset + len(other.value) - len(text)
             hint = "write `{% macro name(argument) %}...{% endmacro %}`"
             problems.append((begin, forbidden("a file of macros holds macros alone", hint)))
             break

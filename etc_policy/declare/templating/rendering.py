@@ -153,10 +153,6 @@ class Rendering:
         """Texts in a row."""
         return self.measured(join_texts(values))
 
-    def listed(self, *items: Value) -> list[Value]:
-        """A list."""
-        return self.measured(list(items))
-
     def mapped(self, *parts: Value) -> dict[str, Value]:
         """A mapping of keys and values in turn."""
         return self.measured({key_of(key): value for key, value in zip(parts[::2], parts[1::2], strict=True)})

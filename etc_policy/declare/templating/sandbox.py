@@ -172,13 +172,10 @@ class _Known(dict[str, Any]):
         super().__init__(known)
         self._kind = kind
 
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a filter or test
-        return self.get(name)
-
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - a filter or test
-        if name in self:
-            return self[name]
+        return self[name]
 
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401 - a filter or test
         def unknown(*_args: Value, **_named: Value) -> Value:
             near = None if is_secret(name) else did_you_mean(name, self)
             message = f"the {self._kind} {shown(name)} is not allowed here"
