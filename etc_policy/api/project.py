@@ -64,9 +64,9 @@ class Project(DeclaredProject):
         reading = self._read()
         policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
         every_ms = self._every_ms(reading, policies, every)
-        shown_only = out is None
+        is_shown = out is None
         plan = plan_tables(
-            self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=shown_only
+            self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=is_shown
         )
         text = plan.as_json(indent=2) + "\n"
         write_text(self.target_dir, "plan.json", text)

@@ -274,10 +274,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=(
-            *unknown_warning(policy, state, unknown, len(files)),
-            *pace_warning(context.pace, policy.data_latency_ms),
-        ),
+        warnings=(*unknown_warning(policy, state, unknown), *pace_warning(context.pace, policy.data_latency_ms)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 

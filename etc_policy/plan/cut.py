@@ -142,11 +142,11 @@ def after_archive(cut: Cut, instant: str) -> Raised | None:
 
     Archiving may go beyond savepoints: it counts their commits, and leaves them behind (FACTS 1.3).
     """
-    active = _not_left_behind(cut.instants) or sorted(i.requested for i in cut.instants)
+    active = not_left_behind(cut.instants) or sorted(i.requested for i in cut.instants)
     if not active:
         return None
     done = [i for i in cut.instants if i.action in WRITE_ACTIONS and i.state == "completed"]
-    archivable = _not_left_behind(done)
+    archivable = not_left_behind(done)
     floor = active[0]
     keep_min, keep_max = cut.keep_commits
     if archivable and len(done) > keep_max - ARCHIVE_MARGIN_COMMITS and len(done) >= keep_min:
@@ -158,8 +158,8 @@ def after_archive(cut: Cut, instant: str) -> Raised | None:
     return Raised(add_ms(floor, 1), why, f"{len(done)} commits are active from {active[0]} on; {limits}")
 
 
-def _not_left_behind(instants: Iterable[Instant]) -> list[str]:
-    """The writes without a savepoint, in order; those with one where there are no others."""
+def not_left_behind(instants: Iterable[Instant]) -> list[str]:
+    """The requests of the writes without a savepoint, in order; of those with one where there are no others."""
     writes = [one for one in instants if one.action in WRITE_ACTIONS]
     free = [one for one in writes if not one.has_savepoint]
     return sorted(one.requested for one in free or writes)
@@ -167,7 +167,7 @@ def _not_left_behind(instants: Iterable[Instant]) -> list[str]:
 
 def archive_passed(instants: tuple[Instant, ...], instant: str) -> bool:
     """Whether archiving has passed a pending plan at `instant`: then the plan makes readers lose rows (guard 3)."""
-    writes = _not_left_behind(one for one in instants if one.requested != instant)
+    writes = not_left_behind(one for one in instants if one.requested != instant)
     return instant <= next(iter(writes), "")
 
 

@@ -12,10 +12,11 @@ from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
 
 
-def unknown_warning(policy: Policy, state: TableState, unknown: int, total: int) -> tuple[str, ...]:
+def unknown_warning(policy: Policy, state: TableState, unknown: int) -> tuple[str, ...]:
     """Log files without a known event time cost work, whatever they hold; to a strategy of Hudi they are as any other."""
     if not unknown or policy.stock_options:
         return ()
+    total = sum(len(file_slice.log_files) for file_slice in state.slices)
     if state.updates_in_part:
         return (
             f"{unknown} of {total} log files are compacted whatever their event times: an update may change a part of a row that "

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.carry import find_obstacle
-from etc_policy.plan.cut import WRITE_ACTIONS
+from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.instants import parse_instant
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import TableState
@@ -213,19 +214,17 @@ def files_unclear(policy: Policy, state: TableState) -> Refusal | None:
 
 def hidden_by_savepoint(policy: Policy, state: TableState) -> Refusal | None:
     """What was committed between a savepoint and the first other active commit: stock Hudi hides it once archived (FACTS 13)."""
-    writes = [one for one in state.instants if one.action in WRITE_ACTIONS]
-    left = [one.requested for one in writes if one.has_savepoint]
-    first = min((one.requested for one in writes if not one.has_savepoint), default="")
-    if not left or state.table_version not in CUT_VERSIONS:
+    kept = {one.requested for one in state.instants if one.has_savepoint}
+    if not kept or state.table_version not in CUT_VERSIONS:
         return None
-    files = [(s.base_instant, s.base_file or "") for s in state.slices] + [
-        (f.requested, f.name) for _, f in state.log_files
-    ]
-    between = next((file for file in sorted(files) if min(left) < file[0] < first and file[0] not in left), None)
-    if between is None:
+    savepoint, first = min(kept), next(iter(not_left_behind(state.instants)), "")
+    bases = ((one.base_instant, one.base_file or "") for one in state.slices)
+    files = chain(bases, ((one.requested, one.name) for _, one in state.log_files))
+    hidden = min((file for file in files if savepoint < file[0] < first and file[0] not in kept), default=None)
+    if hidden is None:
         return None
     reason = (
-        f"{between[1]} was committed at {between[0]}, between the savepoint at {min(left)} and {first}, the first other commit "
+        f"{hidden[1]} was committed at {hidden[0]}, between the savepoint at {savepoint} and {first}, the first other commit "
         "that is not archived: stock Hudi does not show such rows"
     )
     hint = (

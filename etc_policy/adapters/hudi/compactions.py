@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.history import CompletedWrite
-from etc_policy.adapters.hudi.plan_file import planned_reads
 from etc_policy.adapters.hudi.timeline import Timeline, plan_file_of
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.plan.carry import carried_in
@@ -57,27 +55,23 @@ def plan_extra(timeline: Timeline, requested: str) -> dict[str, str] | None:
     return pairs_of(timeline.plan_of(requested) or {})
 
 
-def own_compactions(timeline: Timeline, writes: Iterable[CompletedWrite]) -> OwnCompactions:
+def own_compactions(writes: Iterable[CompletedWrite]) -> OwnCompactions:
     """What the active timeline says of its compactions with a threshold: by commits or, if stock Hudi ran it, by plans.
 
     Cuts may complete in another order than their instants.
     """
-    own = [(write.record, write.metadata) for write in writes]
-    done = sorted(((record, commit) for record, commit in own if record is not None), key=lambda one: _when(one[0]))
-    merged = (list(_merged(timeline.plan_of(record.instant) or {}, commit)) for record, commit in done[-LEARNED_FROM:])
-    return OwnCompactions(done[-1][0] if done else None, learned_from(merged))
+    own = [(record, write) for write in writes if (record := write.record) is not None]
+    own.sort(key=lambda found: (found[0].completed, found[0].instant))
+    last = own[-1][0] if own else None
+    return OwnCompactions(last, learned_from(list(_merged(write)) for _, write in own[-LEARNED_FROM:]))
 
 
-def _when(record: CompactionRecord) -> tuple[str, str]:
-    return record.completed, record.instant
-
-
-def _merged(plan: Mapping[str, Any], commit: CommitMetadata) -> Iterator[MergedSlice]:
+def _merged(write: CompletedWrite) -> Iterator[MergedSlice]:
     """The slices that a compaction merged, with the sizes that its plan and its commit record."""
-    stats = commit.stats
+    stats = write.metadata.stats
     columns = zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True)
     written = {group: size for group, name, size in columns if ".log." not in name}
-    for group, read_bytes, log_bytes in planned_reads(plan):
+    for group, read_bytes, log_bytes in write.reads:
         yield MergedSlice(max(0, read_bytes - log_bytes), log_bytes, written.get(group, 0))
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from etc_policy.adapters.hudi.commits import CommitMetadata
 from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes
-from etc_policy.adapters.hudi.plan_file import expected_bytes
+from etc_policy.adapters.hudi.plan_file import expected_bytes, planned_reads
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
 from etc_policy.plan.table_history import GroupWrite, TableHistory
-from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.plan.table_state import CompactionRecord, GroupKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class CompletedWrite:
     """A write that completed, as the active or the archived timeline has it.
 
     `plan_extra` are the pairs of a compaction's plan, empty for what has none. `expected_bytes` is what that plan expected of
-    its base files, None where it does not say.
+    its base files, None where it does not say. `reads` is what the plan of a compaction on the active timeline with a threshold
+    reads of each file group: its bytes, and those of log files among them.
     """
 
     requested: str
@@ -30,6 +31,7 @@ class CompletedWrite:
     plan_extra: Mapping[str, str]
     archived: bool = False
     expected_bytes: int | None = None
+    reads: tuple[tuple[GroupKey, int, int], ...] = ()
 
     @property
     def extra(self) -> dict[str, str]:
@@ -52,9 +54,10 @@ def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
     """The write that completed at an instant of the active timeline."""
     action, commit = timeline.latest(requested).action, timeline.commit(requested)
     plan = (timeline.plan_of(requested) if action == "commit" else None) or {}
-    return CompletedWrite(
+    write = CompletedWrite(
         requested, timeline.completions[requested], action, commit, pairs_of(plan), expected_bytes=expected_bytes(plan)
     )
+    return replace(write, reads=tuple(planned_reads(plan))) if write.record is not None else write
 
 
 def build_history(commits: Sequence[CompletedWrite], timezone: str, trust: Trust, known: LogFacts) -> TableHistory:

@@ -131,10 +131,7 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             if size is None:
                 yield RecordedFile(completed, partition, name, recorded)
                 continue
-            write = writes[group]
-            times = write.certain_min_ms, write.has_deletes, recorded, write.seen_ms, write.unknown_is_deletes
-            log_file = LogFile(name, size, requested, completed, *times)
-            self[group].logs.append(log_file)
+            self[group].logs.append(_written(name, size, requested, completed, writes[group], recorded))
 
     def _take_largest_recorded(self, others: Iterable[RecordedFile]) -> None:
         """Of a log file that is recorded more than once the largest size counts: log files may grow."""
@@ -155,14 +152,10 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             if not name.is_log:
                 self[file.group].bases.append(file._replace(recorded_bytes=size))
                 continue
+            place = name.name, file.size_bytes, name.instant, file.completed
             write = facts.get(name.instant, {}).get(file.group)
-            if write is None:
-                times = None, not self._by_name, size
-                log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, *times)
-            else:
-                known = write.certain_min_ms, write.has_deletes, size, write.seen_ms, write.unknown_is_deletes
-                log_file = LogFile(name.name, file.size_bytes, name.instant, file.completed, *known)
-            self[file.group].logs.append(log_file)
+            unknown = LogFile(*place, None, not self._by_name, size)
+            self[file.group].logs.append(unknown if write is None else _written(*place, write, size))
 
     def slices(self) -> tuple[FileSlice, ...]:
         """The latest slice of every file group.
@@ -202,6 +195,23 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         if name.is_log:
             return all(file.name != name.name for file in files.logs)
         return all(file.name.name != name.name for file in files.bases)
+
+
+def _written(
+    name: str, size_bytes: int, requested: str, completed: str, write: GroupWrite, recorded_bytes: int | None
+) -> LogFile:
+    """The log file, with what its commit says of the times and deletes in it."""
+    return LogFile(
+        name,
+        size_bytes,
+        requested,
+        completed,
+        write.certain_min_ms,
+        write.has_deletes,
+        recorded_bytes,
+        write.seen_ms,
+        write.unknown_is_deletes,
+    )
 
 
 def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[DataFile]:

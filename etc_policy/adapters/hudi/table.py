@@ -125,7 +125,7 @@ def _state(commits: TableCommits) -> TableState:
     slices, missing_files, orphans, unclear_files, stray_files = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), timeline.instants()
-    compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(timeline, commits.completed)
+    compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(commits.completed)
     metadata = metadata_timeline(storage)
     writes = (write for groups in commits.writes.values() for write in groups.values())
     return TableState(

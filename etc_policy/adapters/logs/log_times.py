@@ -108,16 +108,15 @@ def _with_time(state: TableState, log_file: LogFile, cache: TimesCache, path: st
     times = cache.get(path, log_file.size_bytes) if log_file.min_event_time_ms is None else None
     if times is None:
         return log_file
-    if times.min_ms is None or times.has_nulls or state.updates_in_part:
-        seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
-        has_others = state.updates_in_part or not log_file.has_deletes or not _has_times_but_of_deletes(times)
-        is_deletes = log_file.unknown_is_deletes or not has_others
-        return log_file._replace(seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes)
-    return log_file._replace(min_event_time_ms=times.min_ms)
+    if times.min_ms is not None and not times.has_nulls and not state.updates_in_part:
+        return log_file._replace(min_event_time_ms=times.min_ms)
+    seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
+    found_deletes = log_file.has_deletes and not state.updates_in_part and _only_deletes_lack_times(times)
+    is_deletes = log_file.unknown_is_deletes or found_deletes
+    return log_file._replace(seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes)
 
 
-def _has_times_but_of_deletes(times: LogTimes) -> bool:
-    """Whether nothing in a file but deletes is without an event time."""
+def _only_deletes_lack_times(times: LogTimes) -> bool:
     return (times.why is None or times.deletes) and not times.has_nulls
 
 

@@ -46,7 +46,7 @@ class Budget:
         """Return if there is time left.
 
         Raises:
-            Exhausted: there is none.
+            Exhausted: the time is used up.
 
         """
         if time.thread_time() - self._began > self.seconds:

@@ -9,6 +9,7 @@ from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.compile.manifest import EventTime
+from tests.unit.adapters.reading import OURS
 from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
 
 POLICY = """version: 1
@@ -19,15 +20,20 @@ TS = EventTime(column="ts", unit="ms")
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "a.yml").write_text(POLICY)
+def orders(tmp_path):
     table = TableFolder(tmp_path / "lake" / "orders")
     table.archive(
         archived(at("00:00:00"), at("00:00:01"), base("f")), archived(at("00:01:00"), at("00:01:01"), log("f", 5))
     )
     table.commit(at("00:01:00"), at("00:01:01"), log("f", 5))
     table.commit(at("00:02:00"), at("00:02:01"), log("f", 7))
+    return table
+
+
+@pytest.fixture
+def folder(tmp_path, orders):
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(POLICY)
     return tmp_path
 
 
@@ -58,6 +64,17 @@ def test_the_metadata_table(folder, listings, verb):
         "timeline": 1,
         "hoodie.properties": 1,
     }
+
+
+@pytest.mark.parametrize("verb", ["plan", "freshness", "site", "debug"])
+def test_the_plan_of_each_compaction(folder, orders, listings, verb):
+    """One of a large table takes long to decode."""
+    for minute in (3, 4):
+        orders.compaction(at(f"00:0{minute}:00"), at(f"00:0{minute}:01"), base("f"), extra=OURS, plan_extra=OURS)
+    with Project(folder) as project:
+        getattr(project, verb)("orders_ro")
+    plans = {path: times for path, times in listings.items() if path.endswith(".compaction.requested")}
+    assert list(plans.values()) == [1, 1]
 
 
 @pytest.mark.parametrize("verb", ["site", "debug"])

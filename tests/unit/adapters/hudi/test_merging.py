@@ -52,7 +52,7 @@ def test_there_no_event_time_makes_a_log_file_known(tmp_path, recorded):
     state = fill_from_logs(FileTableReader().read(str(table.base), EventTime(column="ts", unit="ms")), POLICY, None)
     ((_, found),) = state.log_files
     assert (found.min_event_time_ms, found.seen_event_time_ms) == (None, 1_767_225_600_000)
-    assert "whatever their event times" in unknown_warning(POLICY, state, 1, 1)[0]
+    assert "whatever their event times" in unknown_warning(POLICY, state, 1)[0]
 
 
 def test_the_fields_that_order_rows():
