@@ -38,6 +38,17 @@ def boot_id() -> str:
         return "-"
 
 
+def process_space() -> str:
+    """Within what the number of a process names one: this start of the machine and, in a container, the container; `-` where
+    that is not known.
+    """
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "-"
+    return "-" if (boot := boot_id()) == "-" else f"{boot} {namespace}"
+
+
 @dataclass(frozen=True, slots=True)
 class LockPlace:
     """A lock file, and after how many minutes it may be removed as left behind; 0 for never."""
@@ -48,11 +59,11 @@ class LockPlace:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process of etc that holds a lock: on which table it works, and where it runs."""
+    """A process of etc that holds a lock: on which table it works, and where it runs; `boot` is its `process_space`."""
 
     table: str
     host: str = field(default_factory=socket.gethostname)
-    boot: str = field(default_factory=boot_id)
+    boot: str = field(default_factory=process_space)
     process: int = field(default_factory=os.getpid)
     token: str = _PROCESS_TOKEN
 
@@ -66,10 +77,12 @@ class Owner:
 
     @property
     def is_gone_here(self) -> bool:
-        """Whether it ran on this machine, and does no more: by a restart, or because its process has ended."""
-        if self.host != socket.gethostname() or self.boot == "-":
-            return False
-        return self.boot != boot_id() or not Path(f"/proc/{self.process}").exists()
+        """Whether it surely ran among the processes that are seen here, and is none of them.
+
+        Of another container nothing is seen here, whatever its name; nor of another machine, which may have this one's name.
+        """
+        is_here = self.boot != "-" and (self.host, self.boot) == (socket.gethostname(), process_space())
+        return is_here and not Path(f"/proc/{self.process}").exists()
 
     def as_lock_file(self) -> bytes:
         """What is written into the lock file, in the form in which Hudi shows the holder of a lock."""

@@ -12,7 +12,7 @@ import pytest
 
 from etc_policy.adapters.lease import store_lease
 from etc_policy.adapters.lease.lease_document import LeaseDocument, read_document
-from etc_policy.adapters.lease.lock_holder import Owner
+from etc_policy.adapters.lease.lock_holder import Owner, boot_id
 from etc_policy.adapters.lease.store_lease import LEASE, StoreLease
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.declare.project_schema import StorageSettings
@@ -57,9 +57,9 @@ def proxy(moto_server):
 
 
 def left_by(storage, valid_seconds=1.0, **changed):
-    """The lease of a run on another machine, which does not renew it."""
-    owner = Owner(table=storage.location, **ELSEWHERE)
-    document = replace(LeaseDocument(owner, valid_seconds), **changed)
+    """The lease of a run, on another machine if nothing else is said, which does not renew it."""
+    elsewhere = Owner(table=storage.location, **ELSEWHERE)
+    document = replace(LeaseDocument(elsewhere, valid_seconds), **changed)
     storage.replace(LEASE, document.as_bytes())
     return document
 
@@ -91,6 +91,21 @@ def test_another_machines_is_waited_for_until_it_ends(storage, monkeypatch):
     time.sleep(3.1)
     with StoreLease(storage):
         assert document(storage).owner.host == socket.gethostname()
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [{"boot": f"{boot_id()} pid:[1]"}, {"boot": boot_id()}, {"boot": "b pid:[4026531836]"}, {"boot": "-"}],
+    ids=["another container", "a version of etc that did not say", "another machine, or before a restart", "unknown"],
+)
+def test_one_of_the_same_host_name_may_be_alive_where_its_processes_are_not_seen(storage, elsewhere):
+    nobody = 2**22 + 1  # above the largest number of a process
+    left_by(storage, owner=Owner(storage.location, process=nobody, token="t", **elsewhere))
+    with pytest.raises(RetryableError, match=socket.gethostname()), StoreLease(storage):
+        pass
+    left_by(storage, owner=Owner(storage.location, process=nobody, token="t"))
+    with StoreLease(storage):
+        pass
 
 
 @pytest.mark.parametrize("minutes", [-5, 5])
