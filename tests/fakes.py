@@ -9,11 +9,12 @@ from types import TracebackType
 
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError, TableError
-from etc_policy.execute.ports import CommitSummary, Job, Lease
+from etc_policy.execute.ports import Job, Lease
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.apply_state import ApplyState
-from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
+from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.stages import Operation
+from etc_policy.plan.table_history import Commit, GroupWrite
 from etc_policy.plan.table_state import Instant, TableState
 
 
@@ -29,7 +30,7 @@ class MemoryTable:
     calls: list[str] = field(default_factory=list)
     changes: list[Callable[[TableState], TableState]] = field(default_factory=list)
     plans: dict[str, tuple[tuple[Operation, ...], Mapping[str, str]]] = field(default_factory=dict)
-    commits: dict[str, CommitSummary] = field(default_factory=dict)
+    commits: dict[str, Commit] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
     left_lock: bool = False
     cut_off: str | None = None
@@ -59,7 +60,8 @@ class MemoryTable:
         done = Instant(instant, "commit", "completed", completed, frozenset())
         record = compaction_record(instant, completed, extra) or self.state.last_compaction
         self.state = replace(self.state, instants=(*rest, done), own_pending=None, last_compaction=record)
-        self.commits[instant] = CommitSummary(completed, bytes_written, extra.get(PLAN_ID))
+        written = GroupWrite(instant, completed, "p", "f", None, False, 1, log_files=0, bytes_written=bytes_written)
+        self.commits[instant] = Commit(instant, completed, "commit", "COMPACT", (written,), extra=extra)
 
     def take_plan(self, instant: str) -> None:
         """The pending plan is gone."""
@@ -109,7 +111,7 @@ class MemoryFiles:
         self.table.calls.append("reopen")
         self.table.cut_off = None
 
-    def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
+    def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         return self.table.commits.get(instant)
 
 

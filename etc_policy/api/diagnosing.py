@@ -91,13 +91,12 @@ def _unreadable(policy: Policy, error: EtcError) -> Finding:
 
 
 def _read_facts(environment: Environment, policy: Policy) -> TableFacts:
-    state, history, log, properties = environment.read_whole(policy)
+    state, history, properties = environment.read_whole(policy)
     return TableFacts(
         policy=policy,
         state=state,
-        log=log,
+        history=history,
         properties=properties,
-        writes=history.writes,
         lock=environment.held_lock(policy),
     )
 

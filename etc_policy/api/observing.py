@@ -106,5 +106,5 @@ def table_history(
 
 
 def _history(environment: Environment, policy: Policy, runs: RunFiles) -> PolicyHistory:
-    log = environment.read_commit_log(policy, compactions_only=True)
+    log = environment.read_compactions(policy)
     return policy_history(policy, log, runs.files, tuple(str(issue) for issue in runs.issues))

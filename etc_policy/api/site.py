@@ -14,13 +14,14 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EngineError, EtcError, Issue
+from etc_policy.plan.table_history import with_times_of
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile, RunFiles
 from etc_policy.publish.site import render_site
 from etc_policy.publish.site_builder import site_view
 from etc_policy.publish.site_views import SiteTable
-from etc_policy.verify.late_data import late_data, with_times_of
+from etc_policy.verify.late_data import late_data
 from etc_policy.wiring import Environment
 
 #: The list of the site's files, so that the next one can take away what it no longer has.
@@ -82,15 +83,16 @@ def _unknown(policy: Policy, error: EtcError, warn: Callable[[Issue], None]) -> 
 
 
 def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tuple[RunFile, ...]) -> SiteTable:
-    state, past, log, _ = environment.read_whole(policy)
+    state, history, _ = environment.read_whole(policy)
+    known = with_times_of(history, state)
     return SiteTable(
         policy=policy,
-        freshness=freshness_of(policy, state, now_ms, past),
-        history=policy_history(policy, log, runs),
-        plans=planned_tables(policy, log.base_path, runs),
+        freshness=freshness_of(policy, state, now_ms, history),
+        history=policy_history(policy, history, runs),
+        plans=planned_tables(policy, state.base_path, runs),
         state=state,
-        log=log,
-        late=late_data(with_times_of(past, state)),
+        past=known,
+        late=late_data(known),
     )
 
 

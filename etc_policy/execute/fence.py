@@ -34,7 +34,7 @@ class Fence:
             self._wait_for_writers()
             return
         self.lease.require_alive(self.job.instant)
-        if self.files.commit_summary(self.job.base_path, self.job.instant) is not None:
+        if self.files.completed_commit(self.job.base_path, self.job.instant) is not None:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
         if self.job.carries:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.stages import Operation
+from etc_policy.plan.table_history import Commit
 from etc_policy.plan.table_state import TableState
 
 if TYPE_CHECKING:
@@ -41,15 +42,6 @@ class Job:
     def carries(self) -> bool:
         """Whether log files that stay are carried into the slice that it begins (table version 6)."""
         return any(operation.carried for operation in self.operations)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitSummary:
-    """A completed compaction as the timeline records it; `plan_id` is that of the plan it carried out, if etc made it."""
-
-    completed: str
-    bytes_written: int
-    plan_id: str | None = None
 
 
 class Compactor(Protocol):
@@ -126,7 +118,7 @@ class TableFiles(Protocol):
         """Remove the carried log files of the state that have no compaction, where they still have none."""
         ...
 
-    def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
+    def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         """The completed compaction at an instant, or None."""
         ...
 

@@ -176,7 +176,7 @@ class Runner:
             return _not_run(table)
         with self.lease(table.base_path) as lease:
             state = self.reader.read(table.base_path, policy.event_time)
-            done = self.files.commit_summary(table.base_path, table.instant)
+            done = self.files.completed_commit(table.base_path, table.instant)
             if done is not None and done.plan_id == plan_id:
                 return replace(_not_run(table), status="already_applied", completed=done.completed)
             job = Job(
@@ -222,7 +222,7 @@ class Runner:
             fence.lease.require_alive(job.instant)  # its traces are fresh, and ours
             self.compactor().withdraw(job)
             raise
-        done = self.files.commit_summary(job.base_path, job.instant)
+        done = self.files.completed_commit(job.base_path, job.instant)
         if done is None:
             raise EngineError(
                 Code.NOT_ON_THE_TIMELINE,
@@ -266,7 +266,7 @@ class Runner:
             EngineError: it has, without the log files that the plan carries.
 
         """
-        if self.files.commit_summary(job.base_path, job.instant) is None:
+        if self.files.completed_commit(job.base_path, job.instant) is None:
             return False
         if job.carries:
             message = f"the compaction at {job.instant} of `{job.policy.name}` was committed by another process"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
-from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.plan.watermark import EventTimeBound, bound_of
 
@@ -55,23 +54,16 @@ class _Open:
     merged: bool = False
 
 
-def replay_completeness(
-    history: CommitLog, data_latency_ms: int, known_event_times: Mapping[tuple[str, str, str], int] | None = None
-) -> tuple[CompletenessPoint, ...]:
-    """One point per commit, in order of completion.
-
-    `known_event_times` are smallest event times by (instant, partition, file id) that the commits do not have but that
-    reading the table found. What nobody knows counts as `data_latency_ms` before its completion.
-    """
-    return tuple(_Replay(history, data_latency_ms, known_event_times or {}).points())
+def replay_completeness(history: TableHistory, data_latency_ms: int) -> tuple[CompletenessPoint, ...]:
+    """One point per commit, in order of completion; an event time that nobody knows counts as `data_latency_ms` before it."""
+    return tuple(_Replay(history, data_latency_ms).points())
 
 
 class CompactionRecords:
     """The compactions by etc in a history."""
 
-    def __init__(self, history: CommitLog) -> None:
-        found = (compaction_record(c.requested, c.completed, c.extra) for c in history.commits if c.is_compaction)
-        self.by_instant = {record.instant: record for record in found if record is not None}
+    def __init__(self, history: TableHistory) -> None:
+        self.by_instant = {record.instant: record for record in history.runs}
         self._by_seen = sorted(self.by_instant.values(), key=lambda record: record.seen_until or record.instant)
 
     def not_seeing(self, commit: Commit) -> CompactionRecord | None:
@@ -83,8 +75,8 @@ class CompactionRecords:
 
 
 class _Replay:
-    def __init__(self, history: CommitLog, latency_ms: int, known: Mapping[tuple[str, str, str], int]) -> None:
-        self._history, self._latency_ms, self._event_times = history, latency_ms, known
+    def __init__(self, history: TableHistory, latency_ms: int) -> None:
+        self._history, self._latency_ms = history, latency_ms
         self._zone = ZoneInfo(history.timezone)
         self._open: dict[Group, list[_Open]] = {}
         self._lowest: list[tuple[int, int, _Open]] = []  # a heap; what was merged leaves it late
@@ -117,7 +109,7 @@ class _Replay:
             return point
         return replace(point, watermark_ms=mark)
 
-    def _write(self, commit: Commit, group: GroupChange) -> None:
+    def _write(self, commit: Commit, group: GroupWrite) -> None:
         """Log files wait for compaction; a base file at C takes in what completed before C (FACTS 1).
 
         Before table version 8 that is the whole slice, and a compaction's own log files are carried ones that wait on (FACTS 8).
@@ -144,14 +136,13 @@ class _Replay:
             self._open[key] = left
         self._unseen.discard(key)
 
-    def _bound(self, commit: Commit, group: GroupChange) -> EventTimeBound:
-        found = self._event_times.get((commit.requested, group.partition, group.file_id), group.min_event_time_ms)
-        if found is not None:
-            return EventTimeBound(found, assumed=False)
+    def _bound(self, commit: Commit, group: GroupWrite) -> EventTimeBound:
+        if group.certain_min_ms is not None:
+            return EventTimeBound(group.certain_min_ms, assumed=False)
         # Before version 8 a log file is named by its base file, and its state is bounded by that: so is its past.
         written = commit.completed if self._history.table_version >= FIRST_CUT_VERSION else group.previous
         promised_ms = instant_to_ms(written or commit.completed, self._zone) - self._latency_ms
-        return bound_of(promised_ms, group.seen_event_time_ms)
+        return bound_of(promised_ms, group.seen_ms)
 
     def _late(self, commit: Commit) -> list[int]:
         """How far below its threshold each group's smallest event lies, where that is known."""
@@ -181,7 +172,7 @@ class _Replay:
         )
 
 
-def _groups_from_before(history: CommitLog) -> set[Group]:
+def _groups_from_before(history: TableHistory) -> set[Group]:
     """File groups whose slice is older than the history, so that it may have had log files that nobody lists here."""
     first = min((commit.requested for commit in history.commits), default="")
     return {

@@ -1,19 +1,28 @@
-"""What a table's commits say of its past: what each wrote to which file group, and the compactions by etc."""
+"""A table's past: every write that completed, what it wrote to which file group, and the compactions by etc among them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
 
-from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, WITHDRAWN
+from etc_policy.plan.table_state import CompactionRecord, TableState
+
+WriteAction = Literal["deltacommit", "commit", "replacecommit"]
+#: Actions that write rows, as completed instants have them.
+WRITES: tuple[WriteAction, ...] = get_args(WriteAction)
 
 
 class GroupWrite(NamedTuple):
-    """What one commit wrote to the log files of one file group: the grain at which commits record event times (FACTS 4.1).
+    """What one commit wrote to one file group: the grain at which commits record event times (FACTS 4.1).
 
-    `min_event_time_ms` is the smallest event time recorded, None without one. Only where `certain` is true can nothing
-    older be in it: then every write stat has a time and there are no deletes. `rows` are those written, deletes included;
-    `has_deletes` says that there are deletes among them, or may be, `unknown_is_deletes` that all rows but deletes have times.
+    `log_files` counts those that it wrote, 0 where it wrote a base file alone. `min_event_time_ms` is the smallest event time
+    that is known of them, None without one. Only where `certain` is true can nothing older be in them: then every write stat
+    has a time and there are no deletes. `rows` are those written, deletes included; `has_deletes` says that there are deletes
+    among them, or may be, `unknown_is_deletes` that all rows but deletes have times. `previous` is the instant of the slice
+    that was there before, None for a new file group. `merged_log_files` and `merged_log_bytes` are those that a compaction read.
     """
 
     requested: str
@@ -25,6 +34,11 @@ class GroupWrite(NamedTuple):
     rows: int
     has_deletes: bool = False
     unknown_is_deletes: bool = False
+    log_files: int = 1
+    bytes_written: int = 0
+    previous: str | None = None
+    merged_log_files: int = 0
+    merged_log_bytes: int = 0
 
     @property
     def certain_min_ms(self) -> int | None:
@@ -38,14 +52,101 @@ class GroupWrite(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TableHistory:
-    """A table's past as far as it was read: the active timeline, and where asked for the archived one.
+class Commit:
+    """A completed write; `extra` are etc's own pairs in its metadata and in its plan (`etc.*`).
 
-    `writes` are in the order of their completion, and so are `runs`, the compactions that carry a threshold. `disputed`
-    are compactions whose commit promises something else than their plan did. Instants are in the IANA zone `timezone`.
+    `replaced` are the (partition, file id) that a replace commit took away. `bytes_written_estimate` is what a compaction's
+    plan expected of its base files; None where there is no plan, or it does not say. `record` is what a compaction by etc
+    promises, and `is_disputed` says that its plan promised something else.
     """
 
+    requested: str
+    completed: str
+    action: WriteAction
+    operation: str | None
+    groups: tuple[GroupWrite, ...]
+    replaced: frozenset[tuple[str, str]] = frozenset()
+    extra: Mapping[str, str] = field(default_factory=dict)
+    archived: bool = False
+    bytes_written_estimate: int | None = None
+    record: CompactionRecord | None = None
+    is_disputed: bool = False
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether it merged log files into base files.
+
+        A `commit` may also be a bulk insert (FACTS 13), or end a plan that etc has withdrawn.
+        """
+        compacts = self.operation == "COMPACT" or THRESHOLD in self.extra
+        return self.action == "commit" and compacts and WITHDRAWN not in self.extra
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of all files that it wrote."""
+        return sum(group.bytes_written for group in self.groups)
+
+    @property
+    def plan_id(self) -> str | None:
+        """The id of the plan that it carried out, if etc made it."""
+        return self.extra.get(PLAN_ID)
+
+
+@dataclass(frozen=True)
+class TableHistory:
+    """The writes of a table in order of completion, as far back as they were read; `complete` says that none is missing
+    before the first. Instants are in the IANA zone `timezone`.
+    """
+
+    base_path: str
+    table_version: int
     timezone: str
-    writes: tuple[GroupWrite, ...] = ()
-    runs: tuple[CompactionRecord, ...] = ()
-    disputed: frozenset[str] = frozenset()
+    commits: tuple[Commit, ...] = ()
+    complete: bool = False
+
+    @cached_property
+    def writes(self) -> tuple[GroupWrite, ...]:
+        """What was written to log files."""
+        return tuple(group for commit in self.commits for group in commit.groups if group.log_files)
+
+    @cached_property
+    def runs(self) -> tuple[CompactionRecord, ...]:
+        """The compactions that carry a threshold."""
+        return tuple(commit.record for commit in self.commits if commit.record is not None)
+
+    @cached_property
+    def disputed(self) -> frozenset[str]:
+        """Compactions whose commit promises something else than their plan did."""
+        return frozenset(commit.requested for commit in self.commits if commit.is_disputed)
+
+
+def with_times_of(history: TableHistory, state: TableState) -> TableHistory:
+    """The history with the event times that the state has of log files that are not compacted.
+
+    Commits may not record them, or record them wrongly, and the state may know them from the files themselves.
+    """
+    found: dict[tuple[str, str, str], list[tuple[int | None, int | None]]] = {}
+    for file_slice, log_file in state.log_files:
+        times = log_file.min_event_time_ms, log_file.seen_event_time_ms
+        found.setdefault((log_file.requested, *file_slice.group), []).append(times)
+    commits = (
+        replace(commit, groups=tuple(_with_times(group, found) for group in commit.groups))
+        if any((one.requested, one.partition, one.file_id) in found for one in commit.groups)
+        else commit
+        for commit in history.commits
+    )
+    return replace(history, commits=tuple(commits))
+
+
+def _with_times(
+    write: GroupWrite, found: Mapping[tuple[str, str, str], Iterable[tuple[int | None, int | None]]]
+) -> GroupWrite:
+    """All log files of a write must have their times for it to be certain; what is seen in one of them is in the write."""
+    times = list(found.get((write.requested, write.partition, write.file_id), ()))
+    if not times or not write.log_files:
+        return write
+    is_whole = write.certain or len(times) >= write.log_files
+    known = [one for of_file in times for one in of_file if one is not None]
+    known += [] if write.min_event_time_ms is None else [write.min_event_time_ms]
+    is_certain = is_whole and all(least_ms is not None for least_ms, _ in times)
+    return write._replace(min_event_time_ms=min(known, default=None), certain=is_certain)

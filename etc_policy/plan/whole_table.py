@@ -1,11 +1,10 @@
-"""A table's state and all of its past, from one reading."""
+"""A table's state and its past, from one reading."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 
@@ -18,5 +17,4 @@ class WholeTable(NamedTuple):
 
     state: TableState
     history: TableHistory
-    log: CommitLog
     properties: Mapping[str, str]

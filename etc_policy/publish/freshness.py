@@ -10,13 +10,13 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.proof import Proof, proof_of, proven_until
-from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_history import TableHistory, with_times_of
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.publish.results import TableFreshness
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
-from etc_policy.verify.late_data import late_data, with_times_of
+from etc_policy.verify.late_data import late_data
 from etc_policy.verify.latency import judge_latency
 
 

@@ -11,7 +11,6 @@ from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Frozen, Policy
 from etc_policy.compile.policy_values import changed_values
 from etc_policy.execute.ports import TableStatus
-from etc_policy.plan.commit_log import Commit, CommitLog
 from etc_policy.plan.commit_metadata import (
     FINGERPRINT,
     GIT_DIRTY,
@@ -23,12 +22,11 @@ from etc_policy.plan.commit_metadata import (
     SEEN_UNTIL,
     THRESHOLD,
     VERSION,
-    compaction_record,
 )
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.publish.results import TableResult, TableVerification
 from etc_policy.publish.run_files import RunFile, RunKind
 from etc_policy.verify.ports import Verification
@@ -107,7 +105,7 @@ class PolicyHistory(Frozen):
 
 
 def policy_history(
-    policy: Policy, history: CommitLog, runs: Sequence[RunFile], warnings: Sequence[str] = ()
+    policy: Policy, history: TableHistory, runs: Sequence[RunFile], warnings: Sequence[str] = ()
 ) -> PolicyHistory:
     """The joined history of one policy; runs of other policies are left out."""
     compactions = list(_compactions(history))
@@ -140,25 +138,18 @@ def _is_of(policy: Policy, base_path: str, report: TableResult | TableVerificati
     return report.policy == policy.name and location_identity(report.base_path) in known
 
 
-def _compactions(history: CommitLog) -> Iterator[Compaction]:
+def _compactions(history: TableHistory) -> Iterator[Compaction]:
     zone = ZoneInfo(history.timezone)
     before: tuple[str | None, Mapping[str, str]] = (None, {})
     for commit in history.commits:
         if commit.is_compaction:
-            record = compaction_record(commit.requested, commit.completed, commit.extra)
-            completed_at = iso_time(instant_to_ms(commit.completed, zone))
-            yield _compaction(commit, record, completed_at, before)
-            if record is not None:
-                before = commit.extra.get(FINGERPRINT), record.policy_values
+            yield _compaction(commit, iso_time(instant_to_ms(commit.completed, zone)), before)
+            if commit.record is not None:
+                before = commit.extra.get(FINGERPRINT), commit.record.policy_values
 
 
-def _compaction(
-    commit: Commit,
-    record: CompactionRecord | None,
-    completed_at: str,
-    before: tuple[str | None, Mapping[str, str]],
-) -> Compaction:
-    fingerprint, (fingerprint_before, values_before) = commit.extra.get(FINGERPRINT), before
+def _compaction(commit: Commit, completed_at: str, before: tuple[str | None, Mapping[str, str]]) -> Compaction:
+    record, fingerprint, (fingerprint_before, values_before) = commit.record, commit.extra.get(FINGERPRINT), before
     values = record.policy_values if record else {}
     return Compaction(
         instant=commit.requested,
@@ -171,7 +162,7 @@ def _compaction(
         git_sha=commit.extra.get(GIT_SHA),
         git_dirty=commit.extra.get(GIT_DIRTY) == "true",
         etc_version=commit.extra.get(VERSION),
-        plan_id=commit.extra.get(PLAN_ID),
+        plan_id=commit.plan_id,
         threshold_ms=record.threshold_ms if record else None,
         granularity=commit.extra.get(GRANULARITY),
         seen_until=commit.extra.get(SEEN_UNTIL),

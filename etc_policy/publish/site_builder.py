@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import policy_values
 from etc_policy.errors import Issue
-from etc_policy.plan.commit_log import GroupChange
 from etc_policy.plan.explanation import explain_table
 from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import FileSlice
 from etc_policy.plan.watermark import event_time_bound
 from etc_policy.publish.history_text import is_quiet, when
@@ -48,7 +48,7 @@ def site_view(
 
 def _table(facts: SiteTable, observed_ms: int, max_runs: int) -> TableView:
     runs = sorted(_runs(facts), key=lambda run: run.at, reverse=True)
-    past = table_past(facts.policy, facts.log, facts.state, observed_ms) if facts.log else Past()
+    past = table_past(facts.policy, facts.past, observed_ms) if facts.past else Past()
     slices = sorted(_slices(facts), key=lambda row: (row.oldest_ms, row.partition, row.file_id))
     written = [(run.at_ms, run.compaction.bytes_written) for run in reversed(runs) if run.compaction]
     return TableView(
@@ -81,7 +81,7 @@ def _runs(facts: SiteTable) -> Iterator[RunView]:
     if facts.history is None:
         return
     folder, table_href = f"runs/{slug(facts.policy.name)}", f"tables/{slug(facts.policy.name)}.html"
-    groups = {commit.requested: commit.groups for commit in facts.log.commits} if facts.log else {}
+    groups = {commit.requested: commit.groups for commit in facts.past.commits} if facts.past else {}
     for compaction in facts.history.compactions:
         plan = facts.plans.get(compaction.instant)
         rows = tuple(_operations(plan, groups.get(compaction.instant, ())))
@@ -115,7 +115,7 @@ def _runs(facts: SiteTable) -> Iterator[RunView]:
         )
 
 
-def _operations(plan: TablePlan | None, groups: tuple[GroupChange, ...]) -> Iterator[OperationRow]:
+def _operations(plan: TablePlan | None, groups: tuple[GroupWrite, ...]) -> Iterator[OperationRow]:
     """The commit says what was written, the plan says what was read and what stayed behind."""
     planned = {(o.partition, o.file_id): o for o in plan.operations} if plan else {}
     for group in groups:

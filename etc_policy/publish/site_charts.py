@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.plan.commit_log import CommitLog
-from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.completeness import CompletenessPoint, replay_completeness
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.watermark import complete_until_ms
 
 #: Points that one chart draws at most: the newest.
@@ -66,24 +64,24 @@ class Sparkline:
     target_y: str | None
 
 
-def table_past(policy: Policy, log: CommitLog, state: TableState | None, observed_ms: int) -> Past:
-    """The past of a table up to `observed_ms`.
+def table_past(policy: Policy, history: TableHistory, observed_ms: int) -> Past:
+    """The past of a table up to `observed_ms`, as far as the history has its event times.
 
     Where `observed_ms` lies before the first commit the events are a replay of older ones: each moment then counts as
     long before `observed_ms` as it lies before the last commit.
     """
-    points = replay_completeness(log, policy.data_latency_ms, _known_event_times(state))
+    points = replay_completeness(history, policy.data_latency_ms)
     if not points:
         return Past(policy=policy)
     last_ms = points[-1].at_ms
     shift_ms = 0 if observed_ms >= points[0].at_ms else observed_ms - last_ms
-    own = {commit.requested for commit in log.commits if commit.is_compaction and THRESHOLD in commit.extra}
+    own = {run.instant for run in history.runs}
     kept = tuple(_changes(points))
     cut_short = len(kept) > MAX_POINTS // 2
     kept = kept[-(MAX_POINTS // 2) :]
     end_ms = max(observed_ms - shift_ms, last_ms)
     moments = tuple(_moments(kept, own, policy.data_latency_ms, shift_ms, end_ms))
-    return Past(moments, shift_ms, cut_short or not log.complete, policy)
+    return Past(moments, shift_ms, cut_short or not history.complete, policy)
 
 
 def completeness_chart(past: Past) -> dict[str, object]:
@@ -120,16 +118,6 @@ def spark_line(past: Past) -> Sparkline | None:
 
     points = " ".join(f"{(at - start) / span * SPARK_WIDTH:.1f},{height(lag):.1f}" for at, lag in known)
     return Sparkline(points, None if target_ms is None else f"{height(target_ms):.1f}")
-
-
-def _known_event_times(state: TableState | None) -> dict[tuple[str, str, str], int]:
-    """What reading the table found of event times that its commits do not have."""
-    found: dict[tuple[str, str, str], int] = {}
-    for file_slice, log_file in state.log_files if state else ():
-        if log_file.min_event_time_ms is not None:
-            key = (log_file.requested, file_slice.partition, file_slice.file_id)
-            found[key] = min(found.get(key, log_file.min_event_time_ms), log_file.min_event_time_ms)
-    return found
 
 
 def _changes(points: Sequence[CompletenessPoint]) -> Iterator[CompletenessPoint]:

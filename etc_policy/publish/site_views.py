@@ -10,9 +10,9 @@ from typing import Any
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import Issue
-from etc_policy.plan.commit_log import CommitLog
 from etc_policy.plan.formats import MANY_TABLES
 from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory, RecordedCheck
 from etc_policy.publish.results import TableFreshness
@@ -46,7 +46,7 @@ class SiteTable:
     history: PolicyHistory | None = None
     plans: Mapping[str, TablePlan] = field(default_factory=dict)
     state: TableState | None = None
-    log: CommitLog | None = None
+    past: TableHistory | None = None
     late: tuple[LateData, ...] = ()
 
 

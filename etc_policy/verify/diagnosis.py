@@ -11,12 +11,11 @@ from typing import Literal
 from etc_policy.compile.file_locks import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.compile.manifest import Frozen, Policy
 from etc_policy.compile.table_shape import MERGE_MODE, TableShape
-from etc_policy.plan.commit_log import Commit, CommitLog
 from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.refusals import find_refusal, writers_elsewhere
-from etc_policy.plan.table_history import GroupWrite
+from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.plan.table_state import LogFile, TableState
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
@@ -50,19 +49,18 @@ class HeldLock:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """All that the checks look at; `properties` are those of `hoodie.properties`, `writes` are those to log files."""
+    """All that the checks look at; `properties` are those of `hoodie.properties`."""
 
     policy: Policy
     state: TableState
-    log: CommitLog
+    history: TableHistory
     properties: Mapping[str, str]
-    writes: tuple[GroupWrite, ...] = ()
     lock: HeldLock | None = None
 
     @property
     def foreign_compactions(self) -> tuple[Commit, ...]:
         """Completed compactions that are not by etc."""
-        return tuple(c for c in self.log.commits if c.is_compaction and THRESHOLD not in c.extra)
+        return tuple(c for c in self.history.commits if c.is_compaction and THRESHOLD not in c.extra)
 
     @property
     def others_compact(self) -> bool:
@@ -128,8 +126,8 @@ def log_file_sizes(facts: TableFacts) -> Found:
 
 def event_times(facts: TableFacts) -> Found:
     """Whether delta commits record event times, so that nothing has to be read from log files."""
-    commits = [c for c in facts.log.commits if any(group.log_files for group in c.groups)]
-    bare = [c for c in commits if any(group.log_files and group.min_event_time_ms is None for group in c.groups)]
+    commits = [c for c in facts.history.commits if any(group.log_files for group in c.groups)]
+    bare = [c for c in commits if any(group.log_files and group.certain_min_ms is None for group in c.groups)]
     if not bare:
         return "ok", f"all {len(commits)} commits to log files record event times", None
     recent = sum(c in bare for c in commits[-_RECENT:])
@@ -181,7 +179,7 @@ def declared_index(facts: TableFacts) -> Found:
 def declared_lock(facts: TableFacts) -> Found:
     """Whether the lock that the policy declares fits what the timeline shows of concurrent writers."""
     provider = facts.policy.writer.lock.get("hoodie.write.lock.provider", "").rsplit(".", 1)[-1]
-    overlap = next(_overlaps(facts.log), None)
+    overlap = next(_overlaps(facts.history), None)
     if provider == "InProcessLockProvider":
         hint = "declare a lock that other processes see (ZooKeeper, DynamoDB, Hive metastore, file system)"
         return "warn", "the declared lock works inside one JVM only: `etc apply` runs in another", hint
@@ -212,9 +210,9 @@ def _held(facts: TableFacts) -> Found | None:
     return "warn", f"the lock `{lock.path}` is held by {lock.holder}", hint
 
 
-def _overlaps(log: CommitLog) -> Iterator[tuple[str, str]]:
+def _overlaps(history: TableHistory) -> Iterator[tuple[str, str]]:
     """Neighbouring delta commits of which the second was requested before the first had completed."""
-    writes = sorted((c for c in log.commits if c.action == "deltacommit"), key=lambda c: c.requested)
+    writes = sorted((c for c in history.commits if c.action == "deltacommit"), key=lambda c: c.requested)
     return ((a.requested, b.requested) for a, b in pairwise(writes) if b.requested < a.completed)
 
 
@@ -223,8 +221,10 @@ def duplicate_keys(facts: TableFacts) -> Found:
     index = facts.policy.writer.index
     if index in SEES_LOG_FILES:
         return "ok", f"the index (`{index}`) finds keys in log files too", None
-    archived = (Written(one.requested, one.completed) for one in facts.log.commits if one.action == "deltacommit")
-    exposed = find_exposed(_compactions(facts.log), facts.writes, (*archived, *written_by(facts.state.instants)))
+    archived = (Written(one.requested, one.completed) for one in facts.history.commits if one.action == "deltacommit")
+    exposed = find_exposed(
+        _compactions(facts.history), facts.history.writes, (*archived, *written_by(facts.state.instants))
+    )
     if exposed:
         first = exposed[0]
         message = (
@@ -242,8 +242,8 @@ def duplicate_keys(facts: TableFacts) -> Found:
     return "warn", message, hint
 
 
-def _compactions(log: CommitLog) -> Iterator[Merged]:
-    for commit in log.commits:
+def _compactions(history: TableHistory) -> Iterator[Merged]:
+    for commit in history.commits:
         if commit.is_compaction:
             yield Merged(commit.requested, commit.completed, frozenset(group.file_id for group in commit.groups))
 

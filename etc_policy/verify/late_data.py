@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import pairwise
 
 from etc_policy.compile.manifest import Frozen
 from etc_policy.plan.table_history import GroupWrite, TableHistory
-from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.plan.table_state import CompactionRecord
 
 
 class LateData(Frozen):
@@ -36,21 +35,6 @@ def late_data(history: TableHistory) -> tuple[LateData, ...]:
     starts = [bisect_right(history.writes, _seen_until(run), key=lambda w: w.completed) for run in history.runs]
     spans = pairwise([*starts, len(history.writes)])
     return tuple(_after(run, history.writes[start:end]) for run, (start, end) in zip(history.runs, spans, strict=True))
-
-
-def with_times_of(history: TableHistory, state: TableState) -> TableHistory:
-    """The history with event times that commits do not record but the state has, say from the log files themselves."""
-    known = {
-        (log_file.requested, file_slice.partition, file_slice.file_id): log_file.min_event_time_ms
-        for file_slice, log_file in state.log_files
-        if log_file.min_event_time_ms is not None
-    }
-    return replace(history, writes=tuple(_with_time(write, known) for write in history.writes))
-
-
-def _with_time(write: GroupWrite, known: Mapping[tuple[str, str, str], int | None]) -> GroupWrite:
-    time_ms = known.get((write.requested, write.partition, write.file_id))
-    return write if write.certain or time_ms is None else write._replace(min_event_time_ms=time_ms, certain=True)
 
 
 def _after(run: CompactionRecord, unseen: Sequence[GroupWrite]) -> LateData:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
     from etc_policy.plan.apply_state import ApplyStateStore
-    from etc_policy.plan.commit_log import CommitLog
     from etc_policy.plan.whole_table import WholeTable
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
@@ -95,7 +94,9 @@ class Readings(SparkSessions):
         from etc_policy.adapters.hudi.table import FileTableReader
 
         reader = FileTableReader(seen=self.note_size)
-        state, history = reader.read_with_history(self.locate(policy), policy.event_time, archived=archived)
+        state, history = reader.read_with_history(
+            self.locate(policy), policy.event_time, archived=None if archived else 0
+        )
         state = self._with_log_times(policy, state, all_logs=all_logs)
         return (self.with_statistics(policy, state) if read_stats else state), history
 
@@ -127,12 +128,11 @@ class Readings(SparkSessions):
         self._reach_storages()
         return FileApplyStateStore()
 
-    def read_commit_log(self, policy: Policy, *, compactions_only: bool = False) -> CommitLog:
-        """The writes to a policy's table as far back as its archive goes, or its compactions alone; without Spark."""
-        from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+    def read_compactions(self, policy: Policy) -> TableHistory:
+        """The compactions of a policy's table as far back as its archive goes; without Spark."""
+        from etc_policy.adapters.hudi.compaction_history import read_compactions
 
-        location = self.locate(policy)
-        return FileCommitLogReader().read_commit_log(location, policy.event_time, compactions_only=compactions_only)
+        return read_compactions(self.locate(policy))
 
     def table_shape(self, policy: Policy) -> TableShape | None:
         """What of a table decides its writers' options; None for one that does not exist yet or that only a catalog knows."""

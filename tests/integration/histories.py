@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.watermark import watermark
 from tests.integration.bench import Bench
@@ -126,11 +126,11 @@ class RealHistory:
     def check_past(self) -> None:
         """The past that the commits tell, active and archived, ends with what the table shows now."""
         policy, state = self.bench.policy, self.bench.state()
-        log = FileCommitLogReader().read_commit_log(policy.table, policy.event_time)
-        last = replay_completeness(log, policy.data_latency_ms)[-1]
+        _, history = FileTableReader().read_with_history(policy.table, policy.event_time, archived=None)
+        last = replay_completeness(history, policy.data_latency_ms)[-1]
         left = [log_file for _, log_file in state.log_files]
         now = watermark(left, policy.data_latency_ms, ZoneInfo(state.timezone))
-        assert log.complete
+        assert history.complete
         assert (last.watermark_ms, last.open_log_files) == (now.value_ms, len(left)), "the past as commits tell it"
 
     def check(self, second: int | None) -> None:

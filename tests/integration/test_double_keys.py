@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.verify.diagnosis import TableFacts, diagnose_table
@@ -38,8 +37,7 @@ def looked_at(table):
     policy = Policy(name="t", table=table.base, event_time=TS, data_latency_ms=0, writer=Writer(index="simple"))
     state, history = FileTableReader().read_with_history(table.base, TS)
     found = check_double_keys(Evidence(policy, state, history, Claim(0, ""), 0))
-    log = FileCommitLogReader().read_commit_log(table.base, TS)
-    debug = diagnose_table(TableFacts(policy, state, log, {}, history.writes))
+    debug = diagnose_table(TableFacts(policy, state, history, {}))
     return found, next(finding for finding in debug if finding.check == "double keys")
 
 

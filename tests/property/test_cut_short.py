@@ -53,7 +53,7 @@ def lived_in(folder, *, version, pending=False):
 
 def plan_of(table, cache, granularity):
     policy = POLICY.model_copy(update={"granularity": granularity})
-    state, history = FileTableReader().read_with_history(str(table.base), policy.event_time, archived=True)
+    state, history = FileTableReader().read_with_history(str(table.base), policy.event_time, archived=None)
     state = fill_from_logs(state, policy, cache)
     return build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS), history
 

@@ -16,7 +16,6 @@ from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import bytes_of, load_json, pairs_of, time_of
-from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, TableError
@@ -52,12 +51,10 @@ class Archive:
         rows = self._rows(("instantTime", "metadata"), ("instantTime", instants))
         return {row["instantTime"]: self._commit(row, len(instants)) for row in rows}
 
-    def writes(self) -> list[CompletedWrite]:
-        """Every archived write and compaction that completed, by instant."""
-        return self._writes(("action", WRITES), WRITES)
-
-    def newest_writes(self, actions: Sequence[str], limit: int) -> tuple[list[CompletedWrite], bool]:
-        """The newest `limit` of them with the given actions, and whether there are older ones."""
+    def writes(self, actions: Sequence[str], limit: int | None = None) -> tuple[list[CompletedWrite], bool]:
+        """The archived writes of these actions that completed, or the newest of them; whether there are older ones."""
+        if limit is None:
+            return self._writes(("action", actions), actions), False
         found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", actions))})
         newest = found[max(0, len(found) - limit) :]
         writes = self._writes(("instantTime", frozenset(newest)), actions) if newest else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.compactions import plan_extra
-from etc_policy.adapters.hudi.history import completed_write
+from etc_policy.adapters.hudi.history import commit_of, completed_write
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.pending_plan import require_own
 from etc_policy.adapters.hudi.plan_file import decode_operations
@@ -15,8 +15,9 @@ from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import TableError
-from etc_policy.execute.ports import CommitSummary, Job
-from etc_policy.plan.commit_metadata import PLAN_ID, compaction_record
+from etc_policy.execute.ports import Job
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.table_history import Commit
 from etc_policy.plan.table_state import TableState, path_below
 
 
@@ -56,14 +57,11 @@ class HudiFiles:
                 if name is not None and name.instant not in pending and not storage.is_linked(path):
                     storage.remove(path)
 
-    def commit_summary(self, base_path: str, instant: str) -> CommitSummary | None:
-        """Completion time and bytes written of the compaction at an instant; None when it has not completed."""
+    def completed_commit(self, base_path: str, instant: str) -> Commit | None:
+        """The compaction at an instant; None when it has not completed."""
         with table_errors(base_path):
             timeline = timeline_of(base_path)
-            if instant not in timeline.completions:
-                return None
-            write = completed_write(timeline, instant)
-            return CommitSummary(write.completed, sum(write.metadata.stats.sizes_bytes), write.extra.get(PLAN_ID))
+            return commit_of(completed_write(timeline, instant)) if instant in timeline.completions else None
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.

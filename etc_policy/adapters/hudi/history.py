@@ -1,18 +1,24 @@
-"""A table's past from commit metadata: what was written when, and which compactions by etc ran."""
+"""A table's past from commit metadata: every write that completed, with what the plan of a compaction says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from etc_policy.adapters.hudi.commits import CommitMetadata
-from etc_policy.adapters.hudi.log_facts import LogFacts, Trust, group_writes
+from etc_policy.adapters.hudi.log_facts import NO_TRUST, LogFacts, Trust, group_writes
 from etc_policy.adapters.hudi.plan_file import expected_bytes, planned_reads
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import pairs_of
+from etc_policy.adapters.hudi.zones import table_zone
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
-from etc_policy.plan.table_history import GroupWrite, TableHistory
+from etc_policy.plan.table_history import WRITES, Commit, GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord, GroupKey
+
+#: Archived writes that are read at most where nobody asks for all of them: the newest.
+MAX_ARCHIVED = 5_000
+_OWN = "etc."
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +66,37 @@ def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
     return replace(write, reads=tuple(planned_reads(plan))) if write.record is not None else write
 
 
-def build_history(commits: Sequence[CompletedWrite], timezone: str, trust: Trust, known: LogFacts) -> TableHistory:
-    """The history in those commits; of some it may be known already what they wrote."""
-    writes: list[GroupWrite] = []
-    runs: list[CompactionRecord] = []
-    for commit in sorted(commits, key=lambda c: (c.completed, c.requested)):
-        runs += [commit.record] if commit.record else []
-        found = known.get(commit.requested)
-        found = group_writes(commit.requested, commit.completed, commit.metadata, trust) if found is None else found
-        writes += found.values()
-    disputed = frozenset(commit.requested for commit in commits if commit.is_disputed)
-    return TableHistory(timezone, tuple(writes), tuple(runs), disputed)
+def table_history(
+    writes: Iterable[CompletedWrite],
+    storage: TableStorage,
+    properties: Mapping[str, str],
+    trust: Trust,
+    known: LogFacts,
+    *,
+    is_complete: bool,
+) -> TableHistory:
+    """The history in those writes; of some it may be known already what they wrote to each file group."""
+    ordered = sorted(writes, key=lambda write: (write.completed, write.requested))
+    commits = (commit_of(write, trust, known.get(write.requested)) for write in ordered)
+    version = int(properties["hoodie.table.version"])
+    return TableHistory(storage.location, version, table_zone(properties), tuple(commits), is_complete)
+
+
+def commit_of(
+    write: CompletedWrite, trust: Trust = NO_TRUST, known: Mapping[GroupKey, GroupWrite] | None = None
+) -> Commit:
+    """A completed write, as far as its event times and deletes can be trusted."""
+    groups = group_writes(write.requested, write.completed, write.metadata, trust) if known is None else known
+    return Commit(
+        requested=write.requested,
+        completed=write.completed,
+        action=next(action for action in WRITES if action == write.action),
+        operation=write.metadata.operation,
+        groups=tuple(groups.values()),
+        replaced=write.metadata.replaced,
+        extra={key: value for key, value in write.extra.items() if key.startswith(_OWN)},
+        archived=write.archived,
+        bytes_written_estimate=write.expected_bytes,
+        record=write.record,
+        is_disputed=write.is_disputed,
+    )

@@ -1,15 +1,19 @@
-"""What commit metadata says about log files: their smallest event times, and whether they may hold deletes."""
+"""What commit metadata says about file groups: the smallest event times of log files, and whether they may hold deletes."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 
-from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey
+from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey, WriteStats
 from etc_policy.plan.table_history import GroupWrite
 
-#: What was written to the log of each file group, by the instant that the log files bear in their names.
+#: As GroupWrite of a tuple, several times faster: there are as many calls as write stats.
+_GROUP_WRITE = partial(tuple.__new__, GroupWrite)
+#: What was written to each file group, by the instant that log files bear in their names.
 LogFacts = Mapping[str, Mapping[GroupKey, GroupWrite]]
 
 #: The table property that names a column by which rows are marked as deleted.
@@ -30,8 +34,12 @@ class Trust:
     bounds: bool = True
 
 
+#: Where nobody asks for event times and deletes.
+NO_TRUST = Trust(times=False, deletes=False, bounds=False)
+
+
 class CommitWrites(Mapping[str, Mapping[GroupKey, GroupWrite]]):
-    """What each of these commits wrote to logs, found when it is asked for: of most commits nobody asks."""
+    """What each of these commits wrote, found when it is asked for: of most commits nobody asks."""
 
     def __init__(self, commits: Mapping[str, CommitMetadata], completions: Mapping[str, str], trust: Trust) -> None:
         self._commits, self._completions, self._trust = commits, completions, trust
@@ -52,46 +60,86 @@ class CommitWrites(Mapping[str, Mapping[GroupKey, GroupWrite]]):
 
     def are_plain(self, requested: str) -> bool:
         """Whether all that a commit wrote are log files without deletes, each with its event time."""
-        commit, trust = self._commits[requested], self._trust
-        is_trusted = trust.times and trust.deletes and trust.bounds
-        return is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
+        return _is_plain(requested, self._commits[requested], self._trust)
 
 
 def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
-    """What a commit wrote to the log of each file group, over all write stats of the group (FACTS 4.1).
+    """What a commit wrote to each file group, over all write stats of the group (FACTS 4.1).
 
     A stat with deletes makes it uncertain: deletes by key carry no event time, and the stat does not distinguish them. So
     does a stat of the same group that names no log file, if it has deletes or no event time; its time counts with theirs.
+    Of a group without log files nothing is known but what was written.
     """
-    is_opaque = not trust.deletes or commit.operation in _OPAQUE
+    if _is_plain(requested, commit, trust):
+        return _plain_writes(requested, completed, commit.stats)
     writes: dict[GroupKey, GroupWrite] = {}
     with_rows: set[GroupKey] = set()
     others: list[GroupWrite] = []
-    stats = commit.stats
-    columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms
-    for key, name, rows, deletes, time in zip(*columns, strict=True):
-        time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
-        certain = time_ms is not None and not has_deletes and trust.bounds
-        write = GroupWrite(requested, completed, *key, time_ms, certain, rows + deletes, has_deletes)
-        if rows or is_opaque or not deletes:
+    for write, has_rows in _of_stats(requested, completed, commit, trust):
+        key = write.partition, write.file_id
+        if has_rows:
             with_rows.add(key)
-        if not name.startswith("."):
+        if not write.log_files:
             others.append(write)
-        elif key in writes:
-            writes[key] = _joined(writes[key], write)
         else:
-            writes[key] = write
+            writes[key] = _joined(writes[key], write) if key in writes else write
     for other in others:
         key = other.partition, other.file_id
         if key in writes:
             time_ms = None if writes[key].min_event_time_ms is None else other.min_event_time_ms
             writes[key] = _joined(writes[key], other._replace(min_event_time_ms=time_ms, rows=0))
+        else:
+            writes[key] = other._replace(min_event_time_ms=None, certain=False, has_deletes=True)
     beside = {(other.partition, other.file_id) for other in others}
     deleting = [key for key, write in writes.items() if write.has_deletes and key not in beside]
     for key in deleting:
         has_times = trust.bounds and writes[key].min_event_time_ms is not None
         writes[key] = writes[key]._replace(unknown_is_deletes=has_times or key not in with_rows)
     return writes
+
+
+def _is_plain(requested: str, commit: CommitMetadata, trust: Trust) -> bool:
+    is_trusted = trust.times and trust.deletes and trust.bounds
+    return is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
+
+
+def _plain_writes(requested: str, completed: str, stats: WriteStats) -> dict[GroupKey, GroupWrite]:
+    partitions, file_ids = zip(*stats.groups, strict=True)
+    previous = [_previous(one) for one in stats.previous]
+    said = (
+        partitions,
+        file_ids,
+        stats.min_event_times_ms,
+        repeat(True),
+        stats.rows,
+        repeat(False),
+        repeat(False),
+        repeat(1),
+    )
+    written = stats.sizes_bytes, previous, stats.merged_log_files, stats.merged_log_bytes
+    columns = repeat(requested), repeat(completed), *said, *written
+    return dict(zip(stats.groups, map(_GROUP_WRITE, zip(*columns, strict=False)), strict=True))
+
+
+def _of_stats(
+    requested: str, completed: str, commit: CommitMetadata, trust: Trust
+) -> Iterator[tuple[GroupWrite, bool]]:
+    """What each stat says for itself, and whether it may have written rows."""
+    is_opaque = not trust.deletes or commit.operation in _OPAQUE
+    stats = commit.stats
+    columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms, stats.sizes_bytes
+    others = stats.previous, stats.merged_log_files, stats.merged_log_bytes
+    for key, name, rows, deletes, time, size, previous, *merged in zip(*columns, *others, strict=True):
+        time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
+        certain = time_ms is not None and not has_deletes and trust.bounds
+        known = requested, completed, *key, time_ms, certain, rows + deletes, has_deletes, False
+        write = _GROUP_WRITE((*known, int(name.startswith(".")), size, _previous(previous), *merged))
+        yield write, bool(rows or is_opaque or not deletes)
+
+
+def _previous(instant: str) -> str | None:
+    """The instant of the slice that was there before; Hudi writes `null` for none."""
+    return None if instant in ("", "null") else instant
 
 
 def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
@@ -102,6 +150,11 @@ def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
         certain=one.certain and other.certain,
         rows=one.rows + other.rows,
         has_deletes=one.has_deletes or other.has_deletes,
+        log_files=one.log_files + other.log_files,
+        bytes_written=one.bytes_written + other.bytes_written,
+        previous=one.previous or other.previous,
+        merged_log_files=one.merged_log_files + other.merged_log_files,
+        merged_log_bytes=one.merged_log_bytes + other.merged_log_bytes,
     )
 
 

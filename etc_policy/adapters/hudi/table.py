@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
 from etc_policy.adapters.hudi.commit_facts import KeptFacts, NoFacts
-from etc_policy.adapters.hudi.commit_log import MAX_ARCHIVED, log_of
 from etc_policy.adapters.hudi.compactions import compactions_before_8, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.adapters.hudi.data_listing import KnownListing
-from etc_policy.adapters.hudi.history import CompletedWrite, build_history
+from etc_policy.adapters.hudi.history import MAX_ARCHIVED, table_history
 from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.merging import merges_in_any_order, updates_in_part
@@ -25,12 +24,11 @@ from etc_policy.adapters.hudi.timeline import Timeline, all_times, fingerprint, 
 from etc_policy.adapters.hudi.values import text_of
 from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
 from etc_policy.adapters.hudi.zone_samples import read_zone
-from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.double_keys import still_exposed
-from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_history import WRITES, TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.whole_table import WholeTable
 
@@ -63,9 +61,9 @@ class FileTableReader:
         return state
 
     def read_with_history(
-        self, base_path: str, event_time: EventTime, *, archived: bool = False
+        self, base_path: str, event_time: EventTime, *, archived: int | None = 0
     ) -> tuple[TableState, TableHistory]:
-        """The table's state now and its past, from one reading; with `archived` also commits that were archived.
+        """The table's state now and its past, from one reading, with so many archived commits, the newest; None for all.
 
         Raises:
             TableError: as for `read`.
@@ -74,21 +72,25 @@ class FileTableReader:
         """
 
         def both(commits: TableCommits) -> tuple[TableState, TableHistory]:
-            return _state(commits), _history(commits, _writes(commits, archived=archived))
+            return _state(commits), _history(commits, archived)
 
         state, history = _read(base_path, event_time, both, self._cache)
         self._seen(state)
         return state, history
 
     def read_whole(self, base_path: str, event_time: EventTime) -> WholeTable:
-        """The table's state now and all of its past, from one reading.
+        """The table's state now and its past, with the newest archived commits, from one reading.
 
         Raises:
             TableError: as for `read`.
             RetryableError: as for `read`.
 
         """
-        whole = _read(base_path, event_time, _whole, self._cache)
+
+        def all_of_it(commits: TableCommits) -> WholeTable:
+            return WholeTable(_state(commits), _history(commits, MAX_ARCHIVED), commits.properties)
+
+        whole = _read(base_path, event_time, all_of_it, self._cache)
         self._seen(whole.state)
         return whole
 
@@ -127,7 +129,7 @@ def _state(commits: TableCommits) -> TableState:
     zone, instants = read_zone(properties, timeline), timeline.instants()
     compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(commits.completed)
     metadata = metadata_timeline(storage)
-    writes = (write for groups in commits.writes.values() for write in groups.values())
+    writes = (write for groups in commits.writes.values() for write in groups.values() if write.log_files)
     return TableState(
         base_path=storage.location,
         table_version=int(properties["hoodie.table.version"]),
@@ -170,22 +172,26 @@ def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
             yield plan
 
 
-def _writes(commits: TableCommits, *, archived: bool) -> list[CompletedWrite]:
-    """The archived ones first, as far as they are asked for and can be read."""
-    timeline = commits.timeline
-    older = commits.archive.writes() if archived and timeline.layout > 1 else ()
-    return [*(write for write in older if write.requested not in timeline.files), *commits.completed]
+def _history(commits: TableCommits, max_archived: int | None) -> TableHistory:
+    """The past, with so many archived commits."""
+    timeline, writes, is_complete = commits.timeline, list(commits.completed), False
+    if timeline.layout > 1 and max_archived != 0:
+        archived, is_cut_short = commits.archive.writes(WRITES, max_archived)
+        writes += (write for write in archived if write.requested not in timeline.files)
+        is_complete = not is_cut_short
+    elif timeline.layout == 1:
+        is_complete = not _has_older_archive(timeline)
+    of_table = commits.storage, commits.properties, commits.trust, commits.writes
+    return table_history(writes, *of_table, is_complete=is_complete)
 
 
-def _history(commits: TableCommits, writes: Sequence[CompletedWrite]) -> TableHistory:
-    return build_history(writes, table_zone(commits.properties), commits.trust, commits.writes)
-
-
-def _whole(commits: TableCommits) -> WholeTable:
-    state, writes = _state(commits), _writes(commits, archived=True)
-    cut_short = max(0, sum(write.archived for write in writes) - MAX_ARCHIVED)
-    log = log_of(commits.timeline, commits.properties, writes[cut_short:], commits.trust, is_complete=not cut_short)
-    return WholeTable(state, _history(commits, writes), log, commits.properties)
+def _has_older_archive(timeline: Timeline) -> bool:
+    """Whether a table of layout 1 has archived commits, which are not read."""
+    try:
+        names = timeline.storage.names(f"{timeline.folder}/archived")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(name.startswith(".commits_") for name in names)
 
 
 def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:

@@ -15,14 +15,14 @@ from etc_policy.adapters.hudi.history import CompletedWrite, completed_write
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, Trust
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
-from etc_policy.adapters.hudi.writers import WRITES
 from etc_policy.adapters.storage.port import TableStorage, TreeLister
 from etc_policy.compile.manifest import EventTime
+from etc_policy.plan.table_history import WRITES
 
 
 @dataclass(frozen=True)
 class TableCommits:
-    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote to logs."""
+    """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote."""
 
     storage: TableStorage
     properties: Mapping[str, str]

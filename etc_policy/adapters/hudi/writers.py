@@ -9,12 +9,11 @@ from etc_policy.adapters.hudi.layout import HEARTBEATS, InstantFile
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.errors import TableError
+from etc_policy.plan.table_history import WRITES
 from etc_policy.plan.table_state import GroupKey, WriteInFlight
 
 #: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
 WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
-#: Actions that write rows.
-WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 def living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:

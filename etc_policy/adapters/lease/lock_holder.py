@@ -43,7 +43,7 @@ def process_space() -> str:
     that is not known.
     """
     try:
-        namespace = os.readlink("/proc/self/ns/pid")
+        namespace = Path("/proc/self/ns/pid").readlink()
     except OSError:
         return "-"
     return "-" if (boot := boot_id()) == "-" else f"{boot} {namespace}"

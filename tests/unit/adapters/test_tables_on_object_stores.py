@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.compaction_history import read_compactions
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.storage.door import use_storage_settings
@@ -32,12 +32,12 @@ def copied(s3_server):
 
 
 def readings(location, policy=POLICY, cache=None):
-    state, history = FileTableReader().read_with_history(location, policy.event_time, archived=True)
+    state, history = FileTableReader().read_with_history(location, policy.event_time, archived=None)
     state = fill_from_logs(state, policy, cache)
-    log = FileCommitLogReader().read_commit_log(location, policy.event_time)
     plan = build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS)
     said = json.loads(plan.model_dump_json().replace(str(location), "LOCATION"))
-    return replace(state, base_path=""), history, replace(log, base_path=""), said
+    compactions = replace(read_compactions(location), base_path="")
+    return replace(state, base_path=""), replace(history, base_path=""), compactions, said
 
 
 @pytest.mark.parametrize(("version", "pending"), [(9, False), (8, True), (6, False)])

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.compaction_history import read_compactions
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import TableError
 from etc_policy.plan.builder import build_table_plan
@@ -92,7 +93,7 @@ def test_an_instant_that_is_no_time_is_one_clear_error(table, name):
     """Nothing could be reckoned with it, and the plans of all other tables would end with this one's."""
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 5))
     (table.timeline / name).write_bytes(avro(COMMIT_SCHEMA, commit_metadata(at("10:00:00"), ())))
-    for reader in (read, lambda t: FileCommitLogReader().read_commit_log(str(t.base), EventTime(column="ts"))):
+    for reader in (read, lambda t: read_compactions(str(t.base))):
         with pytest.raises(TableError, match="not in a form") as error:
             reader(table)
         assert error.value.code == "ETC216"
@@ -161,7 +162,7 @@ def test_an_archived_instant_that_is_no_time_is_one_clear_error(table, instant):
     table.archive(archived(instant, at("09:00:01"), log("f1")))
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 5))
     with pytest.raises(TableError, match="not in a form"):
-        FileCommitLogReader().read_commit_log(str(table.base), EventTime(column="ts"))
+        FileTableReader().read_with_history(str(table.base), EventTime(column="ts"), archived=None)
 
 
 def test_what_is_nested_deeper_than_python_goes_is_one_clear_error(table):

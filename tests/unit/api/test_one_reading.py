@@ -5,7 +5,6 @@ from collections import Counter
 import pytest
 
 from etc_policy import Project
-from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.compile.manifest import EventTime
@@ -93,7 +92,6 @@ def test_site_and_debug(folder, listings, verb):
 def test_it_is_what_separate_readings_give(folder):
     place = str(folder / "lake" / "orders"), TS
     whole = FileTableReader().read_whole(*place)
-    assert (whole.state, whole.history) == FileTableReader().read_with_history(*place, archived=True)
-    assert whole.log == FileCommitLogReader().read_commit_log(*place)
-    assert [commit.archived for commit in whole.log.commits] == [True, False, False]
+    assert (whole.state, whole.history) == FileTableReader().read_with_history(*place, archived=None)
+    assert [commit.archived for commit in whole.history.commits] == [True, False, False]
     assert whole.properties["hoodie.table.type"] == "MERGE_ON_READ"

@@ -7,12 +7,12 @@ import pytest
 
 from etc_policy.api.proofs import begin_proof, claim_for, is_proven, note_verdict, verdict_beside
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.fakes import MemoryApplyStates, MemoryTable
+from tests.past import history_of
 from tests.unit.plan.plan_cases import inputs_of_case, plan_of_case, state_of
 
 POLICY = Policy(name="t", table="/t", event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
@@ -90,7 +90,7 @@ def test_nothing_due_beside_a_delete_that_is_left_out_is_no_failure():
     (table,) = plan_of_case(case).tables
     assert (table.action, table.left_out_though_due) == ("nothing_due", 1)
     outcome = MemoryTable(state).runner().apply(policy, table, "plan", None)
-    history = TableHistory(state.timezone)
+    history = history_of(timezone=state.timezone)
     claim = claim_for(policy, outcome, state, history, now_ms)
     assert (claim.threshold_ms, claim.leaves_out) == (table.threshold_ms, True)
     assert prove_compacted(Evidence(policy, state, history, claim, clock_ms)).status == "pass"

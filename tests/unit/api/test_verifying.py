@@ -4,11 +4,11 @@ import pytest
 
 from etc_policy.api.verifying import broken_verification, exit_code_of, verify
 from etc_policy.errors import EngineError, ExitCode, RetryableError
-from etc_policy.plan.table_history import TableHistory
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.metadata_checks import FILES
 from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
+from tests.past import history_of
 from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice
 
 
@@ -70,7 +70,7 @@ class NoSpark:
 )
 def test_metadata_says_which_file_is_broken_where_no_row_can_be_read(kind, cut, status, code):
     state = with_slice(STATE, "f1", base_file_bytes=slice_of(STATE, "f1").base_file_bytes - cut)
-    evidence = Evidence(POLICY, state, TableHistory("UTC"), claim_of(POLICY, state, NOW), NOW)
+    evidence = Evidence(POLICY, state, history_of(), claim_of(POLICY, state, NOW), NOW)
     found = verify(NoSpark(kind), evidence, "data", lambda: evidence)
     assert (found.status, exit_code_of(found)) == (status, code)
     assert "Exception when reading log file" in found.expectations[-1].message

@@ -19,11 +19,11 @@ from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.log_witness import path_of
 from etc_policy.plan.stages import Plan, make_plan
-from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import Instant, LogFile, LogWitness
 from etc_policy.publish.schemas import json_schema
 from etc_policy.verify.ports import ExpectationResult
 from tests.fakes import MemoryApplyStates, MemoryCompactor, MemoryTable
+from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import PLAN, POLICY, STATE, C, slice_of, with_slice
 
@@ -117,7 +117,7 @@ class Outside:
             )
             state = replace(state, witnesses=tuple(LogWitness(*one) for one in times))
         runs = (state.last_compaction,) if state.last_compaction else ()
-        return state, TableHistory(state.timezone, runs=runs)
+        return state, history_of(runs=runs, timezone=state.timezone)
 
     def runner(self):
         return self

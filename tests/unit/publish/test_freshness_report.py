@@ -4,11 +4,12 @@ import pytest
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
 from etc_policy.plan.proof import Proof
-from etc_policy.plan.table_history import GroupWrite, TableHistory
+from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.report import list_freshness, render_freshness
 from etc_policy.publish.results import FreshnessReport
+from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 NOW = epoch_ms("12:00:00")
@@ -49,7 +50,7 @@ class TestATimeBeforeTheFirstCommit:
     STATE = state_of("/t", TABLE)
 
     def judge(self, now, state=STATE, writes=(WRITE,)):
-        return table_freshness(POLICY, state, epoch_ms(now), NOW, TableHistory("UTC", writes))
+        return table_freshness(POLICY, state, epoch_ms(now), NOW, history_of(writes))
 
     def test_before_all_events_is_unknown(self):
         found = self.judge("07:00:00")
@@ -144,7 +145,7 @@ def test_late_data_and_the_fit_of_the_latency_are_told_where_the_past_was_read()
     done, told = instant("11:40:05"), {"seen_until": instant("11:10:00")}
     record = CompactionRecord(instant("11:09:00"), done, epoch_ms("11:30:00"), "orders_ro", "x", **told)
     commits = [GroupWrite(done, done, "p", "f1", epoch_ms("11:25:00"), True, 3)] * 20
-    history = TableHistory("UTC", tuple(commits), (record,))
+    history = history_of(commits, [record])
     found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, history)
     assert (found.late_data.writes, found.late_data.rows_at_most) == (20, 60)
     assert (found.data_latency.status, found.data_latency.suggested_ms) == ("too_short", 20 * 60_000)
@@ -160,7 +161,7 @@ def test_late_data_and_the_fit_of_the_latency_are_told_where_the_past_was_read()
 
 
 def latency_text(commits):
-    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, TableHistory("UTC", tuple(commits)))
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, history_of(commits))
     return " ".join(render_freshness(FreshnessReport(observed_at="-", tables=(found,))).split())
 
 

@@ -7,8 +7,9 @@ import pytest
 
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan.carry import CARRIED, carried_text
-from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
+from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.stages import CarriedFile, make_plan
+from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.history_text import render_history
 from etc_policy.publish.results import RunResults, TableResult, TableVerification, VerificationReport
@@ -34,12 +35,14 @@ def compaction(instant, hour, threshold=None, fingerprint="f1"):
         "etc.git_sha": "0123456789abcdef",
         "etc.cause": "schedule",
     }
-    group = GroupChange("p", "f1", 0, 1_000, merged_log_files=3, merged_log_bytes=300)
-    completed = f"20260101{hour}0500000"
-    return Commit(instant, completed, "commit", "COMPACT", (group,), extra=extra if threshold is not None else {})
+    completed, extra = f"20260101{hour}0500000", extra if threshold is not None else {}
+    written = {"log_files": 0, "bytes_written": 1_000, "merged_log_files": 3, "merged_log_bytes": 300}
+    group = GroupWrite(instant, completed, "p", "f1", None, False, 1, **written)
+    record = compaction_record(instant, completed, extra)
+    return Commit(instant, completed, "commit", "COMPACT", (group,), extra=extra, record=record)
 
 
-HISTORY = CommitLog(
+HISTORY = TableHistory(
     base_path="lake/orders",
     table_version=9,
     timezone="UTC",
@@ -97,9 +100,9 @@ def test_the_table_alone_tells_commit_policy_plan_and_instant():
 
 def test_what_changed_in_the_policy_is_told_key_by_key():
     first, second = (
-        replace(c, extra={**c.extra, "etc.policy_values": v})
+        replace(c, record=replace(c.record, policy_values=v))
         for c, v in zip(
-            (HISTORY.commits[0], HISTORY.commits[2]), ('{"data_latency": "1h"}', '{"data_latency": "2h"}'), strict=True
+            (HISTORY.commits[0], HISTORY.commits[2]), ({"data_latency": "1h"}, {"data_latency": "2h"}), strict=True
         )
     )
     second = replace(second, extra={**second.extra, "etc.git_dirty": "true"})

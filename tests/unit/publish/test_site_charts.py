@@ -3,7 +3,8 @@
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy
-from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
 from etc_policy.publish import site_charts
 from etc_policy.publish.site_charts import bytes_chart, completeness_chart, spark_line, table_past
 
@@ -25,18 +26,19 @@ def at(hour):
 def write(hour, event_hour=None):
     """A commit at an hour of the day; without an event it is the first base file."""
     event = None if event_hour is None else DAY + int(event_hour * HOUR_MS)
-    group = GroupChange("p", "f", 0 if event is None else 1, 10, min_event_time_ms=event)
+    group = GroupWrite(at(hour), at(hour), "p", "f", event, event is not None, 1, log_files=0 if event is None else 1)
     return Commit(at(hour), at(hour), "deltacommit", "UPSERT", (group,))
 
 
 def compaction(hour, requested, threshold_hour, *, ours=True):
     extra = {"etc.event_time.threshold": str(DAY + threshold_hour * HOUR_MS), "etc.seen_until": requested}
-    group = GroupChange("p", "f", 0, 500)
-    return Commit(requested, at(hour), "commit", "COMPACT", (group,), extra=extra if ours else {})
+    group = GroupWrite(requested, at(hour), "p", "f", None, False, 1, log_files=0, bytes_written=500)
+    record = compaction_record(requested, at(hour), extra) if ours else None
+    return Commit(requested, at(hour), "commit", "COMPACT", (group,), extra=extra if ours else {}, record=record)
 
 
 def log_of(*commits, complete=True):
-    return CommitLog("t", 9, "UTC", commits, complete)
+    return TableHistory("t", 9, "UTC", commits, complete)
 
 
 LOG = log_of(write(2), write(3, 2.5), write(5, 4.5), compaction(6, "20260101050000001", 5), write(7, 4), write(8, 7.5))
@@ -48,7 +50,7 @@ def told(past):
 
 
 def test_the_lag_grows_until_a_compaction_and_late_data_let_it_jump():
-    assert told(table_past(POLICY, LOG, None, DAY + 10 * HOUR_MS)) == [
+    assert told(table_past(POLICY, LOG, DAY + 10 * HOUR_MS)) == [
         (2, 1, ""),  # nothing is waiting: as complete as data latency allows
         (3, 1, ""),
         (3, 1, ""),
@@ -64,7 +66,7 @@ def test_the_lag_grows_until_a_compaction_and_late_data_let_it_jump():
 
 def test_events_that_are_replayed_count_from_the_last_commit():
     year_before = DAY - 365 * 24 * HOUR_MS
-    past = table_past(POLICY, LOG, None, year_before)
+    past = table_past(POLICY, LOG, year_before)
     assert past.moments[-1].at_ms == DAY + 8 * HOUR_MS
     assert past.moments[-1].now_ms == year_before
     assert past.shift_ms == year_before - (DAY + 8 * HOUR_MS)
@@ -72,36 +74,36 @@ def test_events_that_are_replayed_count_from_the_last_commit():
 
 
 def test_a_compaction_of_somebody_else_has_a_mark_of_its_own():
-    past = table_past(POLICY, log_of(write(3, 2), compaction(6, at(5), 5, ours=False)), None, DAY + 7 * HOUR_MS)
+    past = table_past(POLICY, log_of(write(3, 2), compaction(6, at(5), 5, ours=False)), DAY + 7 * HOUR_MS)
     assert [m.mark for m in past.moments if m.mark] == ["foreign"]
     assert past.moments[-1].threshold_ms is None
 
 
 def test_a_long_past_shows_its_newest_points(monkeypatch):
     monkeypatch.setattr(site_charts, "MAX_POINTS", 8)
-    past = table_past(POLICY, LOG, None, DAY + 10 * HOUR_MS)
+    past = table_past(POLICY, LOG, DAY + 10 * HOUR_MS)
     assert len(past.moments) <= 8
     assert past.cut_short
     assert past.moments[-1].at_ms == DAY + 10 * HOUR_MS
 
 
 def test_no_past():
-    past = table_past(POLICY, log_of(), None, DAY)
+    past = table_past(POLICY, log_of(), DAY)
     assert (past.moments, spark_line(past)) == ((), None)
     assert completeness_chart(past)["x"] == []
 
 
 def test_what_is_not_known_is_left_open():
-    unseen = GroupChange("p", "f", 1, 10, min_event_time_ms=DAY, previous="20250101000000000")
+    unseen = GroupWrite(at(3), at(3), "p", "f", DAY, True, 1, previous="20250101000000000")
     log = log_of(Commit(at(3), at(3), "deltacommit", "UPSERT", (unseen,)), complete=False)
-    past = table_past(POLICY, log, None, DAY + 4 * HOUR_MS)
+    past = table_past(POLICY, log, DAY + 4 * HOUR_MS)
     assert past.cut_short
     assert completeness_chart(past)["complete"] == [None, None]
     assert spark_line(past) is None
 
 
 def test_the_spark_line_stays_in_its_box_and_shows_the_target():
-    spark = spark_line(table_past(POLICY, LOG, None, DAY + 10 * HOUR_MS))
+    spark = spark_line(table_past(POLICY, LOG, DAY + 10 * HOUR_MS))
     points = [tuple(map(float, point.split(","))) for point in spark.points.split(" ")]
     assert (points[0][0], points[-1][0]) == (0, 120)
     assert all(0 <= x <= 120 and 0 <= y <= 28 for x, y in points)

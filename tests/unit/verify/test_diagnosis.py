@@ -4,8 +4,7 @@ import pytest
 
 from etc_policy.compile.file_locks import EXPIRY, FILE_PROVIDER, PROVIDER
 from etc_policy.compile.manifest import EventTime, Policy, Writer
-from etc_policy.plan.commit_log import Commit, CommitLog, GroupChange
-from etc_policy.plan.table_history import GroupWrite
+from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
 from etc_policy.plan.table_state import FileSlice, Instant, LogFile
 from etc_policy.plan.zone_evidence import ZoneReading
 from etc_policy.verify.diagnosis import CHECKS, HeldLock, TableFacts, diagnose_table
@@ -19,9 +18,10 @@ OURS = {"etc.event_time.threshold": "1"}
 
 
 def commit(requested, completed, *, event_time=1, action="deltacommit", extra=None, logs=1):
-    groups = (GroupChange("p", "f1", logs, 10, event_time),)
+    ends = instant(requested), instant(completed)
+    groups = (GroupWrite(*ends, "p", "f1", event_time, event_time is not None, 1, log_files=logs, bytes_written=10),)
     kind = "COMPACT" if action == "commit" else "UPSERT"
-    return Commit(instant(requested), instant(completed), action, kind, groups, extra=extra or {})
+    return Commit(*ends, action, kind, groups, extra=extra or {})
 
 
 def compaction(requested, extra=None):
@@ -30,7 +30,7 @@ def compaction(requested, extra=None):
 
 def facts(*commits, policy=POLICY, state=STATE, properties=None, **writer):
     policy = policy.model_copy(update={"writer": Writer(**writer)}) if writer else policy
-    return TableFacts(policy, state, CommitLog("/t", 9, "UTC", commits, complete=True), properties or {})
+    return TableFacts(policy, state, TableHistory("/t", 9, "UTC", commits, complete=True), properties or {})
 
 
 def look(check, *arguments, **keywords):
@@ -193,11 +193,12 @@ class TestDefectsOfStockHudi:
             GroupWrite(instant("10:00:00"), instant("10:00:01"), "p", "f1", None, False, 1, True),
             GroupWrite(instant("11:05:00"), instant("11:05:01"), "p", "f1", 1, True, 1),
         )
-        status, message, hint = CHECKS["double keys"](replace(facts(ours), writes=writes))
+        first, second = (Commit(one.requested, one.completed, "deltacommit", "UPSERT", (one,)) for one in writes)
+        status, message, hint = look("double keys", first, ours, second)
         assert (status, f"p/f1 at {instant('11:00:00')}" in message) == ("warn", True)
         assert "`etc verify --level data` finds them" in hint
-        assert CHECKS["double keys"](replace(facts(ours, index="bucket"), writes=writes))[0] == "ok"
-        assert CHECKS["double keys"](replace(facts(ours), writes=writes[:1]))[0] == "ok"
+        assert look("double keys", first, ours, second, index="bucket")[0] == "ok"
+        assert look("double keys", first, ours)[0] == "ok"
 
     def test_a_pending_compaction_of_others_counts(self):
         pending = (*STATE.instants, Instant(instant("11:00:00"), "compaction", "requested"))

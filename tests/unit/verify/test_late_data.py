@@ -1,6 +1,7 @@
-from etc_policy.plan.table_history import GroupWrite, TableHistory
+from etc_policy.plan.table_history import GroupWrite, with_times_of
 from etc_policy.plan.table_state import CompactionRecord
-from etc_policy.verify.late_data import late_data, with_times_of
+from etc_policy.verify.late_data import late_data
+from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 T1, T2 = epoch_ms("09:00:00"), epoch_ms("10:00:00")
@@ -19,7 +20,7 @@ def write(completed, event, file_id="f1", rows=10, certain=True):
 
 def history(*writes, runs=None):
     two = (run(0, T1, instant("09:55:00")), run(1, T2, instant("10:55:00")))
-    return TableHistory("UTC", tuple(sorted(writes, key=lambda w: w.completed)), two if runs is None else runs)
+    return history_of(sorted(writes, key=lambda w: w.completed), two if runs is None else runs)
 
 
 def test_each_run_has_what_came_after_its_plan_and_before_the_next():

@@ -1,9 +1,8 @@
-from dataclasses import replace
-
 import pytest
 
-from etc_policy.plan.table_history import GroupWrite, TableHistory
+from etc_policy.plan.table_history import GroupWrite
 from etc_policy.verify.latency import judge_latency, quantile, round_up_ms
+from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant
 
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
@@ -16,7 +15,7 @@ def history(*latencies_ms, completed=DONE, **changes):
     done = epoch_ms("11:00:00")
     times = [None if latency is None else done - latency for latency in latencies_ms]
     writes = tuple(GroupWrite(completed, completed, "p", "f", time, time is not None, 1) for time in times)
-    return replace(TableHistory("UTC", writes), **changes)
+    return history_of(writes, **changes)
 
 
 def test_the_quantiles_are_of_the_latest_row_of_each_write():
@@ -81,14 +80,14 @@ class TestOldData:
     def test_what_was_loaded_before_live_writes_began_does_not_count(self):
         loaded = history(*[900 * DAY] * 30, completed=instant("10:00:00")).writes
         live = history(*[MINUTE] * 25).writes
-        found = judge_latency(TableHistory("UTC", live + loaded), 2 * MINUTE, NOW)
+        found = judge_latency(history_of(live + loaded), 2 * MINUTE, NOW)
         assert (found.status, found.observed.writes, found.observed.loaded_writes) == ("fits", 25, 30)
         assert (found.observed.max_ms, found.observed.since_ms) == (MINUTE, epoch_ms("11:00:00"))
 
     def test_what_comes_as_late_beside_live_writes_is_late(self):
         live = history(*[MINUTE] * 25, completed=instant("10:00:00")).writes
         late = history(*[900 * DAY] * 5).writes
-        found = judge_latency(TableHistory("UTC", live + late), 2 * MINUTE, NOW)
+        found = judge_latency(history_of(live + late), 2 * MINUTE, NOW)
         assert (found.status, found.observed.writes, found.late_share) == ("too_short", 30, 5 / 30)
 
     @pytest.mark.parametrize(("latency_ms", "declared_ms"), [(30 * DAY, HOUR), (300 * DAY, 30 * DAY)])

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.log_witness import path_of
-from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import LogWitness
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import check_logs, is_proven_by_logs
+from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import NOW, POLICY, STATE, with_slice
 
@@ -21,7 +21,7 @@ def evidence(state=STATE, claim=CLAIM, **changes):
         LogWitness(path_of(s, f), f.size_bytes, f.min_event_time_ms, f.min_event_time_ms) for s, f in state.log_files
     ]
     witnesses = (found[0]._replace(**changes), *found[1:])
-    return Evidence(POLICY, replace(state, witnesses=witnesses), TableHistory("UTC"), claim, NOW)
+    return Evidence(POLICY, replace(state, witnesses=witnesses), history_of(), claim, NOW)
 
 
 RECORDED = next(STATE.log_files)[1].min_event_time_ms
@@ -63,4 +63,4 @@ def test_a_time_that_nobody_knows_is_no_writers_word_unless_it_was_left_out():
 
 
 def test_without_witnesses_nothing_is_proven_by_logs():
-    assert not is_proven_by_logs(Evidence(POLICY, STATE, TableHistory("UTC"), CLAIM, NOW))
+    assert not is_proven_by_logs(Evidence(POLICY, STATE, history_of(), CLAIM, NOW))

@@ -5,7 +5,7 @@ from typing import ClassVar
 import pytest
 
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.plan.table_history import GroupWrite, TableHistory
+from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import (
@@ -16,6 +16,7 @@ from etc_policy.verify.metadata_checks import (
     prove_compacted,
 )
 from etc_policy.verify.suites import SuiteExpectation
+from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 T, NOW = epoch_ms("11:00:00"), epoch_ms("12:00:00")
@@ -39,7 +40,7 @@ def with_recorded(table, base=None, log=None):
 
 def evidence(table=None, history=None, policy=POLICY, claim=None):
     claim = claim or Claim(T, instant("11:30:00"))
-    return Evidence(policy, table or state(), history or TableHistory("UTC"), claim, NOW)
+    return Evidence(policy, table or state(), history or history_of(), claim, NOW)
 
 
 def nothing(size):
@@ -100,13 +101,13 @@ class TestPromise:
     RECORD = CompactionRecord(instant("11:00:00"), instant("11:01:00"), T, "p", "x", instant("10:59:59.999"))
 
     def promise(self, record, writes=(), **history):
-        return check_promise(evidence(history=TableHistory("UTC", tuple(writes), **history)), record)
+        return check_promise(evidence(history=history_of(writes, **history)), record)
 
     def test_a_compaction_that_says_what_it_planned(self):
         assert self.promise(self.RECORD).status == "pass"
 
     def test_a_commit_that_says_something_else_than_its_plan(self):
-        found = self.promise(self.RECORD, disputed=frozenset([self.RECORD.instant]))
+        found = self.promise(self.RECORD, runs=[self.RECORD], disputed=[self.RECORD.instant])
         assert (found.status, "different from its plan" in found.message) == ("fail", True)
 
     def test_a_threshold_after_its_own_completion(self):
@@ -190,7 +191,7 @@ def test_what_may_be_left_out_may_be_null():
 def test_the_share_of_writes_with_event_times(least_share, status):
     writes = [GroupWrite("1", "1", "p", "f", time, time is not None, 1) for time in (1, 2, 3, None)]
     kwargs = {} if least_share is None else {"least_share": least_share}
-    found = check("expect_event_times_tracked", kwargs, history=TableHistory("UTC", tuple(writes)))
+    found = check("expect_event_times_tracked", kwargs, history=history_of(writes))
     assert (found.status, found.observed["log_writes"], found.observed["tracked"]) == (status, 4, 3)
 
 
@@ -216,7 +217,7 @@ class TestLateDataBeforeVersion8:
         writes = tuple(
             GroupWrite(instant(time), instant(time), "p", group, None, certain=False, rows=1) for time in completed
         )
-        return prove_compacted(evidence(table, TableHistory("UTC", writes)))
+        return prove_compacted(evidence(table, history_of(writes)))
 
     def test_what_was_written_after_the_plan_is_late_and_no_failure(self):
         found = self.found("11:40:00")

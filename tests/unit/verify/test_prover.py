@@ -4,7 +4,6 @@ import pytest
 
 from etc_policy.compile.manifest import EventTime, Freshness, Policy, Sample, Verify
 from etc_policy.errors import EngineError
-from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
@@ -12,6 +11,7 @@ from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import prove_compacted
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, claim_of_run, proof_level, verify_table
+from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 NOW = epoch_ms("12:00:00")
@@ -37,7 +37,7 @@ def state_with(*logs, **told):
 
 def evidence(state, claim=CLAIM, policy=POLICY):
     """What a table's metadata tell, every file of it recorded as it is."""
-    return Evidence(policy, state, TableHistory(state.timezone), claim, NOW)
+    return Evidence(policy, state, history_of(timezone=state.timezone), claim, NOW)
 
 
 def proof(*logs, claim=CLAIM, **told):
@@ -121,7 +121,7 @@ class TestClaim:
         """Not what the run says: nothing but the instant is taken from it."""
         state = replace(state_with(), last_compaction=self.record(seen_until=instant("11:35:00")))
         older = replace(self.record(), instant=instant("10:00:00"), threshold_ms=T - 1)
-        history = TableHistory("UTC", runs=(older,))
+        history = history_of(runs=[older])
         assert claim_of_run(state, history, SEEN) == Claim(T, instant("11:35:00"))
         assert claim_of_run(state, history, instant("10:00:00")) == Claim(T - 1, instant("10:00:00"))
         assert claim_of_run(state, history, instant("10:30:00")) is None

@@ -215,7 +215,7 @@ def test_rows_that_take_no_bytes_are_not_read(table, rows, text):
     before = pyarrow.default_memory_pool().max_memory()
     archive = Archive(open_storage(str(table.base)), {})
     with pytest.raises(TableError) as error:
-        archive.newest_writes(("x", text), 5)
+        archive.writes(("x", text), 5)
     assert error.value.code == "ETC208"
     assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20
 

@@ -48,9 +48,9 @@ class TestHudiFiles:
     def test_the_commit_of_a_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         table.plan(C, OURS)
-        assert HudiFiles().commit_summary(str(table.base), C) is None
+        assert HudiFiles().completed_commit(str(table.base), C) is None
         table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
-        done = HudiFiles().commit_summary(str(table.base), C)
+        done = HudiFiles().completed_commit(str(table.base), C)
         assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
 
     @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ class TestHudiFiles:
     def test_the_plan_that_a_compaction_carried_out(self, table, extra, plan_extra):
         """Run by stock Hudi, only the plan file names it; the commit's own metadata win."""
         table.compaction(C, at("10:00:30"), base("f1"), extra=extra, plan_extra=plan_extra)
-        assert HudiFiles().commit_summary(str(table.base), C).plan_id == "x"
+        assert HudiFiles().completed_commit(str(table.base), C).plan_id == "x"
 
 
 class TestCutOff:

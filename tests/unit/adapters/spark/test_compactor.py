@@ -65,7 +65,7 @@ def test_a_plan_that_nobody_has_begun_stays_on_the_timeline_and_promises_nothing
     assert files(table) == before | ENDED
     state = read(table)
     assert (state.own_pending, state.last_compaction, state.slices) == (None, None, slices)
-    assert HudiFiles().commit_summary(str(table.base), C).plan_id == ""
+    assert HudiFiles().completed_commit(str(table.base), C).plan_id == ""
 
 
 def test_what_was_written_into_a_partition_that_begins_with_a_dot_goes_too(table, compactor):

@@ -5,13 +5,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from etc_policy.adapters.hudi.commit_log import FileCommitLogReader
+from etc_policy.adapters.hudi.compaction_history import read_compactions
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.table_history import with_times_of
 from etc_policy.plan.watermark import watermark
 from tests.unit.adapters.table_folder import (
     COMMIT_SCHEMA,
@@ -38,12 +39,12 @@ OURS = {
 LATENCY_MS = 60_000
 
 
-def read(table, **options):
-    return FileCommitLogReader(**options).read_commit_log(str(table.base), TS)
+def read(table, archived=None):
+    return FileTableReader().read_with_history(str(table.base), TS, archived=archived)[1]
 
 
-def points(table, **options):
-    return replay_completeness(read(table, **options), LATENCY_MS)
+def points(table, archived=None):
+    return replay_completeness(read(table, archived), LATENCY_MS)
 
 
 def ms(clock):
@@ -118,8 +119,14 @@ def test_an_unknown_event_time_is_bounded_by_the_promise_or_told_by_a_reading(st
     latency_ms = ms("10:00:41") - 7
     assumed = replay_completeness(history, latency_ms)[-1]
     assert (assumed.assumed, assumed.watermark_ms) == (True, 6)
-    told = {(at("10:00:40"), "p", "f1"): 5, (at("10:00:40"), "p", "f2"): 6}
-    assert replay_completeness(history, LATENCY_MS, told)[-1].watermark_ms == 4
+    state = FileTableReader().read(str(stream.base), TS)
+    told = {"f1": 5, "f2": 6}
+    slices = (
+        replace(one, log_files=tuple(f._replace(min_event_time_ms=told[one.file_id]) for f in one.log_files))
+        for one in state.slices
+    )
+    known = with_times_of(history, replace(state, slices=tuple(slices)))
+    assert replay_completeness(known, LATENCY_MS)[-1].watermark_ms == 4
 
 
 def test_what_is_seen_beside_a_delete_holds_it_back_however_late_it_came(table):
@@ -182,12 +189,12 @@ def test_a_history_that_is_cut_short_claims_nothing_before_it_knows(table):
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 50, previous=at("09:00:00")))
     table.compaction(at("10:00:02"), at("10:00:10"), base("f1", previous=at("09:00:00")))
     table.commit(at("10:00:20"), at("10:00:21"), log("f1", 60, previous=at("10:00:02")))
-    found = points(table, max_archived=0)
+    found = points(table, archived=0)
     assert [(p.known, p.watermark_ms) for p in found] == [(False, None), (True, None), (True, 59)]
 
 
 def test_only_compactions(stream):
-    history = FileCommitLogReader().read_commit_log(str(stream.base), TS, compactions_only=True)
+    history = read_compactions(str(stream.base))
     assert [c.requested for c in history.commits] == [at("10:00:04.001")]
     assert not history.complete
 
@@ -231,5 +238,5 @@ def test_what_the_plan_of_a_compaction_expected(table):
 
 def test_no_table(tmp_path):
     with pytest.raises(TableError) as error:
-        FileCommitLogReader().read_commit_log(str(tmp_path / "none"), TS)
+        read_compactions(str(tmp_path / "none"))
     assert error.value.code == "ETC201"

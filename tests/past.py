@@ -1,0 +1,13 @@
+"""A table's history in a few words."""
+
+from etc_policy.plan.table_history import Commit, TableHistory
+
+
+def history_of(writes=(), runs=(), disputed=(), timezone="UTC"):
+    """The history of a table with these writes to log files, and then these compactions by etc."""
+    commits = [Commit(one.requested, one.completed, "deltacommit", "UPSERT", (one,)) for one in writes]
+    commits += [
+        Commit(one.instant, one.completed, "commit", "COMPACT", (), record=one, is_disputed=one.instant in disputed)
+        for one in runs
+    ]
+    return TableHistory("/t", 9, timezone, tuple(commits), complete=True)

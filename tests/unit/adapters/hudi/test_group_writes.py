@@ -1,0 +1,56 @@
+"""What a commit wrote to each file group, from its write stats."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStats
+from etc_policy.adapters.hudi.log_facts import NO_TRUST, Trust, group_writes
+
+C, DONE = "20260101100000000", "20260101100005000"
+TRUST = Trust(times=True, deletes=True)
+COUNT, TIME = st.integers(0, 9), st.one_of(st.none(), st.integers(0, 99))
+PREVIOUS = st.sampled_from(["", "null", "20260101090000000"])
+STAT = st.tuples(st.sampled_from("abc"), st.booleans(), PREVIOUS, COUNT, COUNT, COUNT, TIME, COUNT, COUNT)
+
+
+def stats_of(rows):
+    """Write stats of (file group, whether it is a log file, what was before, rows, deletes, size, time, merged)."""
+    names = [
+        f".{f}_{C}.log.{n}_0-1-0" if is_log else f"{f}_0-1-0_{C}.parquet" for n, (f, is_log, *_) in enumerate(rows)
+    ]
+    return WriteStats([("p", row[0]) for row in rows], names, *map(list, zip(*(row[2:] for row in rows), strict=True)))
+
+
+@given(st.lists(STAT, min_size=1, max_size=6))
+def test_each_file_group_has_what_all_its_stats_say_together(rows):
+    writes = group_writes(C, DONE, CommitMetadata(stats_of(rows), {}, "UPSERT"), TRUST)
+    assert set(writes) == {("p", row[0]) for row in rows}
+    for (_, file_id), write in writes.items():
+        own = [row for row in rows if row[0] == file_id]
+        logs = [row for row in own if row[1]]
+        assert (write.requested, write.completed, write.partition, write.file_id) == (C, DONE, "p", file_id)
+        assert write.log_files == len(logs)
+        assert write.bytes_written == sum(row[5] for row in own)
+        assert (write.merged_log_files, write.merged_log_bytes) == tuple(sum(row[n] for row in own) for n in (7, 8))
+        assert write.previous in {None, "20260101090000000"}
+        assert (write.previous is None) == all(row[2] in ("", "null") for row in own)
+        if logs:
+            assert write.rows == sum(row[3] + row[4] for row in logs)
+            assert write.certain == all(row[6] is not None and not row[4] for row in own)
+        else:
+            assert (write.certain_min_ms, write.seen_ms, write.has_deletes) == (None, None, True)
+
+
+@given(st.sets(st.sampled_from("abcdef"), min_size=1), st.data())
+def test_a_plain_commit_is_read_by_columns_to_the_same(groups, data):
+    others = st.tuples(st.just(True), PREVIOUS, COUNT, st.just(0), COUNT, st.integers(0, 99), COUNT, COUNT)
+    commit = CommitMetadata(stats_of([(one, *data.draw(others)) for one in sorted(groups)]), {}, "UPSERT")
+    assert group_writes(C, DONE, replace(commit, plain_instant=C), TRUST) == group_writes(C, DONE, commit, TRUST)
+
+
+def test_where_nothing_is_trusted_nothing_is_known_of_a_plain_commit():
+    commit = CommitMetadata(stats_of([("a", True, "", 1, 0, 10, 5, 0, 0)]), {}, "UPSERT", plain_instant=C)
+    (write,) = group_writes(C, DONE, commit, NO_TRUST).values()
+    assert (write.certain, write.min_event_time_ms, write.has_deletes) == (False, None, True)
