@@ -42,7 +42,7 @@ def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> No
     record = state.last_compaction
 
     def begun(kept: ApplyState) -> ApplyState:
-        if record is None or is_proven(policy, record, kept):
+        if record is None or is_proven(policy, record, kept) or _is_of_later(kept, state):
             return kept
         return replace(kept, verified=None, unproven=Unproven(_name_of(record), _NOT_ENDED))
 
@@ -52,19 +52,24 @@ def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> No
 
 def note_verdict(
     policy: Policy,
-    record: CompactionRecord | None,
+    state: TableState,
     store: ApplyStateStore,
     verification: Verification,
     level: VerifyLevel,
     claim: Claim | None,
 ) -> None:
-    """Keep what a verification of the table means for its last compaction, and for what is said of completeness."""
+    """Keep what a verification of the table, as it was read, means for its last compaction, and for its completeness.
+
+    What another process has kept meanwhile of a later compaction stays.
+    """
     from etc_policy.verify.prover import on_promise
 
-    promise, now_ms = on_promise(verification), clock_ms()
+    record, promise, now_ms = state.last_compaction, on_promise(verification), clock_ms()
     covered = level == policy.verify.level and _covers(claim, record) and not promise.not_checked
 
     def judged(kept: ApplyState) -> ApplyState:
+        if _is_of_later(kept, state):
+            return kept
         kept = replace(kept, proofs=_proofs_after(kept, _subject_of(record, policy), promise, claim, now_ms))
         if record is None:
             return kept
@@ -191,6 +196,21 @@ def _why(verification: Verification) -> str:
 def _name_of(record: CompactionRecord) -> str:
     """One that was rolled back and planned anew may bear the same instant, so its completion counts too."""
     return f"{record.instant} {record.completed}"
+
+
+def _is_of_later(kept: ApplyState, state: TableState) -> bool:
+    """Whether it is about a compaction that had not completed when the table was read; one that was taken back since is not."""
+    last, pending = state.last_completed or "", {one.requested for one in state.pending}
+    own = state.last_compaction.instant if state.last_compaction else ""
+    names = (
+        kept.verified,
+        kept.unproven.compaction if kept.unproven else None,
+        kept.proofs.subject if kept.proofs else None,
+    )
+    for instant, completed, *_ in (name.split(" ") for name in names if name and name.count(" ") and name[0] != " "):
+        if instant != own and (completed > last or instant in pending):
+            return True
+    return False
 
 
 def _proof_of(record: CompactionRecord, policy: Policy) -> str:

@@ -203,10 +203,10 @@ class TableRun:
         begin_proof(policy, state, store)
         if evidence is None:
             verification = without_promise(outcome, level)
+            note_verdict(policy, state, store, verification, level, None)
         else:
-            verification = verify(self.environment, evidence, level, lambda: self._evidence(outcome)[1])
-        claim = evidence.claim if evidence else None
-        note_verdict(policy, state.last_compaction, store, verification, level, claim)
+            verification, judged = verify(self.environment, evidence, level, lambda: self._evidence(outcome)[1])
+            note_verdict(policy, judged.state, store, verification, level, judged.claim)
         self.errors += wrong_times_errors(policy, verification)
         return watermark_of(state, policy.data_latency_ms).value_ms, verification
 

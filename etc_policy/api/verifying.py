@@ -78,13 +78,14 @@ def _verify(
     def evidence_of(state: TableState, history: TableHistory) -> Evidence:
         return Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
 
-    evidence = evidence_of(*_for_proof(environment, policy, reading))
-    verification = verify(
-        environment, evidence, level, lambda: evidence_of(*read_for_proof(environment, policy, level))
-    )
-    located, record = policy.model_copy(update={"table": evidence.state.base_path}), evidence.state.last_compaction
-    note_verdict(located, record, environment.apply_states, verification, level, evidence.claim)
-    return TableVerification(policy=policy.name, base_path=evidence.state.base_path, verification=verification)
+    def read_again() -> Evidence:
+        return evidence_of(*read_for_proof(environment, policy, level))
+
+    first = evidence_of(*_for_proof(environment, policy, reading))
+    verification, judged = verify(environment, first, level, read_again)
+    located = policy.model_copy(update={"table": judged.state.base_path})
+    note_verdict(located, judged.state, environment.apply_states, verification, level, judged.claim)
+    return TableVerification(policy=policy.name, base_path=judged.state.base_path, verification=verification)
 
 
 def verdict_codes(verifications: Iterable[Verification | None]) -> tuple[ExitCode, ...]:
@@ -158,8 +159,8 @@ def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any
 
 def verify(
     environment: Environment, evidence: Evidence, level: VerifyLevel, read: Callable[[], Evidence | None]
-) -> Verification:
-    """The verdict over one table; an engine that fails is an `error`, neither success nor failed data.
+) -> tuple[Verification, Evidence]:
+    """The verdict over one table, and what it is about; an engine that fails is an `error`, neither success nor failed data.
 
     A table that moves on while it is read is read anew, a few times, where that spoils the verdict: where its cleaner may
     have removed what was being read, and where a writer in flight forbids to read both views as of one instant.
@@ -170,17 +171,17 @@ def verify(
         pinned = verification.level in WITHOUT_ROWS or pin_of(evidence.state) is not None
         lost = any(one.why == NOT_THERE for one in evidence.state.witnesses or ())
         if pinned and verification.status != "error" and not lost:
-            return verification
+            return verification, evidence
         later = read()
         if later is None or later.state.last_completed == evidence.state.last_completed:
-            return verification
+            return verification, evidence
         environment.progress(f"{evidence.policy.name}: the table changed while it was read")
-        evidence = later
+        before, evidence = evidence, later
     if verification.status == "error":
-        return verification
+        return verification, before
     hint = "verify again between two commits"
     error = EngineError(Code.TABLE_MOVED_ON, "the table changed each time that its rows were compared", hint=hint)
-    return _without_rows(evidence, level, error, _MOVED_ON)
+    return _without_rows(evidence, level, error, _MOVED_ON), evidence
 
 
 def _verify_once(

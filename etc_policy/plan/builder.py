@@ -88,6 +88,9 @@ def build_table_plan(
     chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
     if not chosen:
         return _idle(context, "refused", written_to_all(state))
+    if _leaves_unknown(context):
+        by_writers = unknown_left_out(policy, written_to=not context.left_out)
+        return _idle(replace(context, left_out={}), "refused", by_writers)
     found = _before_writers(context, chosen)
     if isinstance(found, TablePlan):
         return found
@@ -122,14 +125,18 @@ def _leaving_out(context: PlanningContext, chosen: Slices, kept: Slices, reason:
 def _leaves_unknown(context: PlanningContext) -> bool:
     """Whether an event time is not known in a slice that is left out: then T cannot be known without it.
 
-    Where a strategy of Hudi does not take the slice, a delete by key counts as in every watermark: as no earlier than its
-    commit completed, less the data latency. Rows beside it are not excused.
+    Where a strategy of Hudi does not take the slice, or writers keep adding to it, a delete by key counts as in every
+    watermark: as no earlier than its commit completed, less the data latency. Rows beside it are not excused.
     """
-    return bool(context.left_out) and any(
+    return any(
         log_file.min_event_time_ms is None
-        and not (log_file.unknown_is_deletes and context.left_out[file_slice.group] == "due_but_not_chosen")
-        for file_slice, log_file in context.state.log_files
-        if file_slice.group in context.left_out
+        and not (
+            log_file.unknown_is_deletes
+            and context.left_out.get(one.group, "due_but_not_chosen") == "due_but_not_chosen"
+        )
+        for one in context.state.slices
+        if context.leaves_out(one)
+        for log_file in one.log_files
     )
 
 
@@ -240,6 +247,8 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
     files = tuple(chain.from_iterable(file_slice.log_files for file_slice in state.slices))
     before = context.watermark(files)
     unknown = sum(f.min_event_time_ms is None for f in files)
+    kept = chain.from_iterable(one.log_files for one in state.slices if not context.leaves_out(one))
+    taken = sum(f.min_event_time_ms is None for f in kept)
     moves = place.moves if place else ()
     return TablePlan(
         policy=policy.name,
@@ -274,7 +283,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=(*unknown_warning(policy, state, unknown), *pace_warning(context.pace, policy.data_latency_ms)),
+        warnings=(*unknown_warning(policy, state, taken), *pace_warning(context.pace, policy.data_latency_ms)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 

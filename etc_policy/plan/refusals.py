@@ -142,10 +142,11 @@ def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
     return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
 
 
-def unknown_left_out(policy: Policy) -> Refusal:
-    """A slice that the policy leaves out may hold any event, so that no T would be true."""
-    by = "`strategy.type`" if policy.stock_options else "`strategy.partitions` or `strategy.max_io`"
-    reason = f"a log file without a known event time is due, and {by} leaves it out"
+def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
+    """A slice that is left out may hold any event, so that no T would be true."""
+    by = "`strategy.type` leaves" if policy.stock_options else "`strategy.partitions` or `strategy.max_io` leaves"
+    by = "writers that keep adding to its file slice leave" if written_to else by
+    reason = f"a log file without a known event time is due, and {by} it out"
     also = ", or set `strategy.type: unbounded`" if policy.stock_options else ""
     return Refusal("unknown_left_out", reason, f"let the writer record event times, or plan with --read-stats{also}")
 

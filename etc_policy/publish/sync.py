@@ -13,6 +13,7 @@ from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.publish.results import TableFreshness, TableResult
 from etc_policy.verify.ports import VerificationStatus
+from etc_policy.verify.prover import lacks_rows
 
 PREFIX = "etc.event_time."
 THRESHOLD = f"{PREFIX}threshold"
@@ -79,9 +80,8 @@ def verdict_of(result: TableResult) -> Verdict | None:
     instant = None if result.status == "nothing_due" else result.instant
     if result.status in NOT_DONE:
         instant = result.resumed_instant
-    return Verdict(
-        found.status, found.level, found.threshold_ms, instant, result.completed_at, found.coverage is not None
-    )
+    status: VerificationStatus = "fail" if lacks_rows(found) else found.status
+    return Verdict(status, found.level, found.threshold_ms, instant, result.completed_at, found.coverage is not None)
 
 
 def ro_properties(

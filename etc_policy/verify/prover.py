@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -25,8 +25,10 @@ from etc_policy.verify.ports import (
 )
 from etc_policy.verify.same_files import other_partitions, spared_files
 from etc_policy.verify.sampling import choose_file_groups, seed_of
-from etc_policy.verify.suites import bind_suite, suite_parameters
+from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
 
+#: How far the views were compared, in what was observed.
+_UP_TO = "threshold_ms"
 #: Levels that need no rows, and so no Spark.
 WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
@@ -77,11 +79,20 @@ def verify_table(
         if verdict_over(listing) == "pass":
             chosen = tuple(bound[place].model_dump() for place in with_rows)
             late_rows, results = verifier.check(_data_check(evidence, chosen, level))
-            found |= dict(zip(with_rows, results, strict=True))
+            checked = zip(with_rows, results, strict=True)
+            found |= {place: _with_threshold(one, bound[place], evidence.claim) for place, one in checked}
             return _verification(evidence, level, found, listing, late_rows, _coverage(request, evidence))
     unchecked = tuple(bound[place].type for place in with_rows)
     reached: VerifyLevel = "logs" if is_proven_by_logs(evidence) else "metadata"
     return _verification(evidence, reached, found, listing, not_checked=unchecked)
+
+
+def _with_threshold(result: ExpectationResult, item: SuiteExpectation, claim: Claim) -> ExpectationResult:
+    """The result, with the threshold up to which the views were compared: a suite may name another than the claim's."""
+    if item.type != VIEWS_AGREE:
+        return result
+    compared_until_ms = item.kwargs.get(_UP_TO, claim.threshold_ms)
+    return result.model_copy(update={"observed": {**result.observed, _UP_TO: compared_until_ms}})
 
 
 def _listing(state: TableState, verifier: DataVerifier) -> tuple[ExpectationResult, ...]:
@@ -100,8 +111,12 @@ def _verification(
     coverage: Coverage | None = None,
     not_checked: tuple[str, ...] = (),
 ) -> Verification:
-    rows_read = {one.expectation for one in found.values()} if coverage is None else frozenset()
-    expectations = (*always_checked(evidence, rows_read), *listing, *(found[place] for place in sorted(found)))
+    results = tuple(found[place] for place in sorted(found))
+    rows_read = {one.expectation for one in results if one.expectation != VIEWS_AGREE and one.status != "error"}
+    if _views_agree(results, evidence.claim.threshold_ms):
+        rows_read.add(VIEWS_AGREE)
+    always = always_checked(evidence, rows_read if coverage is None else frozenset())
+    expectations = (*always, *listing, *results)
     return Verification(
         level=level,
         status=verdict_over(expectations),
@@ -159,19 +174,36 @@ def _coverage(request: DataCheck, evidence: Evidence) -> Coverage | None:
 
 
 def proof_level(verification: Verification) -> VerifyLevel:
-    """The level that a verification proves completeness at: rows count only where both views were compared."""
-    names = {one.expectation for one in verification.expectations}
-    if verification.level == "data" and VIEWS_AGREE in names and verification.coverage is None:
+    """The level that a verification proves completeness at: rows count only where both views were found to agree."""
+    agree = _views_agree(verification.expectations, verification.threshold_ms)
+    if verification.level == "data" and agree and verification.coverage is None:
         return "data"
     logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
     if logs is None or logs.status == "fail" or logs.observed.get("log_files_unproven"):
         return "metadata"
-    is_sample = verification.level not in WITHOUT_ROWS and VIEWS_AGREE in names
-    return "sample" if is_sample else "logs"
+    return "sample" if verification.level not in WITHOUT_ROWS and agree else "logs"
+
+
+def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None) -> bool:
+    """Whether both views were compared up to the threshold, and nothing was missing."""
+    found = (one for one in results if one.expectation == VIEWS_AGREE and one.status == "pass")
+    return threshold_ms is not None and any(one.observed.get(_UP_TO, threshold_ms - 1) >= threshold_ms for one in found)
+
+
+def lacks_rows(verification: Verification) -> bool:
+    """Whether RO was found to lack rows that it promises, of which the suite only warns."""
+    limit = verification.threshold_ms
+    found = (one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status == "warn")
+    return limit is not None and any(one.observed.get(_UP_TO, limit) <= limit for one in found)
 
 
 def on_promise(verification: Verification) -> Verification:
-    """The verdict on what the compaction promised: that RO is too old by now is no failure of it."""
+    """The verdict on what the compaction promised: that RO is too old by now is no failure of it.
+
+    Rows that it lacks are, however lightly the suite takes them.
+    """
+    if lacks_rows(verification):
+        return verification.model_copy(update={"status": "fail"})
     failed = {one.expectation for one in verification.expectations if one.status == "fail"}
     is_only_old = verification.status == "fail" and failed == {FRESHNESS}
     return verification.model_copy(update={"status": "warn"}) if is_only_old else verification

@@ -7,7 +7,8 @@ import pytest
 
 from etc_policy.api.proofs import begin_proof, claim_for, is_proven, note_verdict, verdict_beside
 from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.plan.table_state import CompactionRecord, Instant, TableState
+from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
 from etc_policy.verify.ports import ExpectationResult, Verification
@@ -24,13 +25,16 @@ AGREES = ExpectationResult(expectation=COMPACTED, status="pass")
 LACKS = ExpectationResult(expectation=COMPACTED, status="fail")
 
 
+STATE = replace(state_of("/t", {"slices": {}}), last_compaction=RECORD)
+
+
 def noted(*found: ExpectationResult, status: str):
     """What is kept after a verification with these results."""
     store = MemoryApplyStates()
     begin_proof(POLICY, replace(state_of("/t", {}), last_compaction=RECORD), store)
     assert store["/t"].unproven.why == "its verification was begun and has not ended"
     verification = Verification(level="metadata", status=status, threshold_ms=1_000, expectations=found)
-    note_verdict(POLICY, RECORD, store, verification, POLICY.verify.level, CLAIM)
+    note_verdict(POLICY, STATE, store, verification, POLICY.verify.level, CLAIM)
     return store["/t"]
 
 
@@ -57,9 +61,6 @@ def test_whatever_else_did_not_pass_leaves_it_unproven(found, status):
     assert not is_proven(POLICY, RECORD, kept)
     assert kept.unproven.why.startswith(("its verification failed", "its verification could"))
     assert kept.proofs is None or kept.proofs.of == ()
-
-
-STATE = replace(state_of("/t", {"slices": {}}), last_compaction=RECORD)
 
 
 def beside(*found: ExpectationResult, status: str, state: TableState = STATE):
@@ -94,3 +95,63 @@ def test_nothing_due_beside_a_delete_that_is_left_out_is_no_failure():
     claim = claim_for(policy, outcome, state, history, now_ms)
     assert (claim.threshold_ms, claim.leaves_out) == (table.threshold_ms, True)
     assert prove_compacted(Evidence(policy, state, history, claim, clock_ms)).status == "pass"
+
+
+LATER = CompactionRecord("20260101121000000", "20260101121001000", 2_000, "t", "later")
+
+
+def judge(store, record, status, *, last_completed=None):
+    """Keep the verdict of a verification that had read the table when this compaction was its last."""
+    one = ExpectationResult(expectation=COMPACTED, status=status)
+    found = Verification(level="data", status=status, threshold_ms=record.threshold_ms, expectations=(one,))
+    state = with_instant_at(replace(STATE, last_compaction=record), last_completed or record.completed)
+    note_verdict(POLICY, state, store, found, "data", Claim(record.threshold_ms, ""))
+    return state
+
+
+def with_instant_at(state, completed):
+    return replace(state, instants=(Instant(completed, "deltacommit", "completed", completed),))
+
+
+def test_a_verification_that_takes_long_does_not_outweigh_that_of_a_later_compaction():
+    """The lease ends with the commit, so that another run may have compacted and failed meanwhile."""
+    store = MemoryApplyStates()
+    judge(store, LATER, "fail")
+    before = store["/t"]
+    earlier = judge(store, RECORD, "pass")
+    begin_proof(POLICY, earlier, store)
+    assert store["/t"] == before
+    assert before.unproven.compaction.startswith(LATER.instant)
+
+
+def test_nor_where_the_later_one_was_pending_when_the_table_was_read():
+    """On table version 6 it completes at its own instant, which writers may have passed."""
+    store = MemoryApplyStates()
+    judge(store, LATER, "fail")
+    state = with_instant_at(STATE, "20260101123000000")
+    pending = Instant(LATER.instant, "compaction", "inflight")
+    begin_proof(POLICY, replace(state, instants=(*state.instants, pending)), store)
+    assert store["/t"].unproven.compaction.startswith(LATER.instant)
+
+
+def test_one_that_was_taken_back_since_says_nothing_of_the_one_before():
+    store = MemoryApplyStates()
+    judge(store, LATER, "fail")
+    judge(store, RECORD, "pass", last_completed="20260101123000000")
+    assert is_proven(POLICY, RECORD, store["/t"])
+
+
+def test_nor_does_the_same_one_under_a_completion_that_was_set_right():
+    store = MemoryApplyStates()
+    judge(store, replace(RECORD, completed="20260101200000000"), "fail")
+    judge(store, RECORD, "pass")
+    assert is_proven(POLICY, RECORD, store["/t"])
+
+
+@pytest.mark.parametrize(("up_to_ms", "is_doubted"), [(1_000, True), (999, True), (1_001, False)])
+def test_rows_that_ro_lacks_break_its_promise_though_the_suite_only_warns(up_to_ms, is_doubted):
+    found = ExpectationResult(expectation=VIEWS_AGREE, status="warn", observed={"threshold_ms": up_to_ms})
+    kept = noted(AGREES, found, status="warn")
+    assert is_proven(POLICY, RECORD, kept) != is_doubted
+    assert not is_doubted or kept.unproven.why.startswith("its verification failed")
+    assert [one.level for one in kept.proofs.of] == ([] if is_doubted else ["metadata"])

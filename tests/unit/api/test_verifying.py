@@ -71,7 +71,8 @@ class NoSpark:
 def test_metadata_says_which_file_is_broken_where_no_row_can_be_read(kind, cut, status, code):
     state = with_slice(STATE, "f1", base_file_bytes=slice_of(STATE, "f1").base_file_bytes - cut)
     evidence = Evidence(POLICY, state, history_of(), claim_of(POLICY, state, NOW), NOW)
-    found = verify(NoSpark(kind), evidence, "data", lambda: evidence)
+    found, judged = verify(NoSpark(kind), evidence, "data", lambda: evidence)
+    assert judged is evidence
     assert (found.status, exit_code_of(found)) == (status, code)
     assert "Exception when reading log file" in found.expectations[-1].message
     files = next(one for one in found.expectations if one.expectation == FILES)

@@ -613,7 +613,7 @@ class TestDeletesThatWritersKeepAddingTo:
         def add():
             number = next(numbers)
             at, done = instant(f"11:59:{number:02}"), instant(f"11:59:{number:02}.500")
-            log_file = LogFile(f"L{number + 10}", 1, at, done, None, has_deletes=True, recorded_bytes=1)
+            log_file = LogFile(f"L{number + 10}", 1, at, done, None, True, 1, unknown_is_deletes=True)
             grown = (*slice_of(table.state, "f1").log_files, log_file)
             changed = with_slice(table.state, "f1", log_files=grown)
             table.state = replace(changed, instants=(*changed.instants, Instant(at, "deltacommit", "completed", done)))

@@ -25,6 +25,7 @@ STATE = state_of(
 )
 PLAN = build_table_plan(POLICY, STATE, now_ms=NOW, clock_ms=NOW)
 LATER = LogFile("L9", 1, instant("11:59:00"), instant("11:59:05"), NOW)
+UNKNOWN = LogFile("L8", 1, instant("11:40:00"), instant("11:40:05"), None)
 
 
 def instants_of(state):
@@ -166,3 +167,15 @@ class TestLeavingOut:
         newer = added_to("f2", with_slice(STATE, "f2", log_files=()))
         table = build_table_plan(POLICY, newer, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F2})))
         assert (table.threshold_ms, table.left_out_though_due) == (PLAN.threshold_ms, 0)
+
+    def test_rows_of_which_nobody_knows_the_time_are_not_left_behind(self):
+        """A threshold was committed by the promise on latency, over rows that may be older than it."""
+        state = with_slice(STATE, "f1", log_files=(*slice_of(STATE, "f1").log_files, UNKNOWN))
+        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        assert (table.action, table.reason_code) == ("refused", "unknown_left_out")
+        assert "writers that keep adding to its file slice leave it out" in table.reason
+
+    def test_what_is_left_out_is_not_said_to_be_compacted(self):
+        state = with_slice(STATE, "f2", log_files=(*slice_of(STATE, "f2").log_files, UNKNOWN))
+        table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        assert any(one.startswith("1 of 3 log files have no known") for one in table.warnings)

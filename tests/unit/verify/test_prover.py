@@ -284,10 +284,16 @@ class TestVerdict:
 
 
 def verification(level, *names, coverage=None, unproven=0, logs="pass"):
-    found = [ExpectationResult(expectation=name, status="pass") for name in names]
+    found = [ExpectationResult(expectation=name, status="pass", observed={"threshold_ms": T}) for name in names]
     if logs is not None:
         found.append(ExpectationResult(expectation=LOGS, status=logs, observed={"log_files_unproven": unproven}))
     return Verification(level=level, status="pass", threshold_ms=T, coverage=coverage, expectations=tuple(found))
+
+
+def compared_until(threshold_ms, status="pass"):
+    found = ExpectationResult(expectation=VIEWS_AGREE, status=status, observed={"threshold_ms": threshold_ms})
+    whole = verification("data")
+    return whole.model_copy(update={"status": status, "expectations": (found, *whole.expectations)})
 
 
 SOME = Coverage(file_groups=9, file_groups_read=1)
@@ -298,6 +304,9 @@ SOME = Coverage(file_groups=9, file_groups_read=1)
     [
         (verification("data", VIEWS_AGREE), "data"),
         (verification("data", VIEWS_AGREE, unproven=1), "data"),
+        (compared_until(T + 1), "data"),
+        (compared_until(T - 1), "logs"),  # what lies between was not compared
+        (compared_until(T, "warn"), "logs"),
         (verification("data", VIEWS_AGREE, logs=None), "data"),
         (verification("data", "expect_column_values_to_not_be_null"), "logs"),  # nothing compared the views
         (verification("data", VIEWS_AGREE, coverage=SOME), "sample"),
