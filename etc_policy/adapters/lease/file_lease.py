@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import uuid
 from dataclasses import replace
 from types import TracebackType
@@ -39,7 +40,7 @@ class FileLease:
     def __init__(self, base_path: str, *, local: bool = False, progress: Progress = lambda _: None) -> None:
         self._boot = boot_id() if local else "-"
         self._base, self._storage = local_path(base_path), open_storage(base_path)
-        self._signs = RunSigns(self._storage, progress=progress)
+        self._signs, self._ahead_seconds = RunSigns(self._storage, self._now, progress), 0.0
         self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
         self._token = uuid.uuid4().hex
@@ -82,6 +83,7 @@ class FileLease:
         handle = self._open(JAVA_LEASE)
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._ahead_seconds = _clock_of(handle) - time.time()
         except PermissionError as error:  # POSIX allows either
             raise BlockingIOError(str(error)) from error
         finally:
@@ -159,6 +161,10 @@ class FileLease:
             return False
         return same and self._read() == self._mark.text
 
+    def _now(self) -> float:
+        """The time of the file system, in seconds since the epoch: one that machines share may have a clock of its own."""
+        return time.time() + self._ahead_seconds
+
     def _read(self) -> str:
         return os.pread(self._handle, _MARK_BYTES, 0).decode(errors="replace")
 
@@ -191,3 +197,9 @@ class FileLease:
             return last.instant == instant
         after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
         return not (last.made or last.ended) and 0 <= after_mark <= _BEGINNING_SECONDS
+
+
+def _clock_of(handle: int) -> float:
+    """The time that the file system notes when an open file is touched now, in seconds since the epoch."""
+    os.utime(handle)
+    return os.fstat(handle).st_mtime

@@ -14,6 +14,7 @@ from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.plan.refusals import FINISHED_SERVICES
 
 _POLL_SECONDS = 0.5
 
@@ -70,12 +71,12 @@ class RunSigns:
         first = self._last(instant)
         if first is not None and (left := tolerance_seconds - (self._now() - first)) > 0:
             self._progress(
-                f"a run of the compaction at {instant} wrote {self._now() - first:.0f} s ago; waiting {left:.0f} s to see "
+                f"a run of the service at {instant} wrote {self._now() - first:.0f} s ago; waiting {left:.0f} s to see "
                 "whether it is dead"
             )
         while (sign := self._last(instant)) is not None and self._now() - sign <= tolerance_seconds:
             if sign != first:
-                message = f"a run of the compaction at {instant} is alive: it goes on writing"
+                message = f"a run of the service at {instant} is alive: it goes on writing"
                 raise RetryableError(Code.RUN_IS_ALIVE, message, hint="wait for it to end, then run this again")
             sleep(_POLL_SECONDS)
 
@@ -117,8 +118,10 @@ class RunSigns:
         return None
 
     def _inflight(self, instant: str) -> FileInfo | None:
+        """That of the service at an instant, whichever it is."""
         folder, _ = timeline_folder(read_properties(self._storage), self._storage.location)
-        return self._storage.info(f"{folder}/{instant}.compaction.inflight")
+        found = (self._storage.info(f"{folder}/{instant}.{action}.inflight") for action in FINISHED_SERVICES)
+        return next((file for file in found if file is not None), None)
 
 
 def _seconds(found: FileInfo | None) -> float | None:

@@ -9,9 +9,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi.carrying import carry_files, require_carried
 from etc_policy.adapters.hudi.files import timeline_of
-from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.plan_file import encode_plan
-from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.carried_stats import add_stats, add_stats_to_commit, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
@@ -25,6 +23,7 @@ from etc_policy.adapters.spark.hudi_client import (
     method_names,
     takes_write_metadata,
 )
+from etc_policy.adapters.spark.java_lease import java_lease
 from etc_policy.adapters.spark.plan_files import (
     create_plan,
     is_inflight,
@@ -36,9 +35,9 @@ from etc_policy.adapters.spark.plan_files import (
 )
 from etc_policy.adapters.spark.table_lock import table_lock
 from etc_policy.adapters.spark.write_stats import written_stats
-from etc_policy.adapters.storage.door import is_remote, local_path, open_storage
+from etc_policy.adapters.storage.door import is_remote, open_storage
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError
+from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.execute.ports import Job
 
 
@@ -253,28 +252,8 @@ class HudiCompactor:
 
     @contextmanager
     def _client(self, job: Job) -> Iterator[Any]:
-        with hudi_client(self._spark, job, _failure(job)) as client, self._java_lease(job):
+        with hudi_client(self._spark, job, _failure(job)) as client, java_lease(self._jvm, job):
             yield client
-
-    @contextmanager
-    def _java_lease(self, job: Job) -> Iterator[None]:
-        """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit.
-
-        On an object store or HDFS the lease outlives Python by longer than Java does.
-        """
-        if is_remote(job.base_path):
-            yield
-            return
-        folder = local_path(job.base_path) / ETC_FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        file = self._jvm.java.io.RandomAccessFile(str(folder / JAVA_LEASE), "rw")
-        try:
-            if file.getChannel().tryLock() is None:
-                message = f"the Java process of another `etc apply` is working on `{job.base_path}`"
-                raise RetryableError(Code.TABLE_IN_USE, message, hint="wait for it to end, then run this again")
-            yield
-        finally:
-            file.close()
 
     @contextmanager
     def _lock(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:  # noqa: ANN401 - Java objects

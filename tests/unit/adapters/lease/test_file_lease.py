@@ -11,6 +11,7 @@ from etc_policy.adapters.lease import file_lease, run_signs
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.plan.refusals import FINISHED_SERVICES
 from tests.unit.adapters.table_folder import at
 
 C = at("10:00:06")
@@ -175,9 +176,9 @@ class TestHeartbeat:
 class TestStockRun:
     """A stock writer alone on its table keeps no heartbeat: what it writes is the only sign of it."""
 
-    @pytest.fixture
-    def begun(self, table):
-        inflight = table.file(C, ".compaction.inflight")
+    @pytest.fixture(params=FINISHED_SERVICES)
+    def begun(self, table, request):
+        inflight = table.file(C, f".{request.param}.inflight")
         marker = table.meta / ".temp" / C / "p" / "f1_0-1-0_x.parquet.marker.CREATE"
         marker.parent.mkdir(parents=True)
         marker.touch()
@@ -384,3 +385,33 @@ def test_nobody_begins_while_the_java_process_of_a_dead_run_lives(table):
         orphan.wait()
     with FileLease(str(table.base)):
         pass
+
+
+class TestSharedFileSystem:
+    """Its server notes when files are written, by a clock that need not be this machine's."""
+
+    @pytest.fixture(params=[-200, -35, 0, 35])
+    def ahead(self, request, monkeypatch):
+        touch = os.utime
+
+        def by_its_clock(file, times=None):
+            touch(file, times or (time.time() + request.param,) * 2)
+
+        monkeypatch.setattr(file_lease.os, "utime", by_its_clock)
+        return request.param
+
+    def test_our_own_heartbeat_is_fresh(self, table, ahead):
+        with FileLease(str(table.base)) as lease:
+            lease.mark(C)
+            heartbeat(table, -ahead)
+            lease.require_alive(C)
+            heartbeat(table, -ahead + HEARTBEAT_TOLERANCE_SECONDS + 1)
+            with pytest.raises(EngineError, match="has expired"):
+                lease.require_alive(C)
+
+    def test_a_stock_writer_that_beats_is_alive(self, table, ahead, monkeypatch):
+        path = heartbeat(table, -ahead + 50)
+        monkeypatch.setattr(run_signs, "sleep", lambda _: beat(path, -ahead))
+        with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
+            lease.wait_for_dead_run(C)
+        assert error.value.code == "ETC404"
