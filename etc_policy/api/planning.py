@@ -26,6 +26,7 @@ from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.pace import Pace, has_pace, pace_of
+from etc_policy.plan.promise import promise_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.table_state import TableState
@@ -86,7 +87,8 @@ def _pace(policy: Policy, state: TableState, every_ms: int | None) -> Pace | Non
     """How often runs come, and how long the last one took."""
     if not has_pace(policy, every_ms):
         return None
-    published_ms = state.last_compaction.threshold_ms if state.last_compaction else None
+    promise = promise_of(policy, state)
+    published_ms = promise.threshold_ms if promise else None
     return pace_of(policy, every_ms, state.apply_state.run_ms, published_ms)
 
 

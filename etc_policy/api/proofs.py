@@ -10,7 +10,8 @@ from etc_policy.execute.ports import Outcome
 from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.plan.formats import count_of, format_time, iso_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.plan.proof import Proof, with_proof
+from etc_policy.plan.promise import promise_of
+from etc_policy.plan.proof import LEVELS, Proof, with_proof
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
@@ -31,10 +32,15 @@ def is_proven(policy: Policy, record: CompactionRecord | None, kept: ApplyState)
 
 
 def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> VerifyLevel:
-    """The policy's level; where nothing was due and the last compaction is proven, no more than log files are read."""
-    declared = policy.verify.level
-    is_known = is_idle and is_proven(policy, state.last_compaction, state.apply_state)
-    return "logs" if is_known and declared != "metadata" else declared
+    """The policy's level; where nothing was due and the last compaction is proven, no more than log files are read.
+
+    More only where freshness is to be proved by more: else it would never get any further.
+    """
+    declared, freshness = policy.verify.level, policy.freshness
+    if not is_idle or not is_proven(policy, state.last_compaction, state.apply_state):
+        return declared
+    least: VerifyLevel = freshness.proof if freshness is not None and freshness.proof is not None else "logs"
+    return min(declared, max("logs", least, key=LEVELS.index), key=LEVELS.index)
 
 
 def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:
@@ -65,7 +71,7 @@ def note_verdict(
     from etc_policy.verify.prover import on_promise
 
     record, promise, now_ms = state.last_compaction, on_promise(verification), clock_ms()
-    covered = level == policy.verify.level and _covers(claim, record) and not promise.not_checked
+    covered = level == policy.verify.level and _covers(claim, promise_of(policy, state)) and not promise.not_checked
 
     def judged(kept: ApplyState) -> ApplyState:
         if _is_of_later(kept, state):
@@ -81,8 +87,8 @@ def note_verdict(
 
 
 def _covers(claim: Claim | None, record: CompactionRecord | None) -> bool:
-    """Whether what was claimed reaches as far as the compaction promised."""
-    return claim is not None and record is not None and claim.threshold_ms >= record.threshold_ms
+    """Whether what was claimed reaches as far as the compaction promised, if it did in this event-time column."""
+    return claim is not None and (record is None or claim.threshold_ms >= record.threshold_ms)
 
 
 def _proofs_after(
@@ -111,7 +117,7 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
     """
     from etc_policy.publish.sync import Verdict
 
-    record, unproven = state.last_compaction, _unproven(state)
+    record, unproven = promise_of(policy, state), _unproven(state)
     if record is None:
         return None
     if unproven is not None and unproven.why.startswith(_FAILED):

@@ -14,6 +14,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EngineError, EtcError, Issue
+from etc_policy.plan.promise import promises_in
 from etc_policy.plan.table_history import with_times_of
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
@@ -92,7 +93,7 @@ def _read_facts(environment: Environment, policy: Policy, now_ms: int, runs: tup
         plans=planned_tables(policy, state.base_path, runs),
         state=state,
         past=known,
-        late=late_data(known),
+        late=late_data(promises_in(policy, known)),
     )
 
 

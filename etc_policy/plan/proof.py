@@ -29,11 +29,15 @@ class Proof(Frozen):
 
 
 def with_proof(kept: Iterable[Proof], new: Proof) -> tuple[Proof, ...]:
-    """What is to be kept: the newest of each level, less weaker ones that reach no further than a stronger one."""
+    """What is to be kept: of each level the newest and the one that reaches furthest, less weaker ones that reach no further
+    than a stronger one.
+    """
+    own = [one for one in kept if one.level == new.level]
+    furthest = max((one for one in own if one.until_ms > new.until_ms), key=lambda one: one.until_ms, default=None)
     rest = (
         one for one in kept if one.level != new.level and not (one.rank < new.rank and one.until_ms <= new.until_ms)
     )
-    return (*rest, new)
+    return (*rest, *([furthest] if furthest else []), new)
 
 
 def proof_of(until_ms: int, proofs: Sequence[Proof], now_ms: int) -> Proof:

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.promise import promise_of, promises_in
 from etc_policy.plan.proof import Proof, proof_of, proven_until
 from etc_policy.plan.table_history import TableHistory, with_times_of
 from etc_policy.plan.table_state import TableState
@@ -43,15 +44,15 @@ def table_freshness(
         return unreadable(
             policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason
         )
-    if history is not None and _precedes_all(state, history, now_ms):
+    if history is not None and _precedes_all(policy, state, history, now_ms):
         said = f"{format_time(now_ms)}, which counts as now, is before every commit and every event of the table"
         return unreadable(policy, f"{said} that is known: what it held then cannot be judged")
     return _judge(policy, state, now_ms, history, proofs)
 
 
-def _precedes_all(state: TableState, history: TableHistory, now_ms: int) -> bool:
+def _precedes_all(policy: Policy, state: TableState, history: TableHistory, now_ms: int) -> bool:
     """Whether a time lies before all that is known of the table; one before its commits alone is that of a replay."""
-    first, last = min((i.requested for i in state.instants), default=None), state.last_compaction
+    first, last = min((i.requested for i in state.instants), default=None), promise_of(policy, state)
     if first is None or instant_to_ms(first, ZoneInfo(state.timezone)) <= now_ms:
         return False
     if last is not None and last.threshold_ms <= now_ms:
@@ -68,7 +69,7 @@ def _judge(
     mark = watermark_of(state, policy.data_latency_ms)
     until = _until(policy, complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), proofs)
     lag_ms = completeness_lag_ms(now_ms, until)
-    last = state.last_compaction
+    last = promise_of(policy, state)
     found = TableFreshness(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
@@ -104,7 +105,7 @@ def _of_history(policy: Policy, state: TableState, history: TableHistory | None,
     """What only the history of the table's commits says; nothing where it was not read."""
     if history is None:
         return {}
-    late = late_data(with_times_of(history, state))
+    late = late_data(with_times_of(promises_in(policy, history), state))
     return {
         "late_data": late[-1] if late else None,
         "data_latency": judge_latency(history, policy.data_latency_ms, now_ms),

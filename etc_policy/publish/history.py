@@ -25,6 +25,7 @@ from etc_policy.plan.commit_metadata import (
 )
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.publish.results import TableResult, TableVerification
@@ -207,6 +208,16 @@ def _add_result(compactions: list[Compaction], attempts: list[Attempt], run: Run
             verification=None if place is not None else verdict,
         )
     )
+
+
+def latest_verdict(checks: Sequence[RecordedCheck]) -> Verification | None:
+    """What the checks of a compaction say of it together: the last one, but that a weaker one does not outweigh a failure."""
+    found: Verification | None = None
+    for one in (check.verification for check in checks):
+        is_weaker = found is not None and LEVELS.index(one.level) < LEVELS.index(found.level)
+        if found is None or found.status != "fail" or one.status == "fail" or not (is_weaker or one.status == "error"):
+            found = one
+    return found
 
 
 def _at(compactions: Sequence[Compaction], instant: str | None) -> int | None:

@@ -14,6 +14,7 @@ from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import FileSlice
 from etc_policy.plan.watermark import event_time_bound
+from etc_policy.publish.history import latest_verdict
 from etc_policy.publish.history_text import is_quiet, when
 from etc_policy.publish.site_charts import ChartPoint, Past, bytes_chart, completeness_chart, spark_line, table_past
 from etc_policy.publish.site_views import (
@@ -92,7 +93,7 @@ def _runs(facts: SiteTable) -> Iterator[RunView]:
             at=when(compaction),
             at_ms=_epoch_ms(when(compaction)),
             done=done_chip("compacted") if compaction.ours else Chip("Compacted by others", "quiet"),
-            verdict=verdict_chip(compaction.checks[-1].verification) if compaction.checks else None,
+            verdict=verdict_chip(verdict) if (verdict := latest_verdict(compaction.checks)) else None,
             compaction=compaction,
             attempt=None,
             plan=plan,

@@ -9,6 +9,7 @@ from typing import Protocol
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.execute.ports import TableStatus
 from etc_policy.plan.formats import iso_time
+from etc_policy.plan.promise import promise_of
 from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.publish.results import TableFreshness, TableResult
@@ -99,7 +100,7 @@ def ro_properties(
     latest verification, on whichever machine that was. What RO lacks by a verification, or what nobody should rely on by its
     freshness, is not promised: then there is no `complete_until`.
     """
-    record = state.last_compaction
+    record = promise_of(policy, state)
     said = _latest(_said(record, verdict, before), _fresh(record, beside))
     properties = {POLICY: policy.name, **said}
     if record is not None:

@@ -22,7 +22,8 @@ class Claim:
     """What is to be proved: RO is complete up to `threshold_ms` as far as commits up to `seen_until` go.
 
     Commits that completed after `seen_until` are late data: they are counted, and do not make the claim false.
-    `leaves_out` says that the compaction left file slices out that hold something after the threshold only.
+    `leaves_out` says that log files whose event times nobody knows hold something after the threshold only, by the promise on
+    latency: the compaction left their slices out, or nothing was compacted yet.
     """
 
     threshold_ms: int

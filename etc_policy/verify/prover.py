@@ -7,6 +7,7 @@ from typing import Any
 
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.promise import promise_of
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
@@ -35,11 +36,12 @@ WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
 def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     """The claim that the table itself carries: its last compaction's threshold, else what its watermark promises."""
-    record = state.last_compaction
+    record = promise_of(policy, state)
     if record is not None:
         return _claim(record)
     mark = watermark_of(state, policy.data_latency_ms)
-    return Claim(complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), state.last_completed or "")
+    until_ms = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
+    return Claim(until_ms, state.last_completed or "", leaves_out=True)
 
 
 def claim_of_run(state: TableState, history: TableHistory, instant: str) -> Claim | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import completions_of
@@ -19,6 +20,7 @@ from etc_policy.adapters.hudi.slices import (
     twin_instants,
 )
 from etc_policy.adapters.hudi.table_commits import TableCommits
+from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.table_state import FileSlice
 
 
@@ -65,4 +67,25 @@ def _slices_in(commits: TableCommits, listed: Listing) -> LatestSlices:
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
     orphans = tuple(orphans_in(listed, timeline, completion))
-    return LatestSlices(groups.slices(), groups.missing(recorded), orphans, *groups.twins())
+    slices = groups.slices()
+    if timeline.layout < 2:
+        thresholds = {one.requested: one.record.threshold_ms for one in commits.completed if one.record is not None}
+        slices = tuple(_bounded_by_plan(one, thresholds) for one in slices)
+    return LatestSlices(slices, groups.missing(recorded), orphans, *groups.twins())
+
+
+def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
+    """The slice, whose carried log files hold nothing up to the threshold of the compaction that carried them: so its plan knew.
+
+    When their rows came their names do not show, so that the promise on latency bounds nothing.
+    """
+    threshold_ms = thresholds.get(file_slice.base_instant)
+    if threshold_ms is None:
+        return file_slice
+    logs = (
+        one._replace(seen_event_time_ms=threshold_ms + 1)
+        if is_carried_name(one.name) and one.seen_event_time_ms is None
+        else one
+        for one in file_slice.log_files
+    )
+    return replace(file_slice, log_files=tuple(logs))

@@ -186,8 +186,11 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         return tuple(sorted(path_below(one.partition, one.file_name) for one in lacking))
 
     def _lacks(self, recorded: RecordedFile) -> bool:
+        """A log file that bears the instant of a pending clustering is of a file group that is not there yet (FACTS 5)."""
         name = parse_data_file(recorded.file_name)
         if name is None or (recorded.partition, name.file_id) in self._timeline.replaced:
+            return False
+        if name.is_log and name.instant in self._timeline.files and name.instant not in self._timeline.completions:
             return False
         files = self.get((recorded.partition, name.file_id)) or FileGroup()
         if (recorded.completed if name.is_log else name.instant) < files.base_instant:

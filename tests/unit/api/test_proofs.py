@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.proofs import begin_proof, claim_for, is_proven, note_verdict, verdict_beside
-from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.api.proofs import begin_proof, claim_for, is_proven, level_to_prove, note_verdict, verdict_beside
+from etc_policy.compile.manifest import EventTime, Freshness, Policy, Verify
 from etc_policy.plan.table_state import CompactionRecord, Instant, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
@@ -155,3 +155,19 @@ def test_rows_that_ro_lacks_break_its_promise_though_the_suite_only_warns(up_to_
     assert is_proven(POLICY, RECORD, kept) != is_doubted
     assert not is_doubted or kept.unproven.why.startswith("its verification failed")
     assert [one.level for one in kept.proofs.of] == ([] if is_doubted else ["metadata"])
+
+
+@pytest.mark.parametrize(
+    ("declared", "wanted", "level"),
+    [("data", None, "logs"), ("data", "logs", "logs"), ("data", "data", "data"), ("metadata", None, "metadata")],
+)
+def test_where_nothing_is_due_freshness_says_how_much_is_proved(declared, wanted, level):
+    """With `proof: data` runs with nothing due looked at log files alone, and the lag grew for ever."""
+    freshness = Freshness(target_ms=1, proof=wanted)
+    policy = POLICY.model_copy(update={"verify": Verify(level=declared), "freshness": freshness})
+    store = MemoryApplyStates()
+    passed = Verification(level=declared, status="pass", threshold_ms=1_000, expectations=(AGREES,))
+    note_verdict(policy, STATE, store, passed, declared, CLAIM)
+    state = replace(STATE, apply_state=store["/t"])
+    assert level_to_prove(policy, state, is_idle=True) == level
+    assert level_to_prove(policy, state, is_idle=False) == declared

@@ -32,7 +32,14 @@ def test_a_stronger_proof_counts_as_a_weaker_one():
 def test_only_what_says_more_is_kept():
     assert with_proof((), LOGS) == (LOGS,)
     assert with_proof((METADATA, LOGS), proof("data", 80)) == (METADATA, proof("data", 80))
-    assert with_proof((ROWS, LOGS), proof("logs", 60)) == (ROWS, proof("logs", 60))
+    assert with_proof((ROWS, proof("logs", 60)), LOGS) == (ROWS, LOGS)
+
+
+def test_one_that_reaches_less_far_takes_nothing_back():
+    """A run with nothing due reaches further than the compaction's threshold, which `etc verify` proves once more."""
+    newer = proof("logs", 60, 5)
+    assert with_proof((ROWS, LOGS), newer) == (ROWS, LOGS, newer)
+    assert with_proof((LOGS, newer), proof("logs", 65, 6)) == (LOGS, proof("logs", 65, 6))
 
 
 def test_in_words():

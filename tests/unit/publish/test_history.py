@@ -10,7 +10,7 @@ from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.stages import CarriedFile, make_plan
 from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
-from etc_policy.publish.history import planned_tables, policy_history
+from etc_policy.publish.history import RecordedCheck, latest_verdict, planned_tables, policy_history
 from etc_policy.publish.history_text import render_history
 from etc_policy.publish.results import RunResults, TableResult, TableVerification, VerificationReport
 from etc_policy.publish.run_files import RunFile, read_run_files, run_file_name
@@ -301,3 +301,31 @@ def test_what_a_compaction_carried_is_shown():
     assert "and 2 more log files" in text
     damaged = replace(first, extra={**first.extra, "etc.carried": "{"})
     assert "carried" not in render_history(policy_history(POLICY, replace(HISTORY, commits=(damaged,)), ()), limit=9)
+
+
+def checked(level, status):
+    """A check of the first compaction at a level."""
+    return RecordedCheck(
+        recorded_at="2026-01-01T12:00:00Z",
+        kind="verify",
+        verification=verdict(status).model_copy(update={"level": level}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("checks", "stands"),
+    [
+        ([], None),
+        ([("data", "pass"), ("metadata", "fail")], ("metadata", "fail")),
+        ([("data", "fail"), ("metadata", "pass")], ("data", "fail")),
+        ([("data", "fail"), ("metadata", "pass"), ("logs", "pass")], ("data", "fail")),
+        ([("data", "fail"), ("data", "error")], ("data", "fail")),
+        ([("data", "fail"), ("metadata", "pass"), ("data", "pass")], ("data", "pass")),
+        ([("metadata", "fail"), ("data", "pass")], ("data", "pass")),
+        ([("data", "pass"), ("data", "error")], ("data", "error")),
+    ],
+)
+def test_a_weaker_check_does_not_outweigh_a_failure(checks, stands):
+    """The site said "Passed" of a compaction that had failed at level data, after a look at metadata."""
+    found = latest_verdict([checked(*one) for one in checks])
+    assert (found and (found.level, found.status)) == stands

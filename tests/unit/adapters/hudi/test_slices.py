@@ -5,7 +5,7 @@ import pytest
 from etc_policy.adapters.hudi import commits as hudi_commits
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.refusals import find_damage, find_refusal
-from tests.unit.adapters.reading import read, slices
+from tests.unit.adapters.reading import OURS, read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
 from tests.unit.plan.states import POLICY
 
@@ -322,6 +322,17 @@ class TestVersion6:
         old.commit(at("10:00:02"), "", log("f1", 10, base_instant=at("10:00:00")))
         assert [f.min_event_time_ms for f in read(old).slices[0].log_files] == [None]
 
+    def test_what_was_carried_is_bounded_by_what_its_plan_knew(self, old):
+        """Its rows came before the instant in its name, and so the latency promises nothing from there on."""
+        first, second = at("10:00:00"), at("10:00:06")
+        old.commit(first, "", base("f1"))
+        old.commit(at("10:00:02"), "", log("f1", 20, base_instant=first))
+        carried = log("f1", base_instant=second, version=0, token="100000-0-0")
+        old.compaction(second, "", base("f1", previous=first), carried, extra=OURS)
+        old.commit(at("10:00:08"), "", log("f1", base_instant=second))
+        files = read(old).slices[0].log_files
+        assert [(f.min_event_time_ms, f.seen_event_time_ms) for f in files] == [(None, 1001), (None, None)]
+
     def test_a_bare_inflight_is_a_commit_under_way(self, old):
         old.file(at("10:00:02"), ".inflight")
         old.file(at("10:00:03"), ".compaction.requested")
@@ -337,6 +348,21 @@ def test_a_data_file_that_a_commit_wrote_and_that_is_gone(table):
     for partition, name in zip("ppq", names, strict=True):
         (table.base / partition / name).unlink()
     assert read(table).missing_files == (f"p/{names[0]}", f"p/{names[1]}", f"q/{names[2]}")
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_log_file_of_a_file_group_that_a_clustering_is_about_to_make_is_not_missed(table, is_done):
+    """Beside a resize of consistent buckets rows are written twice: to the old file group, and to the new one (FACTS 5)."""
+    second = at("10:00:02")
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.file(second, ".clustering.requested")
+    table.file(second, ".clustering.inflight")
+    table.commit(at("10:00:04"), at("10:00:05"), log("f1", 5), log("g1", 5, base_instant=second))
+    if is_done:
+        table.replace(second, at("10:00:20"), base("g1"), replaced={"p": ["f1"]})
+    state = read(table)
+    assert state.missing_files == ()
+    assert [(one.file_id, len(one.log_files)) for one in state.slices] == [("g1" if is_done else "f1", 1)]
 
 
 def test_a_file_that_was_written_in_vain_is_not_missed(table):
