@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import StalePlanError, UsageError, Where
 from etc_policy.plan.derivation import find_malformed, find_underived, is_plain_time
+from etc_policy.plan.formats import iso_ms
 from etc_policy.plan.stages import Plan, TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.wiring import Environment
@@ -21,8 +21,7 @@ _SHOWN = 3
 
 def created_ms(plan: Plan) -> int:
     """When the plan was made, by its own text."""
-    made = datetime.fromisoformat(plan.created_at)
-    return int((made if made.tzinfo else made.replace(tzinfo=UTC)).timestamp() * 1000)
+    return iso_ms(plan.created_at)
 
 
 def require_form(plan: Plan, path: Path | None = None) -> None:

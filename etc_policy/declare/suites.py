@@ -8,17 +8,17 @@ from pathlib import Path
 from etc_policy.codes.registry import Code
 from etc_policy.declare.sources import read_file
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.errors import Issue, PolicyError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = ("templates/suites", "../templates/suites")  # in the wheel; in a checkout
 
 
-def read_suite(name: str, project_dir: Path, where: Where | None = None) -> tuple[str, str]:
+def read_suite(name: str, project_dir: Path) -> tuple[str, str]:
     """The path (as named in errors) and text of suite `name`: `suites/<name>.yml` of the project, else the shipped one.
 
     Raises:
-        PolicyError: there is no such suite, or its file cannot be read; `where` is the place that asks for it.
+        PolicyError: there is no such suite, or its file cannot be read.
 
     """
     known = suite_names(project_dir)
@@ -27,7 +27,7 @@ def read_suite(name: str, project_dir: Path, where: Where | None = None) -> tupl
         if os.path.lexists(file):
             return str(file), _text(file, folder.parent)
     hint = did_you_mean(name, known) or f"known suites: {', '.join(known) or 'none'}"
-    raise PolicyError([Issue(Code.UNKNOWN_SUITE, f"no suite `{name}`; looked for `suites/{name}.yml`", where, hint)])
+    raise PolicyError([Issue(Code.UNKNOWN_SUITE, f"no suite `{name}`; looked for `suites/{name}.yml`", None, hint)])
 
 
 def suite_names(project_dir: Path) -> tuple[str, ...]:

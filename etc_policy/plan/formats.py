@@ -48,6 +48,12 @@ def iso_time(epoch_ms: int) -> str:
     )
 
 
+def iso_ms(text: str) -> int:
+    """The epoch time of an ISO 8601 text, which is UTC where it names no zone; ValueError for what is no time."""
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
 def format_duration(milliseconds: int) -> str:
     """`1h30m`, `45s`, `250ms`: the two largest units."""
     if milliseconds < 0:

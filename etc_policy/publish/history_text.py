@@ -6,11 +6,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from etc_policy.plain_text import one_line
 from etc_policy.plan.carry import carried_in
-from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_time, labelled
+from etc_policy.plan.formats import TEXT_WIDTH, count_of, format_bytes, format_time, iso_ms, labelled
 from etc_policy.plan.stages import CarriedFile
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory
 from etc_policy.verify.ports import Verification
@@ -107,10 +106,9 @@ def _compaction(entry: Compaction) -> Iterator[Line]:
 def _moment(iso: str) -> str:
     """An ISO time as all other times are shown."""
     try:
-        moment = datetime.fromisoformat(iso)
+        return format_time(iso_ms(iso))
     except ValueError:  # of a run file that somebody edited
         return iso
-    return format_time(round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000))
 
 
 def _merged(entry: Compaction) -> str:

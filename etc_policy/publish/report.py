@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
@@ -16,6 +15,7 @@ from etc_policy.plan.formats import (
     format_bytes,
     format_duration,
     format_time,
+    iso_ms,
     keep_commands,
     keep_together,
     labelled,
@@ -100,7 +100,7 @@ def _result(table: TableResult) -> Iterator[Line]:
         until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
         as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
         if table.verification.status in ("pass", "warn"):
-            at = format_time(int(datetime.fromisoformat(table.completed_at).timestamp()) * 1000)
+            at = format_time(iso_ms(table.completed_at) // 1000 * 1000)
             proof = keep_together(f"(proof: {proof_level(table.verification)}, {at})")
             yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''} {proof}"
     if table.verification is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import policy_values
 from etc_policy.errors import Issue
 from etc_policy.plan.explanation import explain_table
+from etc_policy.plan.formats import iso_ms
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import FileSlice
@@ -157,7 +157,6 @@ def _slice(file_slice: FileSlice, policy: Policy, zone: ZoneInfo) -> SliceRow:
 def _epoch_ms(iso: str) -> int:
     """A run file's time; what is not a time sorts first, and one without a zone is UTC."""
     try:
-        moment = datetime.fromisoformat(iso)
+        return iso_ms(iso)
     except ValueError:
         return 0
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -85,7 +85,7 @@ class Readings(SparkSessions):
         return MetadataTableListing(self.progress)
 
     def read_table(
-        self, policy: Policy, *, read_stats: bool = False, archived: bool = False, all_logs: bool = False
+        self, policy: Policy, *, archived: bool = False, all_logs: bool = False
     ) -> tuple[TableState, TableHistory]:
         """The state of a policy's table as `read_state` gives it, and its past, from one reading of its timeline.
 
@@ -97,8 +97,7 @@ class Readings(SparkSessions):
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
-        state = self._with_log_times(policy, state, all_logs=all_logs)
-        return (self.with_statistics(policy, state) if read_stats else state), history
+        return self._with_log_times(policy, state, all_logs=all_logs), history
 
     def read_whole(self, policy: Policy) -> WholeTable:
         """The state of a policy's table as `read_state` gives it, and all of its past, from one reading."""

@@ -201,9 +201,9 @@ def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSessi
         jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
 
 
-def session_confs(given: Mapping[str, str], bundle: str | None = None) -> dict[str, str]:
+def session_confs(given: Mapping[str, str]) -> dict[str, str]:
     """All of Spark's settings as `start_spark` makes them of those that are given."""
-    return _confs(given, use_java(), bundle)
+    return _confs(given, use_java(), None)
 
 
 def submit_confs(
