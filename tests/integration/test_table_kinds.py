@@ -246,6 +246,38 @@ def test_nested_partitions_and_seconds(kind):
     table.writes_on()
 
 
+DOTTED = (".net", ".d", "plain")
+
+
+@pytest.mark.extended
+def test_partitions_that_begin_with_a_dot(kind):
+    """Hudi lists them like any other, and so does `etc`."""
+    table = kind(to_row=lambda key, value, at: (key, DOTTED[key % 3], value, at))
+    table.history()
+    assert {file_slice.partition for file_slice in table.state().slices} == set(DOTTED)
+    table.holds(left=True)
+    table.writes_on()
+
+
+PARTIAL = {"hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.PartialUpdateAvroPayload"}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("version", [{}, VERSION_6], ids=["9", "6"])
+def test_updates_that_change_a_part_of_a_row(kind, version):
+    """A log file whose event times are all after T changes rows that are not: every log file is compacted, and said so."""
+    table = kind(options={**PARTIAL, **version, **NO_MDT}, granularity="file_slice" if version else "log_file")
+    table.write(*((key, "v0", key) for key in range(9)))
+    table.write((1, "v1", 100))
+    table.send([(2, partition_of(2), None, table.to_time(500)), (3, partition_of(3), "v2", table.to_time(501))])
+    table.rows |= {2: ("v0", 500), 3: ("v2", 501)}
+    assert table.state().updates_in_part
+    assert any("may change a part of a row" in one for one in table.settled_plan().tables[0].warnings)
+    table.holds(left=False)
+    table.write((1, "later", 900), (8, "later", 901))
+    table.check_rt(rust=not version)  # of version 6 hudi-rs says that it does not know the payload
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("block_format", ["avro", "parquet"])
 def test_an_event_time_inside_a_struct(kind, block_format):
