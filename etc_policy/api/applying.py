@@ -35,7 +35,7 @@ class Applier:
     """One `etc apply`: one table's error does not stop the others, and results are in the policies' order.
 
     `every_ms` is the time from run to run, where it is not the policies'. What a run takes counts from its begin, without the
-    time in which it waited for an answer.
+    time in which it waited for an answer. `unwritten` says which files of the run could not be written.
     """
 
     environment: Environment
@@ -44,6 +44,7 @@ class Applier:
     git_sha: str | None = None
     plan: Plan | None = None
     runs: tuple[TableRun, ...] = ()
+    unwritten: tuple[EtcError, ...] = ()
     _refused: list[EtcError] = field(default_factory=list)
     _began: float = field(default_factory=lambda: time.monotonic())
     _asked_seconds: float = 0.0
@@ -166,7 +167,7 @@ class Applier:
         return RunResults(plan_id=plan_id, git=git_state_of(self.git_sha), tables=tuple(tables))
 
     def raise_errors(self, results: RunResults) -> None:
-        """Return if no table failed and each verification passed.
+        """Return if no table failed, each verification passed, and the run could be recorded.
 
         Raises:
             SeveralErrors: all that went wrong, with these results.
@@ -174,7 +175,8 @@ class Applier:
         """
         verdicts = (verdict_error(one.policy, one.verification) for one in self.results if one.verification)
         codes = verdict_codes(result.verification for result in self.results)
-        raise_all([*self.errors, *(error for error in verdicts if error is not None)], codes, results)
+        errors = [*self.errors, *(error for error in verdicts if error is not None)]
+        raise_all(errors, codes, results, self.unwritten)
 
 
 def _in_words(result: TableResult) -> str:

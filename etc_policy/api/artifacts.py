@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from etc_policy.errors import EngineError
 from etc_policy.wiring import files
 
 _MAX_BYTES = 256 * 1024**2
+#: As much as the record of a run over some tables takes.
+_PROBE_BYTES = 65_536
 
 
 def write_text(folder: Path, name: str, text: str, option: str = "--target-dir") -> None:
@@ -26,6 +29,19 @@ def write_text(folder: Path, name: str, text: str, option: str = "--target-dir")
     """
     with _writing(folder / name, option):
         files.write_below(folder, name, _encoded(text))
+
+
+def require_writable(folder: Path, below: str, option: str = "--target-dir") -> None:
+    """Return if files can be written in etc's own folder `below` a folder; none is left.
+
+    Raises:
+        EngineError: none can.
+
+    """
+    probe = f"{below}/.try.{os.getpid()}"
+    with _writing(folder / below, option):
+        files.write_below(folder, probe, b" " * _PROBE_BYTES)
+        files.remove_below(folder, probe)
 
 
 def create_text(folder: Path, name: str, text: str, option: str) -> None:

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors
 
 
-def raise_all(errors: Sequence[EtcError], codes: Iterable[ExitCode] = (), report: object = None) -> None:
-    """Raise the gathered errors as one, with the report of what was done all the same; returns when there is no error."""
-    if errors:
-        raise SeveralErrors(errors, worst([*codes, *(error.exit_code for error in errors)]), report)
+def raise_all(
+    errors: Sequence[EtcError],
+    codes: Iterable[ExitCode] = (),
+    report: object = None,
+    unwritten: Sequence[EtcError] = (),
+) -> None:
+    """Raise the gathered errors as one, with the report of what was done all the same; returns when there is no error.
+
+    `unwritten` says which files of the report could not be written: a failed verdict counts for more.
+    """
+    found = {*codes, *(error.exit_code for error in errors)}
+    if ExitCode.FAILED not in found:
+        found.update(error.exit_code for error in unwritten)
+    if errors or unwritten:
+        raise SeveralErrors((*errors, *unwritten), worst(found), report)
+
+
+def errors_of(*works: Callable[[], None]) -> tuple[EtcError, ...]:
+    """What goes wrong in the works; each is tried."""
+    errors: list[EtcError] = []
+    for work in works:
+        try:
+            work()
+        except EtcError as error:
+            errors.append(error)
+    return tuple(errors)
 
 
 def worst(codes: Iterable[ExitCode]) -> ExitCode:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_ms, span_ms
 from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.declared import DeclaredProject
-from etc_policy.api.outcomes import raise_all
+from etc_policy.api.outcomes import errors_of, raise_all
 from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.errors import ExitCode, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
@@ -69,11 +69,10 @@ class Project(DeclaredProject):
             self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=is_shown
         )
         text = plan.as_json(indent=2) + "\n"
-        write_text(self.target_dir, "plan.json", text)
+        unwritten = errors_of(lambda: write_text(self.target_dir, "plan.json", text))
         if out is not None:
             write_named(Path(out), text, "--out")
-        if check:
-            raise_all(refusal_errors(plan, policies), (), plan)
+        raise_all(refusal_errors(plan, policies) if check else (), (), plan, unwritten)
         return plan
 
     def apply(
@@ -94,6 +93,7 @@ class Project(DeclaredProject):
         Raises:
             UsageError: `plan` is not as it was made.
             StalePlanError: a policy was changed since `plan` was made, or is gone; nothing was touched.
+            EngineError: the target folder cannot be written; nothing was touched.
             SeveralErrors: with `check`, after all tables, if one failed, was refused or did not pass its verification.
 
         """
@@ -145,14 +145,16 @@ class Project(DeclaredProject):
         """What the tables' read-optimized views hold; the verdicts are in the report, and kept in `runs/`.
 
         Raises:
-            SeveralErrors: some table could not be read at all.
+            SeveralErrors: some table could not be read at all, or the verdicts could not be written.
 
         """
         from etc_policy.api.recording import verify_and_record
+        from etc_policy.api.verifying import verdict_codes
 
         policies = self.policies(select, exclude)
-        report, errors = verify_and_record(self.environment, moment_ms(at), self.target_dir, policies, level)
-        raise_all(errors, (), report)
+        report, errors, unwritten = verify_and_record(self.environment, moment_ms(at), self.target_dir, policies, level)
+        codes = verdict_codes(table.verification for table in report.tables) if unwritten else ()
+        raise_all(errors, codes, report, unwritten)
         return report
 
     def freshness(
@@ -169,9 +171,11 @@ class Project(DeclaredProject):
         policies, now_ms = self.policies(select, exclude), moment_ms(at)
         tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived)
         report = FreshnessReport(observed_at=iso_time(now_ms), git=self.environment.git_state(), tables=tables)
-        write_text(self.target_dir, "freshness.json", report.as_json(indent=2) + "\n")
+        text = report.as_json(indent=2) + "\n"
+        unwritten = errors_of(lambda: write_text(self.target_dir, "freshness.json", text))
         if check and errors:  # what is not known is a verdict here, not a failure of the engine
-            raise SeveralErrors(errors, ExitCode.FAILED, report)
+            raise SeveralErrors((*errors, *unwritten), ExitCode.FAILED, report)
+        raise_all((), (ExitCode.FAILED for table in tables if table.status == "error"), report, unwritten)
         return report
 
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:

@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import shutil
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from etc_policy.plan.log_witness import path_of
 from etc_policy.plan.stages import Plan, make_plan
 from etc_policy.plan.table_state import Instant, LogFile, LogWitness
 from etc_policy.publish.schemas import json_schema
-from etc_policy.verify.ports import ExpectationResult
+from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.fakes import MemoryApplyStates, MemoryCompactor, MemoryTable
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant
@@ -136,6 +137,9 @@ class Outside:
     def git_sha(self):
         return "abc-dirty"
 
+    def git_state(self):
+        return None
+
     def close(self):
         pass
 
@@ -235,6 +239,73 @@ class TestVerificationThatFails:
         code, verdicts, _ = run(etc, "--yes")
         assert verdicts == {"orders_ro": ("compacted", "error"), "payments_ro": ("compacted", "error")}
         assert code == 3
+
+
+class TestATargetFolderThatCannotBeWritten:
+    """A full disk, or somebody else's folder: here a file in the place of the folder."""
+
+    @pytest.fixture
+    def target(self, outside):
+        return outside.project_dir / "target"
+
+    @staticmethod
+    def lose(target):
+        """The folder is lost while the first table is at work."""
+
+        def change(state):
+            shutil.rmtree(target, ignore_errors=True)
+            target.write_text("a file")
+            return state
+
+        return change
+
+    def test_nothing_is_touched(self, etc, outside, target):
+        target.write_text("a file")
+        code, out, err = etc("apply", "--at", NOON, "--yes")
+        assert (code, out, touched(outside)) == (3, "", set())
+        assert "error[ETC003]: cannot write `target/runs`" in err
+
+    def test_a_failed_verification_is_said_all_the_same(self, etc, outside, target, monkeypatch):
+        outside.tables["orders_ro"].changes = [self.lose(target)]
+        bad = (ExpectationResult(expectation="no_deleted_rows", status="fail", message="3 rows"),)
+        failed = Verification(level="metadata", status="fail", threshold_ms=1, expectations=bad)
+        monkeypatch.setattr("etc_policy.api.verifying.verify_table", lambda *_: failed)
+        code, out, err = etc("apply", "--at", NOON, "--yes")
+        assert (code, out.count("FAIL"), touched(outside)) == (1, 2, {"orders_ro", "payments_ro"}), out
+        assert err.count("error[ETC003]: cannot write `target/") == 2
+        assert list(target.parent.glob("target")) == [target]
+
+    def test_what_was_compacted_is_said_all_the_same(self, etc, outside, target):
+        outside.tables["orders_ro"].changes = [self.lose(target)]
+        code, verdicts, err = run(etc, "--yes")
+        assert (code, verdicts) == (3, {"orders_ro": ("compacted", "pass"), "payments_ro": ("compacted", "pass")})
+        assert "error[ETC003]: cannot write `target/run_results.json`" in err
+
+    def test_an_interrupt_stays_one(self, etc, outside, target):
+        def end(_):
+            raise KeyboardInterrupt
+
+        outside.tables["payments_ro"].changes = [lambda s: s, self.lose(target), end]
+        code, out, _ = etc("apply", "--at", NOON, "--yes", "--output", "json")
+        assert (code, out) == (130, "")
+        assert any("cannot write `target/run_results.json`: " in step for step in outside.steps)
+
+    def test_a_verdict_is_said_before_it_is_kept(self, etc, outside, target, monkeypatch):
+        bad = (ExpectationResult(expectation="no_deleted_rows", status="fail", message="3 rows"),)
+        failed = Verification(level="metadata", status="fail", threshold_ms=1, expectations=bad)
+        etc("apply", "--at", NOON, "--yes")
+        monkeypatch.setattr("etc_policy.api.verifying.verify_table", lambda *_: failed)
+        self.lose(target)(None)
+        code, out, err = etc("verify", "--at", NOON)
+        assert (code, out.count("FAIL")) == (1, 2), out
+        assert "error[ETC003]: cannot write `target/runs/" in err
+
+    @pytest.mark.parametrize(("command", "code"), [("plan", 3), ("freshness", 1)])
+    def test_so_is_what_was_found(self, etc, outside, target, command, code):
+        target.write_text("a file")
+        ended, out, err = etc(command, "--at", NOON, "--output", "json")
+        assert (ended, len(json.loads(out)["tables"])) == (code, 2)
+        assert f"error[ETC003]: cannot write `target/{command}.json`" in err
 
 
 def test_an_end_between_two_tables_keeps_the_results_of_those_that_are_done(etc, outside):
