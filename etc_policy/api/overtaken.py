@@ -31,7 +31,7 @@ def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:
 
 def await_writes(environment: Environment, policy: Policy, outcome: Outcome) -> None:
     """Return once the writes beside a compaction have ended and lie behind the clock-skew bound, or after some seconds."""
-    begun, deadline = set(outcome.writes_beside), time.monotonic() + WRITER_WAIT_SECONDS
+    begun, deadline = set(outcome.writes_beside or ()), time.monotonic() + WRITER_WAIT_SECONDS
     environment.progress(f"{policy.name}: a writer began while deletes were being committed; compacting what it writes")
     while begun.intersection(_in_flight(environment.read_state(policy))) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
@@ -40,6 +40,7 @@ def await_writes(environment: Environment, policy: Policy, outcome: Outcome) -> 
 
 def joined(first: Outcome, then: Outcome) -> Outcome:
     """Two compactions of one table in one run, as one."""
+    beside, later = first.writes_beside, then.writes_beside
     return replace(
         then,
         file_slices=first.file_slices + then.file_slices,
@@ -48,21 +49,24 @@ def joined(first: Outcome, then: Outcome) -> Outcome:
         bytes_written=first.bytes_written + then.bytes_written,
         bytes_written_estimate=first.bytes_written_estimate + then.bytes_written_estimate,
         run_seconds=first.run_seconds + then.run_seconds,
-        writes_beside=(*first.writes_beside, *then.writes_beside),
+        writes_beside=None if beside is None or later is None else (*beside, *later),
     )
 
 
 def writes_beside_errors(environment: Environment, policy: Policy, outcome: Outcome) -> list[EtcError]:
     """An error where what a writer wrote beside the compaction is not in base files yet, or others wrote in the meantime."""
     state, history = environment.read_table(policy)
-    exposed = exposed_in(state.instants, history.writes)
-    still = state.exposed or any(
-        one.write in outcome.writes_beside or one.compaction == outcome.instant for one in exposed
-    )
-    if not still and not set(outcome.writes_beside).intersection(_in_flight(state)):
+    exposed = [
+        one
+        for one in exposed_in(state.instants, history.writes)
+        if one.write in (outcome.writes_beside or ()) or one.compaction == outcome.instant
+    ]
+    begun = _begun_beside(outcome, state)
+    if not state.exposed and not exposed and not begun.intersection(_in_flight(state)):
         return []
+    first = min((*begun, *(one.write for one in exposed)), default=None)
     message = (
-        f"a writer began at {outcome.writes_beside[0]} on `{policy.name}` while the compaction at {outcome.instant}, of "
+        f"a writer began {f'at {first} ' if first else ''}on `{policy.name}` while the compaction at {outcome.instant}, of "
         "deletes, was being committed: a key that it wrote again can exist twice after its next upsert"
     )
     hint = (
@@ -72,6 +76,13 @@ def writes_beside_errors(environment: Environment, policy: Policy, outcome: Outc
     error = EtcError(Code.WRITTEN_BESIDE, message, hint=hint)
     error.exit_code = ExitCode.FAILED
     return [error]
+
+
+def _begun_beside(outcome: Outcome, state: TableState) -> set[str]:
+    """The writes that began beside it; where nobody could look then, all that may have."""
+    if outcome.writes_beside is not None:
+        return set(outcome.writes_beside)
+    return {one for one in _in_flight(state) if outcome.completed is None or one <= outcome.completed}
 
 
 def _in_flight(state: TableState) -> set[str]:

