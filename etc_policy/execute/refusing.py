@@ -1,15 +1,22 @@
-"""What ends an apply before anything is committed, as errors."""
+"""What ends an apply before anything is committed, as errors; and why a pending plan may not be carried out."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.execute.ports import Job, TableFiles
 from etc_policy.plan.clock import find_clock_refusal
+from etc_policy.plan.cut import archive_passed
+from etc_policy.plan.delete_rule import find_overtaken
 from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.staleness import find_stale
+from etc_policy.plan.staleness import changed_slices, find_stale
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_versions import CUT_VERSIONS
 
 
 def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
@@ -34,3 +41,39 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
         raise StalePlanError(
             Code.STALE_PLAN, message, hint="nothing was touched; plan again, or `etc apply` without a plan"
         )
+
+
+def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
+    """Why a pending plan may not be executed any more; None where it may."""
+    missing = files.missing_files(job)
+    if missing:
+        return f"its file {missing[0]} is gone (rolled back)"
+    if archive_passed(state.instants, job.instant):
+        return "archiving has passed it"
+    if job.table_version not in CUT_VERSIONS and not job.carries:
+        return None  # what writers have added forbids to take it back
+    changed = next(changed_slices(job.operations, state, job.instant), None)
+    if changed is not None:
+        return changed
+    overtaken = find_overtaken(job.policy, job.operations, state)
+    return next((one.why for one in overtaken if not one.waits), None)
+
+
+@contextmanager
+def else_by_hand(files: TableFiles, job: Job, why: str) -> Iterator[None]:
+    """While a plan that may not be executed is withdrawn: where writers have added to it, it takes somebody to mend it.
+
+    Raises:
+        EngineError: it cannot be withdrawn either; readers see every row as long as it stands.
+
+    """
+    try:
+        yield
+    except EngineError as error:
+        if error.code != Code.LOG_FILES_ADDED:
+            raise
+        missing = files.missing_files(job)
+        message = f"the pending plan of `{job.policy.name}` cannot be carried out ({why}), and {error.message}"
+        then = f"put {', '.join(f'`{one}`' for one in missing)} back, then run `etc apply`; " if missing else ""
+        hint = f"stop its writers and leave the plan, with which readers see every row; {then}`etc explain {error.code}` says how"
+        raise EngineError(Code.LOG_FILES_ADDED, message, hint=hint) from error

@@ -12,15 +12,11 @@ from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, TableError
 from etc_policy.execute.fence import Fence
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
-from etc_policy.execute.refusing import raise_refusal, raise_unfit
+from etc_policy.execute.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
-from etc_policy.plan.cut import archive_passed
-from etc_policy.plan.delete_rule import find_overtaken
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.staleness import changed_slices
 from etc_policy.plan.table_state import TableState, TableStateReader
-from etc_policy.plan.table_versions import CUT_VERSIONS
 
 Progress = Callable[[str], None]
 
@@ -44,7 +40,7 @@ class Runner:
 
         Raises:
             RetryableError: the run that left it is still alive.
-            EngineError: Hudi failed; run it again.
+            EngineError: Hudi failed; run it again. Or it can neither be executed nor withdrawn (table version 6).
 
         """
         self._release_left_lock(policy, base_path)
@@ -52,10 +48,11 @@ class Runner:
             if found is None:
                 return None
             lease, state, job = found
-            spoiled = self._spoiled(state, job)
+            spoiled = find_spoiled(self.files, state, job)
             if spoiled:
                 self.progress(f"{policy.name}: withdrawing it: {spoiled}")
-                self._engine(job, lease).withdraw(job)
+                with else_by_hand(self.files, job, spoiled):
+                    self._engine(job, lease).withdraw(job)
                 return None
             raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
             try:
@@ -72,21 +69,6 @@ class Runner:
         with suppress(RetryableError), lease:  # the run that holds it may be alive
             if lease.remove_left_lock(policy):
                 self.progress(f"{policy.name}: removed the table's lock, which a killed run had left")
-
-    def _spoiled(self, state: TableState, job: Job) -> str | None:
-        """Why a pending plan may not be executed any more; None where it may."""
-        missing = self.files.missing_files(job)
-        if missing:
-            return f"its log file {missing[0]} is gone (rolled back)"
-        if archive_passed(state.instants, job.instant):
-            return "archiving has passed it"
-        if job.table_version not in CUT_VERSIONS and not job.carries:
-            return None  # what writers have added forbids to take it back
-        changed = next(changed_slices(job.operations, state, job.instant), None)
-        if changed is not None:
-            return changed
-        overtaken = find_overtaken(job.policy, job.operations, state)
-        return next((one.why for one in overtaken if not one.waits), None)
 
     def undo(self, policy: Policy, base_path: str) -> Outcome | None:
         """Withdraw a pending plan of etc; None without one.
@@ -218,9 +200,10 @@ class Runner:
         self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
         try:
             seconds = self._execute(job, fence)
-        except OvertakenError:
+        except OvertakenError as error:
             fence.lease.require_alive(job.instant)  # its traces are fresh, and ours
-            self.compactor().withdraw(job)
+            with else_by_hand(self.files, job, error.message):
+                self.compactor().withdraw(job)
             raise
         done = self.files.completed_commit(job.base_path, job.instant)
         if done is None:

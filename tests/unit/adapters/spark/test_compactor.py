@@ -2,21 +2,25 @@
 
 import os
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from etc_policy.adapters.hudi.files import HudiFiles
+from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.spark import compactor as hudi_compactor
 from etc_policy.adapters.spark import plan_files
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
+from etc_policy.execute.runner import Runner
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from tests.unit.adapters.reading import OURS, read
-from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, at, avro, base, commit_metadata, log
+from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, at, avro, base, commit_metadata, log, operation
 
 C = at("10:00:06")
 
@@ -187,6 +191,52 @@ def test_before_version_8_a_plan_is_not_taken_from_under_log_files_that_it_named
         getattr(compactor, method)(job_of(table, 6))
     assert (error.value.code, error.value.exit_code) == ("ETC312", 3)
     assert files(table) == before
+
+
+class TestAPlanThatCanNeitherBeCarriedOutNorWithdrawn:
+    """Before table version 8: a planned log file is gone, and a writer has added to the slice that the plan begins."""
+
+    @pytest.fixture
+    def table(self, tmp_path):
+        found = TableFolder(tmp_path / "t", version=6)
+        first, named = at("10:00:00"), log("f1", 1, base_instant=at("10:00:00")).name(at("10:00:02"))
+        found.commit(first, "", base("f1"), kind="BULK_INSERT")
+        found.commit(at("10:00:02"), "", log("f1", 1, base_instant=first))
+        planned = operation("f1", base("f1").name(first), named).model_copy(update={"base_instant": first})
+        found.plan(C, OURS, planned)
+        found.commit(at("10:00:07"), "", log("f1", 1, base_instant=C))
+        (found.base / "p" / named).unlink()
+        return found
+
+    @staticmethod
+    def finish(table, compactor):
+        lease = partial(FileLease, local=True)
+        runner = Runner(FileTableReader(), HudiFiles(), lambda: compactor, lease, lambda _: None)
+        return runner.finish_pending(job_of(table, 6).policy, str(table.base))
+
+    def test_apply_says_which_file_is_gone_and_goes_on_once_it_is_back(self, table, compactor, monkeypatch):
+        """An empty one does, where a rollback took it."""
+        before = files(table)
+        with pytest.raises(EngineError) as error:
+            self.finish(table, compactor)
+        gone = "p/" + log("f1", 1, base_instant=at("10:00:00")).name(at("10:00:02"))
+        assert error.value.code == "ETC312"
+        assert f"cannot be carried out (its file {gone} is gone" in error.value.message
+        assert f"written since the plan at {C} was published: it cannot be withdrawn" in error.value.message
+        assert f"put `{gone}` back, then run `etc apply`" in error.value.hint
+        assert error.value.hint.startswith("stop its writers and leave the plan")
+        assert {one for one in files(table) if ".etc" not in one} == before
+        (table.base / gone).touch()
+        ran = []
+
+        def run(job, *_):
+            ran.append(job.instant)
+            raise EngineError("ETC304", "far enough")
+
+        monkeypatch.setattr(compactor, "run", run)
+        with pytest.raises(EngineError, match="far enough"):
+            self.finish(table, compactor)
+        assert ran == [C]
 
 
 @pytest.mark.parametrize("method", ["withdraw", "_remove_plan"])
