@@ -108,7 +108,7 @@ def copy_draft(path: str) -> str:
 
 def open_regular(folder: int, name: str, flags: int) -> int:
     """A regular file of an open folder, which is not a link, opened without waiting for anybody."""
-    handle = os.open(name, flags | _SAFELY, 0o644, dir_fd=folder)
+    handle = os.open(name, flags | _SAFELY, 0o666, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(f"`{name}` is not a regular file")

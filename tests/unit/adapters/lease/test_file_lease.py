@@ -6,11 +6,13 @@ import time
 
 import pytest
 
+from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease import file_lease, run_signs
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.plan.apply_state import ApplyState
 from etc_policy.plan.refusals import FINISHED_SERVICES
 from tests.unit.adapters.table_folder import at
 
@@ -89,6 +91,17 @@ class TestLease:
         with pytest.raises(EngineError, match="cannot write to") as error, FileLease(str(table.base)):
             pass
         assert (error.value.code, error.value.exit_code) == ("ETC309", 3)
+
+    def test_who_may_write_the_table_may_take_its_lease_after_somebody_else(self, table):
+        """The umask says who that is, as it does of all other files of etc."""
+        before = os.umask(0o002)
+        try:
+            with FileLease(str(table.base), local=True):
+                FileApplyStateStore().update(str(table.base), lambda _: ApplyState(verified="x"))
+        finally:
+            os.umask(before)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (table.meta / ".etc").iterdir()}
+        assert modes == {"apply.lease": 0o664, JAVA_LEASE: 0o664, "memory.json": 0o664}
 
     def test_a_lock_that_a_killed_run_left_is_cleared_but_not_beside_a_living_one(self, table):
         lock = table.meta / ".etc" / "lock"
