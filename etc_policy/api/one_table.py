@@ -44,9 +44,15 @@ def one_table(policy: Policy) -> Iterator[None]:
         clear_frames(error.__traceback__)  # they hold what was read of the table, perhaps all of memory
         said = " ".join(str(error).split())[:200]
         message = f"`{policy.name}` cannot be worked on: {type(error).__name__}{f': {said}' if said else ''}"
-        hint = "the table may be damaged, or too large for this machine; `--debug` prints the stack"
         where = place(policy.source, policy.name)
-        raise TableError(Code.TABLE_FAILED, message, where=where, hint=hint) from error
+        raise TableError(Code.TABLE_FAILED, message, where=where, hint=_what_to_look_at(error)) from error
+
+
+def _what_to_look_at(error: Exception) -> str:
+    """The file that the system refused, which need not be the table's; else the table."""
+    name = error.filename if isinstance(error, OSError) else None
+    what = f"see that this user may use `{name}`" if name else "the table may be damaged, or too large for this machine"
+    return f"{what}; `--debug` prints the stack"
 
 
 def each_table(

@@ -66,8 +66,9 @@ RUNNING: Mapping[Code, str] = {
     "`verify.level: metadata`.",
     Code.TOO_LARGE: "Metadata is read whole, and no honest file of it is so large. The file is damaged, or it was put\n"
     "there to exhaust the machine. Other tables are not affected.",
-    Code.TABLE_FAILED: "What the table holds could not be worked with. Other tables are not affected. If the table is\n"
-    "sound, this is an error in etc: run again with `--debug` for the stack, and report it.",
+    Code.TABLE_FAILED: "What the table holds could not be worked with, or the file that the message names could not be used.\n"
+    "Other tables are not affected. If the table and that file are sound, this is an error in etc: run again with `--debug`\n"
+    "for the stack, and report it.",
     Code.FOREIGN_PLAN: "Every writer of the table can write to its timeline. The plan, one of its markers or a rollback of it\n"
     "names a file that is not the table's, or in a form that etc never writes: Hudi would read, write or remove what it\n"
     "names. Nothing was touched. Look at who may write to the table. When no writer is at work, remove the pending\n"

@@ -192,7 +192,7 @@ def is_left(holder: Holder, base: Path) -> bool:
         return True
     try:
         return base.samefile(owner.table)
-    except OSError:
+    except (OSError, ValueError):  # a ValueError for a path that no file can have
         return base in holder.path.parents
 
 

@@ -46,6 +46,7 @@ def read_document(content: bytes) -> LeaseDocument | None:
         document = LeaseDocument(**{**found, "owner": Owner(**found["owner"])})
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    texts = (document.instant, document.inflight, document.nonce, document.owner.table, document.owner.host)
+    texts = (document.instant, document.inflight, document.nonce)
     is_sound = all(isinstance(text, str) for text in texts) and isinstance(document.valid_seconds, int | float)
+    is_sound = is_sound and document.owner.is_sound
     return document if is_sound and 0 < document.valid_seconds <= MAX_VALID_SECONDS else None

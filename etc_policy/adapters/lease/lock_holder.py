@@ -16,10 +16,11 @@ from uuid import uuid4
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import is_remote, local_path
+from etc_policy.codes.registry import Code
 from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.secrets import with_values
-from etc_policy.errors import TableError
+from etc_policy.errors import EngineError, TableError
 from etc_policy.plan.formats import format_duration
 from etc_policy.verify.diagnosis import HeldLock
 
@@ -69,6 +70,13 @@ class Owner:
 
     def __str__(self) -> str:
         return f"`etc` (process {self.process} on {self.host}, at work on `{self.table}`)"
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all is of the kind that etc writes: it may be read from a file that anybody has written."""
+        texts = (self.table, self.host, self.boot, self.token)
+        is_sound = all(isinstance(text, str) and "\0" not in text for text in texts)
+        return is_sound and isinstance(self.process, int)
 
     @property
     def is_this_process(self) -> bool:
@@ -136,11 +144,22 @@ def lock_place(lock: Mapping[str, str], base_path: str) -> LockPlace | None:
 
 
 def read_holder(path: Path) -> Holder | None:
-    """Who holds the lock whose file is `path`; None where nobody does. What is no file that may be read says nothing."""
+    """Who holds the lock whose file is `path`; None where nobody does. What is no file that may be read says nothing.
+
+    Raises:
+        EngineError: its folder may not be looked at, so that nobody knows.
+
+    """
     try:
         found, text = _read(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        message, hint = (
+            f"cannot look at the lock `{path}`",
+            "let this user read its folder, or name another in `writer.lock`",
+        )
+        raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
     identity = (found.st_dev, found.st_ino)
     return Holder(path, identity, found.st_mtime, _user(found.st_uid), text.strip(), _owner(text))
 
@@ -170,10 +189,12 @@ def held_lock(policy: Policy, base_path: str) -> HeldLock | None:
 
 
 def _owner(text: str) -> Owner | None:
+    """The owner that a lock file names; None where it names none of etc, whatever is in it."""
     try:
-        return Owner(**json.loads(text)["etc"])
-    except (ValueError, TypeError, KeyError):
+        owner = Owner(**json.loads(text)["etc"])
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    return owner if owner.is_sound else None
 
 
 def _user(number: int) -> str:

