@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from etc_policy.api.arguments import Terms, span_ms, terms_of
 from etc_policy.api.loading import ProjectReading, read_whole_project
-from etc_policy.api.one_table import set_place
+from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.reserved_options import spark_conf_fault
@@ -159,9 +159,9 @@ class Workspace:
     def _read_shape(self, policy: Policy) -> TableShape | None:
         """One that cannot be read is a warning."""
         try:
-            return self.environment.table_shape(policy)
+            with one_table(policy):
+                return self.environment.table_shape(policy)
         except EtcError as error:
-            set_place(error, policy)
             for issue in error.issues:
                 self._warn(replace(issue, level="warning"))
             return None

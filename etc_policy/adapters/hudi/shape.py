@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from etc_policy.adapters.hudi.event_column import column_type_of
 from etc_policy.adapters.hudi.properties import PROPERTIES, read_properties
+from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.table_commits import is_write
 from etc_policy.adapters.hudi.timeline import read_timeline
 from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.compile.manifest import EventTime
 from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 
@@ -16,9 +18,14 @@ def read_shape(base_path: str, event_time: EventTime) -> TableShape | None:
 
     Raises:
         TableError: the table cannot be read, or lacks the event-time column.
+        RetryableError: the timeline kept changing while it was read.
 
     """
     storage = open_storage(base_path)
+    return read_until_stable(storage.location, lambda: _read(storage, event_time))
+
+
+def _read(storage: TableStorage, event_time: EventTime) -> TableShape | None:
     if storage.info(PROPERTIES) is None:
         return None
     properties = read_properties(storage)

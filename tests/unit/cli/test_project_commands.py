@@ -79,6 +79,20 @@ def test_compile_writes_the_manifest_and_the_options(etc, project):
     assert "hoodie.logfile.max.size=1048576" in (project / "target/writers/orders_ro.properties").read_text()
 
 
+@pytest.mark.parametrize("unread", ["x" * 300, "loop"])
+def test_a_table_that_may_not_be_read_is_a_warning_of_compile(etc, project, unread):
+    """A path that cannot be looked at stands for one without permission: the superuser may read all."""
+    (project / "loop").symlink_to("loop")
+    path = project / "policies" / "a.yml"
+    table = re.search(r"name: orders_ro, table: ([^,]+)", path.read_text())[1]
+    path.write_text(path.read_text().replace(f"table: {table},", f"table: {project / unread},", 1))
+    code, out, err = etc("compile")
+    assert (code, err.count("warning[ETC213]: cannot read the table at")) == (0, 1), err
+    assert "(policy `orders_ro`)" in err
+    assert (project / "target" / "writers" / "orders_ro.properties").exists()
+    assert out.startswith("target/manifest.json")
+
+
 def test_compile_prints_one_form(etc, project):
     code, out, err = etc("compile", "--form", "streamer", "--select", "orders_ro")
     assert (code, err) == (0, "")
