@@ -9,7 +9,8 @@ from etc_policy.codes.running import RUNNING
 #: Digits of a code, or its first -> how a command ends that meets it.
 _ENDS = {
     "0": "Exit code 64.",
-    **dict.fromkeys(("003", "009"), "Exit code 3."),
+    "003": "Exit code 3, or 1 where a verdict failed too.",
+    "009": "Exit code 3.",
     "1": "Exit code 1. `etc parse` shows all that is wrong with the project's files at once.",
     "2": "Exit code 3. Nothing was changed.",
     "22": "Exit code 1. `etc parse` finds all of it that does not need the table.",

@@ -12,7 +12,7 @@ RUNNING: Mapping[Code, str] = {
     "the command takes.",
     Code.UNKNOWN_POLICY: "`etc ls` lists the policies. A disabled policy (`enabled: false`) cannot be selected.",
     Code.CANNOT_WRITE: "The folder does not exist, is not writable, or the disk is full. Name another place by "
-    "the option in the hint.",
+    "the option in the hint. Where it is the record of a run, the report has all that was done and found.",
     Code.ALREADY_THERE: "Nothing was written. Name an empty folder, or remove the file that the message names.",
     Code.NO_SUCH_TARGET: "`--target` and ETC_TARGET name one of `targets:` of the project's profile in "
     "etc_project.yml.",

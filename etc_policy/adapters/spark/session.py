@@ -92,7 +92,7 @@ def start_spark(
     `progress` hears what is waited for.
 
     Raises:
-        EngineError: PySpark or Java is missing, or Spark did not start.
+        EngineError: PySpark or Java is missing, the log cannot be written, or Spark did not start.
         RetryableError: the cluster does not answer, or gives no executor in time.
 
     """
@@ -123,8 +123,11 @@ def _start(
     from pyspark import SparkContext
 
     is_first = SparkContext._gateway is None
+    output = (
+        _open_log(log, fresh=is_first) if log else os.dup(2)
+    )  # what is in a log that cannot be opened is of another run
     try:
-        with _jvm_output_to(log), on_class_path(confs) if is_first else nullcontext(confs) as launched:
+        with _jvm_output_to(output), on_class_path(confs) if is_first else nullcontext(confs) as launched:
             started = with_archive(launched) if launched != confs and JAVA_OPTIONS not in given else launched
             with fetching_alone(started, progress):
                 _launch(started)
@@ -233,11 +236,8 @@ def _confs(
 
 
 @contextmanager
-def _jvm_output_to(log: Path | None) -> Iterator[None]:
-    """While open, children inherit `log` (or standard error) as their output: the JVM prints warnings there (FACTS 5)."""
-    from pyspark import SparkContext
-
-    target = _open_log(log, fresh=SparkContext._gateway is None) if log else os.dup(2)
+def _jvm_output_to(target: int) -> Iterator[None]:
+    """While open, children inherit this file as their output: the JVM prints warnings there (FACTS 5). It is closed then."""
     kept = (os.dup(1), os.dup(2))
     try:
         os.dup2(target, 1)
@@ -251,12 +251,21 @@ def _jvm_output_to(log: Path | None) -> Iterator[None]:
 
 
 def _open_log(log: Path, *, fresh: bool) -> int:
-    """The log, empty if `fresh`: a second session writes on in the log of its JVM. It is not a link to another file."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with folder_of(log.parent, log.name, make=False) as (folder, name):
-        handle = open_regular(folder, name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    if fresh:
-        os.ftruncate(handle, 0)
+    """The log, empty if `fresh`: a second session writes on in the log of its JVM. It is not a link to another file.
+
+    Raises:
+        EngineError: it cannot be written.
+
+    """
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with folder_of(log.parent, log.name, make=False) as (folder, name):
+            handle = open_regular(folder, name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        if fresh:
+            os.ftruncate(handle, 0)
+    except OSError as error:
+        message, hint = f"cannot write Spark's log `{log}`", "name another place by `--target-dir`"
+        raise EngineError(Code.CANNOT_WRITE, message, hint=hint, cause=str(error)) from error
     return handle
 
 

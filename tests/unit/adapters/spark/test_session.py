@@ -6,17 +6,19 @@ from etc_policy.adapters.spark.session import (
     DEFAULT_BUNDLE,
     _brief,
     _confs,
-    _jvm_output_to,
     _last_lines,
     _without_secrets,
     session_confs,
+    start_spark,
 )
+from etc_policy.errors import EngineError
 
 LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
 
 
 @pytest.fixture(autouse=True)
-def no_bundle_of_this_machine(monkeypatch):
+def no_bundle_of_this_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # no Java is there
     monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
 
 
@@ -112,10 +114,19 @@ def test_the_log_is_never_another_file_behind_a_link(tmp_path):
     log, precious = tmp_path / "spark.log", tmp_path / "precious"
     precious.write_text("precious")
     log.symlink_to(precious)
-    with pytest.raises(OSError), _jvm_output_to(log):
-        pass
+    with pytest.raises(EngineError, match="cannot write Spark's log"):
+        start_spark({}, log)
     assert precious.read_text() == "precious"
     assert _last_lines(log) == []
+
+
+def test_a_log_that_cannot_be_written_is_an_error_of_its_own(tmp_path):
+    """Spark was not asked: what another run has left in the log would be no cause."""
+    (tmp_path / "spark.log").mkdir()
+    with pytest.raises(EngineError) as error:
+        start_spark({}, tmp_path / "spark.log")
+    assert (error.value.code, "Is a directory" in error.value.cause) == ("ETC003", True)
+    assert str(tmp_path / "spark.log") in error.value.message
 
 
 @pytest.mark.parametrize(
