@@ -9,6 +9,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, OvertakenError
 from etc_policy.execute.ports import Job, Lease, TableFiles
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.double_keys import SEES_LOG_FILES
 from etc_policy.plan.staleness import changed_since_carried
 from etc_policy.plan.table_state import GroupKey, TableState, TableStateReader
 from etc_policy.plan.table_versions import CUT_VERSIONS
@@ -65,15 +66,17 @@ class Fence:
                 return
             time.sleep(_POLL_SECONDS)
 
-    def writes_beside(self, completed: str) -> tuple[str, ...] | None:
+    def writes_beside(self, completed: str | None) -> tuple[str, ...] | None:
         """Writes that began after the fence had let the compaction pass, and before it completed.
 
         Where a plan cannot be taken back the fence lets all pass, and these are all since it was made. None where the table
-        cannot be read: the compaction is completed all the same.
+        cannot be read, or nobody knows when it completed: the compaction is completed all the same.
         """
         groups = self._deleting
-        if not groups:
+        if not groups or self.job.policy.writer.index in SEES_LOG_FILES:
             return ()
+        if completed is None:
+            return None
         known = (i.requested for i in self.last.instants if self._may_refuse or i.requested < self.job.instant)
         try:
             return writes_beside(self.job.policy, groups, frozenset(known), self._read(), completed)

@@ -16,6 +16,7 @@ from etc_policy.execute.refusing import else_by_hand, find_spoiled, raise_refusa
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.table_history import Commit
 from etc_policy.plan.table_state import TableState, TableStateReader
 
 Progress = Callable[[str], None]
@@ -205,13 +206,9 @@ class Runner:
             with else_by_hand(self.files, job, error.message):
                 self.compactor().withdraw(job)
             raise
-        done = self.files.completed_commit(job.base_path, job.instant)
-        if done is None:
-            raise EngineError(
-                Code.NOT_ON_THE_TIMELINE,
-                f"Hudi reported success, but there is no completed compaction at {job.instant}",
-            )
-        record = compaction_record(job.instant, done.completed, job.extra_metadata)
+        done = self._committed(job)
+        completed = done.completed if done else None
+        record = compaction_record(job.instant, completed or job.instant, job.extra_metadata)
         return Outcome(
             policy=job.policy.name,
             base_path=job.base_path,
@@ -219,15 +216,32 @@ class Runner:
             threshold_ms=record.threshold_ms if record else None,
             seen_until=record.seen_until if record else None,
             instant=job.instant,
-            completed=done.completed,
+            completed=completed,
             file_slices=len(job.operations),
             log_files=log_files,
             bytes_read=sum(operation.bytes_read for operation in job.operations),
-            bytes_written=done.bytes_written,
+            bytes_written=done.bytes_written if done else 0,
             bytes_written_estimate=sum(operation.bytes_written_estimate for operation in job.operations),
             run_seconds=seconds,
-            writes_beside=fence.writes_beside(done.completed),
+            writes_beside=fence.writes_beside(completed),
         )
+
+    def _committed(self, job: Job) -> Commit | None:
+        """What Hudi has committed; None where that cannot be read now, which does not make it undone.
+
+        Raises:
+            EngineError: there is no such commit.
+
+        """
+        try:
+            done = self.files.completed_commit(job.base_path, job.instant)
+        except Exception as error:
+            self.progress(f"{job.policy.name}: Hudi has committed it, and how much it wrote cannot be read: {error}")
+            return None
+        if done is None:
+            message = f"Hudi reported success, but there is no completed compaction at {job.instant}"
+            raise EngineError(Code.NOT_ON_THE_TIMELINE, message)
+        return done
 
     def _execute(self, job: Job, fence: Fence) -> float:
         """The seconds that the run took; none where stock Hudi has completed the published plan."""

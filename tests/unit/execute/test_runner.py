@@ -8,7 +8,7 @@ from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
 from etc_policy.plan.table_state import LogFile, WriteInFlight
 from etc_policy.plan.zone_evidence import ZoneReading
-from tests.fakes import MemoryCompactor, MemoryLease, MemoryTable
+from tests.fakes import MemoryCompactor, MemoryFiles, MemoryLease, MemoryTable
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
@@ -59,6 +59,21 @@ class TestApply:
         assert outcome.watermark_predicted_ms == PLAN.watermark_after_ms
         assert outcome.bytes_read == PLAN.operations[0].bytes_read
         assert outcome.bytes_written_estimate == PLAN.operations[0].bytes_written_estimate
+
+    def test_a_commit_that_cannot_be_read_is_done_all_the_same(self, table):
+        """Hudi has reported success; the verification says what the table is like now."""
+
+        class Unread(MemoryFiles):
+            def completed_commit(self, base_path, at):
+                if "commit" in self.table.calls:
+                    raise TableError("ETC213", "cannot read the table")
+                return super().completed_commit(base_path, at)
+
+        said = []
+        outcome = replace(table.runner(), files=Unread(table), progress=said.append).apply(POLICY, PLAN, "plan-1", None)
+        assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("compacted", C, PLAN.threshold_ms)
+        assert (outcome.completed, outcome.bytes_written, outcome.writes_beside) == (None, 0, ())
+        assert said[-1].endswith("how much it wrote cannot be read: cannot read the table")
 
     def test_nothing_is_said_to_be_published_before_the_engine_is_there(self, table):
         said = []
@@ -331,6 +346,16 @@ class TestDeletesBesideAWriter:
 
         outcome = apply(table, plan, compactor=MemoryCompactor(table, meanwhile=begin_beside))
         assert (outcome.status, outcome.writes_beside) == ("compacted", (instant("11:59:00"),))
+
+    def test_whether_one_did_is_unknown_where_the_table_cannot_be_read_after_the_commit(self, table, plan):
+        def break_it():
+            def unread(_):
+                raise TableError("ETC213", "cannot read the table")
+
+            table.changes = [lambda s: s, lambda s: s, unread]
+
+        outcome = apply(table, plan, compactor=MemoryCompactor(table, meanwhile=break_it))
+        assert (outcome.status, outcome.writes_beside, outcome.bytes_written) == ("compacted", None, 5)
 
     def test_a_plan_that_a_killed_run_left_is_asked_about_too(self, table, plan):
         table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
