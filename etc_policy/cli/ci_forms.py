@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etc_policy.api.outcomes import errors_of, raise_all
 from etc_policy.cli.places import FILE
 from etc_policy.cli.terminal import print_data
-from etc_policy.errors import EtcError
+from etc_policy.errors import EtcError, ExitCode, SeveralErrors
 
 if TYPE_CHECKING:
     from etc_policy.compile.manifest import Policy
@@ -50,16 +51,21 @@ class CheckedCommand(click.Command):
         self.params += _forms()
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
-        """Run the command, then write the forms; an error of the command is in them, and goes on."""
+        """Run the command, then write the forms; an error of the command is in them, and goes on.
+
+        A form that cannot be written is one more error beside those.
+        """
         checks: list[Check] = ctx.meta.setdefault(_KEY, [])
         try:
             result = super().invoke(ctx)
         except EtcError as error:
-            if _asked(ctx):
-                _write(ctx, _with_issues(checks, error))
-            raise
+            unwritten = _write(ctx, _with_issues(checks, error)) if _asked(ctx) else ()
+            if not unwritten:
+                raise
+            found = error.errors if isinstance(error, SeveralErrors) else (error,)
+            raise SeveralErrors((*found, *unwritten), error.exit_code) from error
         if _asked(ctx):
-            _write(ctx, checks)
+            raise_all((), [code for code in (ExitCode.FAILED,) if code == result], None, _write(ctx, checks))
         return result
 
 
@@ -100,21 +106,22 @@ def _is_reported(issue: Check, check: Check) -> bool:
     return check.status == "error" and bool(check.message) and (check.message or "") in (issue.message or "")
 
 
-def _write(context: click.Context, checks: list[Check]) -> None:
+def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
+    """Write the forms that were asked for; the errors of those that cannot be."""
     from etc_policy.api.artifacts import append_named
     from etc_policy.publish.ci_forms import github_annotations, markdown_summary
     from etc_policy.wiring import write_junit
 
     asked = context.meta[_FORMS]
-    title = context.command_path
-    if asked["junit_xml"]:
-        write_junit(title, checks, asked["junit_xml"])
+    title, junit = context.command_path, asked["junit_xml"]
+    works = [partial(write_junit, title, checks, junit)] if junit else []
     if asked["github"]:
         project = Path(context.params.get("project_dir") or ".")
         print_data(github_annotations(checks, partial(_path_in_repository, project)), err=True)
     github_file = os.environ.get("GITHUB_STEP_SUMMARY") if asked["github"] else None
-    for path in filter(None, (asked["summary"], github_file)):
-        append_named(Path(path), markdown_summary(title, checks), "--summary")
+    summary, files = markdown_summary(title, checks), filter(None, (asked["summary"], github_file))
+    works += [partial(append_named, Path(path), summary, "--summary") for path in files]
+    return errors_of(*works)
 
 
 def _path_in_repository(project_dir: Path, path: str) -> str:

@@ -73,6 +73,25 @@ def test_all_forms_of_freshness(etc, project, monkeypatch):
     assert summary.startswith("### `etc freshness`: 1 error, 1 warn")
 
 
+FORMS = ("--summary", "sub/policies/a.yml/form", "--junit-xml", "sub/policies/a.yml/form")
+
+
+def test_a_form_that_cannot_be_written_hides_neither_errors_nor_the_exit_code(etc, project):
+    """Here a file is in the place of their folder."""
+    with (project / "policies" / "a.yml").open("a") as file:
+        file.write(GONE)
+    code, _, err = etc("freshness", "--project-dir", "sub", "--at", NOON, *FORMS)
+    assert code == 1
+    assert [one in err for one in ("error[ETC201]", "error[ETC003]", "error[ETC345]")] == [True] * 3
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("warn", 1), ("error", 3)])
+def test_nor_a_verdict(etc, project, fail_on, code):
+    given = ("freshness", "--project-dir", "sub", "--at", NOON, "--fail-on", fail_on)
+    ended, out, err = etc(*given, *FORMS)
+    assert (ended, "orders_ro" in out, err.count("cannot write `sub/policies/a.yml/form`")) == (code, True, 2)
+
+
 def test_the_summary_is_appended(etc, project):
     for _ in range(2):
         etc("freshness", "--project-dir", "sub", "--at", NOON, "--summary", "s.md")
