@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, OvertakenError
+from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.execute.ports import Job, Lease, TableFiles
 from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
 from etc_policy.plan.double_keys import SEES_LOG_FILES
@@ -80,7 +80,7 @@ class Fence:
         known = (i.requested for i in self.last.instants if self._may_refuse or i.requested < self.job.instant)
         try:
             return writes_beside(self.job.policy, groups, frozenset(known), self._read(), completed)
-        except Exception:  # whoever looks again says what it was
+        except (EtcError, OSError):  # whoever looks again says what it was
             return None
 
     @property
