@@ -126,6 +126,9 @@ def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
 
 def _path_in_repository(project_dir: Path, path: str) -> str:
     """A path, from here or from the project, as GitHub knows it: from the repository's root, where that is known."""
-    root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
-    absolute = (Path(path) if Path(path).exists() else project_dir / path).resolve()
+    try:
+        root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+        absolute = (Path(path) if Path(path).exists() else project_dir / path).resolve()
+    except OSError:  # the current folder was removed
+        return path
     return str(absolute.relative_to(root)) if absolute.is_relative_to(root) else path

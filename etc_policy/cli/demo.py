@@ -16,6 +16,7 @@ from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import from_here, say, text_width
+from etc_policy.cli.terminal import print_data
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
@@ -128,7 +129,8 @@ def _show_catalog(demo: Demo, policy: Policy) -> None:
     say(f"\n  {sql}\n")
     for status, flights in demo.query(sql):
         say(f"  {status:<12} {flights:>6,}")
-    say(f"\n  Run the query yourself:\n  {demo.sql_command(sql)}")
+    say("\n  Run the query yourself:")
+    print_data(f"  {demo.sql_command(sql)}\n")
 
 
 def heading(title: str, subtitle: str) -> None:

@@ -9,7 +9,7 @@ import click
 
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options
-from etc_policy.cli.printing import say
+from etc_policy.cli.printing import from_here, say
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.plain_text import one_line
@@ -51,7 +51,7 @@ def command(flags: Flags) -> None:
             print_text(policy.name)
     else:
         for line in _table(manifest, policies):
-            say(one_line(line))
+            say(line)
 
 
 def _fields(policy: Policy) -> dict[str, object]:
@@ -78,11 +78,11 @@ def _table(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
         rows.append(
             (
                 policy.name,
-                policy.table.removeprefix(root),
+                one_line(from_here(policy.table.removeprefix(root))),
                 format_duration(policy.data_latency_ms),
                 format_duration(target) if target is not None else "-",
                 policy.strategy if policy.stock_options else policy.granularity,
-                " ".join(policy.tags),
+                one_line(" ".join(policy.tags)),
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

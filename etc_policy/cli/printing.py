@@ -23,6 +23,8 @@ _NARROWEST = 60
 #: The first line of a table's block: its policy, two spaces, its path.
 _HEAD = re.compile(r"[a-z][\w-]*(  \S|$)")
 _COLOURS = {"PASS": "green", "WARN": "yellow", "FAIL": "red", "ERROR": "red", "UNKNOWN": "red"}
+#: Not inside a path or a URI, nor where a quote begins: what is quoted so is part of a command, which is run anywhere.
+_PATH_BEGINS = r"(?<![^\s`\"(\[])"
 #: A verdict anywhere, and at the beginning of its line that of a check that did not pass.
 _VERDICT = re.compile(rf"\b({'|'.join(_COLOURS)})\b|^ {{16}}(warn|fail|error)(?= )", re.MULTILINE)
 
@@ -47,8 +49,12 @@ def show(flags: Flags, report: Frozen, text: Callable[[], str]) -> None:
 
 
 def from_here(text: str) -> str:
-    """The text with paths below the current folder as they are seen from there."""
-    return text.replace(f"{Path.cwd()}/", "")
+    """The text with paths below the current folder as they are seen from there; all paths are below the root folder."""
+    try:
+        here = str(Path.cwd())
+    except OSError:  # the folder was removed
+        return text
+    return text if here == "/" else re.sub(rf"{_PATH_BEGINS}{re.escape(here)}/(?=\S)", "", text)
 
 
 def _painted(text: str) -> str:

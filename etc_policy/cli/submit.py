@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from etc_policy.cli.messages import SETTINGS, show_note
 from etc_policy.cli.options import Flags
 from etc_policy.cli.printing import say
-from etc_policy.cli.terminal import print_json
+from etc_policy.cli.terminal import print_data, print_json
 from etc_policy.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ def hand_over(submission: Submission | None, flags: Flags, *, dry_run: bool) -> 
         return ExitCode.DONE
     if dry_run:
         command = submission.save(flags.target_dir / _FOLDER)
+        SETTINGS.pause()
         if flags.output == "json":
             print_json(json.dumps({"command": command, "left_out": submission.left_out}, indent=2))
         else:
-            say(shlex.join(command))
+            print_data(shlex.join(command) + "\n")
         if submission.left_out:
             names = ", ".join(submission.left_out)
             show_note(f"left out of {flags.target_dir / _FOLDER}/spark.properties, as they may be secrets: {names}")

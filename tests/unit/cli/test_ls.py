@@ -49,3 +49,21 @@ def test_a_state_that_is_none(etc, project, content):
 def test_exclude_reaches_every_command(etc, project):
     assert etc("parse", "--exclude", "orders_ro")[1] == "1 policy OK\n"
     assert etc("plan", "--exclude", "orders_*", "payments_ro")[0] == 64
+
+
+@pytest.mark.parametrize("here", ["/", "elsewhere"])
+def test_columns_line_up_where_paths_are_shown_from_here(etc, project, monkeypatch, here):
+    (project / "elsewhere").mkdir()
+    policies = project / "policies" / "a.yml"
+    text = policies.read_text().replace("lake/orders", "s3://lake/orders")
+    policies.write_text(text.replace("lake/payments", f"{project}/elsewhere/payments"))
+    (project / "etc_project.yml").write_text(
+        "name: p\nprofiles: {p: {target: d, targets: {d: {table_root: /nowhere}}}}\n"
+    )
+    monkeypatch.chdir(here)
+    code, out, err = etc("ls", "--project-dir", str(project))
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert len({line.index(word) for line, word in zip(lines, ("latency", "30m", "30m"), strict=True)}) == 1
+    shown = f"{project}/elsewhere/payments" if here == "/" else "payments"
+    assert ["s3://lake/orders", shown] == [line.split()[1] for line in lines[1:]]

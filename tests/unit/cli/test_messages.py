@@ -193,3 +193,23 @@ def test_json_has_each_of_many(capsys):
 def test_wrong_keys_of_different_names_are_all_named(capsys):
     show_issues([Issue("ETC110", f"unknown key `x{n}`", Where("policies/a.yml", n, 5, "orders_ro")) for n in range(6)])
     assert capsys.readouterr().err.count("error[ETC110]") == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("orders_ro  HERE/lake/orders", "orders_ro  lake/orders"),
+        ("`HERE/a.yml` (HERE/b.yml)", "`a.yml` (b.yml)"),
+        ("orders_ro  /mntHERE/lake/orders", None),
+        ("file://HERE/lake/orders", None),
+        ("`run table => 'HERE/lake/orders'`", None),
+        ("tables below HERE/", None),
+    ],
+)
+def test_paths_are_shortened_at_their_beginning_alone(capsys, tmp_path, monkeypatch, text, shown):
+    from etc_policy.cli.printing import say
+
+    monkeypatch.chdir(tmp_path)
+    text = text.replace("HERE", str(tmp_path))
+    say(text)
+    assert capsys.readouterr().out == f"{shown or text}\n"

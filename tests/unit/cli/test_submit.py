@@ -44,6 +44,17 @@ def test_a_program_gets_the_command_as_json(etc, saved, tmp_path, times):
     assert "hunter2" not in "".join(one.read_text() for one in (tmp_path / "target" / "submit").iterdir())
 
 
+def test_the_command_to_copy_is_printed_as_it_is(etc, saved, tmp_path, monkeypatch):
+    """Paths in other texts are shown from the current folder."""
+    settings = tmp_path / "etc_project.yml"
+    settings.write_text(PROJECT.replace("yarn", '"spark://master.example:7077"'))
+    monkeypatch.chdir("/")
+    given = ("apply", str(tmp_path / saved), "--project-dir", str(tmp_path), "--submit", "--dry-run")
+    code, out, err = etc(*given)
+    assert (code, shlex.split(out)) == (0, json.loads(etc(*given, "--output", "json")[1])["command"]), err
+    assert "--master spark://master.example:7077" in out
+
+
 def test_a_job_from_python_is_that_of_the_command(etc, saved, tmp_path):
     noon = datetime.fromisoformat(NOON)
     command = json.loads(etc("apply", saved, "--at", NOON, "--submit", "--dry-run", "--output", "json")[1])["command"]

@@ -135,6 +135,15 @@ def test_other_closed_streams_change_nothing(project, closed):
     assert (code, out, err) == (0, "orders_ro\npayments_ro\n", "")
 
 
+@pytest.mark.parametrize("verb", ["explain etc102", "ls", "plan", "freshness --github"])
+def test_a_current_folder_that_was_removed_is_no_crash(project, verb):
+    command = f"mkdir gone && cd gone && rmdir ../gone && ETC {verb}"
+    _, out, err = _shell(command + f" --project-dir {project}" * ("explain" not in verb), project)
+    assert out
+    assert "ETC009" not in err
+    assert "::error file=" in err or "--github" not in verb
+
+
 def test_all_streams_closed_and_an_error_keep_the_exit_code(project):
     assert _shell("ETC no-such-command <&- >&- 2>&-", project) == (64, "", "")
     assert _shell("ETC ls <&- >&- 2>&-", project) == (3, "", "")
