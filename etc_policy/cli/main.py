@@ -5,14 +5,16 @@ A command returns its ExitCode, or None for done. Nothing heavy is imported befo
 
 from __future__ import annotations
 
+import errno
 import gc
 import importlib
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -79,8 +81,32 @@ def _imported(name: str) -> ModuleType:
         gc.enable()
 
 
+class _BrokenPipeError(Exception):
+    """What is printed or sent to nobody: its cause, taken past click, which would end the process with exit code 1."""
+
+
+@contextmanager
+def _past_click() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise _BrokenPipeError from error
+        raise
+
+
 class LazyGroup(click.Group):
     """A group that imports a command only when it is run; help and completion come from the registry."""
+
+    def make_context(self, *given: Any, **extra: Any) -> click.Context:  # noqa: ANN401 - click's own
+        """The context of the arguments; `--help` and `--version` are printed here."""
+        with _past_click():
+            return super().make_context(*given, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
+        """Run the command."""
+        with _past_click():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names in the order of work."""
@@ -170,6 +196,8 @@ def guarded(work: Callable[[], int]) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         result = cli.main(arguments, prog_name="etc", standalone_mode=False)
+    except _BrokenPipeError as error:
+        raise error.__cause__ or error from None
     except click.UsageError as error:
         if error.ctx is not None and error.message == error.ctx.get_help():  # a group without a command
             print_text(error.message, err=True)

@@ -154,6 +154,16 @@ def test_a_reader_that_wants_no_more_is_no_error(project):
     assert (err, out.startswith("ETC001")) == ("", True)
 
 
+@pytest.mark.parametrize("verb", ["ls", "explain", "--help", "plan --help", "schema policy", "completion bash"])
+def test_a_pipe_that_is_closed_is_no_failed_verdict(project, verb):
+    """As `etc verify | head -1`: 1 would say that a verdict failed."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    done = subprocess.run([*RUN, *verb.split()], cwd=project, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (3, b"")
+
+
 def test_an_encoding_without_the_letter_escapes_it(project):
     (project / "policies" / "a.yml").write_text(
         (project / "policies" / "a.yml").read_text().replace("lake/orders", "lake/größe")
