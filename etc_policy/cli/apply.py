@@ -11,7 +11,7 @@ import click
 
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verdict_codes
-from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks, require_no_forms
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.moments import at_option, every_option
 from etc_policy.cli.opening import finish, open_project, settle
@@ -72,6 +72,8 @@ def command(
         raise click.UsageError("`--every` decides what is planned: give it to `etc plan`, not beside a PLAN_FILE")
     if dry_run and not submits:
         raise click.UsageError("`--dry-run` is for `--submit`; without it `etc plan` shows what would be done")
+    if dry_run:
+        require_no_forms("with `--dry-run` nothing is done")
     with open_project(flags) as project:
         if submits:
             return _submit(project, flags, plan_file, every, yes=yes, dry_run=dry_run)
@@ -95,12 +97,15 @@ def _submit(
 ) -> int:
     from etc_policy.cli.submit import hand_over
 
+    policies = project.policies(*flags.terms)
+    if project.environment.target.deploy_mode == "cluster":
+        require_no_forms("what a driver in the cluster did is in its log there")
     asked = plan_file is None and not dry_run
     if asked and not yes:
         _require_an_answer(flags.output)
     confirm = partial(_confirmed, yes=yes, output=flags.output) if asked else lambda _: True
     submission = project.submit(plan_file, *flags.terms, at=flags.at_ms, every=every, confirm=confirm)
-    return hand_over(submission, flags, dry_run=dry_run)
+    return hand_over(submission, flags, policies, dry_run=dry_run)
 
 
 def _require_an_answer(output: str) -> None:

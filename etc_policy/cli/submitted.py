@@ -22,18 +22,20 @@ _OUTCOME = "--outcome"
 def main(arguments: Sequence[str]) -> int:
     """Carry out the job of a file; returns the exit code of `etc apply`.
 
-    After `--outcome` comes the file in which the one who submitted it looks for what is to be printed, and for the exit code.
+    After `--outcome` comes the file in which the one who submitted it looks for what is to be printed, for the
+    exit code and for the results of the tables.
     """
     given = list(arguments)
     prepare_streams()
     configure(given, os.environ)
-    report: list[str] = []
-    code = guarded(lambda: _run(_job_of(given), as_json="--json" in given, report=report))
-    outcome = _after(_OUTCOME, given)
+    said: dict[str, str] = {}
+    code = guarded(lambda: _run(_job_of(given), said, as_json="--json" in given))
+    report, outcome = said.get("report", ""), _after(_OUTCOME, given)
     if outcome is not None:
-        Path(outcome).write_text(json.dumps({"exit_code": code, "report": "".join(report)}), "utf-8")
+        whole = {"exit_code": code, "report": report, "results": said.get("results")}
+        Path(outcome).write_text(json.dumps(whole), "utf-8")
     else:
-        print_text("".join(report))
+        print_text(report)
     return code
 
 
@@ -49,7 +51,7 @@ def _after(flag: str, given: Sequence[str]) -> str | None:
     return values[0] if values else None
 
 
-def _run(job: Path, *, as_json: bool, report: list[str]) -> int:
+def _run(job: Path, said: dict[str, str], *, as_json: bool) -> int:
     from etc_policy.api.submitting import run_job
     from etc_policy.publish.report import render_results
 
@@ -58,7 +60,8 @@ def _run(job: Path, *, as_json: bool, report: list[str]) -> int:
         results, raise_errors = run_job(job, progress)
     finally:
         progress.stop()
-    report.append(results.as_json(indent=2) if as_json else render_results(results, text_width()))
+    said["results"] = results.as_json(indent=2)
+    said["report"] = said["results"] if as_json else render_results(results, text_width())
     raise_errors()
     return 0
 

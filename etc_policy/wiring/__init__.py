@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
     from etc_policy.adapters.hudi.data_listing import KnownListing
     from etc_policy.adapters.spark.submission import Submission as Submission
+    from etc_policy.adapters.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.adapters.storage.object_cache import ObjectCache
     from etc_policy.compile.table_shape import TableShape
     from etc_policy.execute.finisher import Finisher

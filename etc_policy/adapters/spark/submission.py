@@ -42,10 +42,15 @@ _END_SECONDS = 30
 
 @dataclass(frozen=True)
 class SubmissionResult:
-    """How a job ended; `report` is what it has to say on standard output, where its driver was on this machine."""
+    """How a job ended.
+
+    Where its driver was on this machine, `report` is what it has to say on standard output, and `results` are those of its
+    tables as JSON, if it came so far.
+    """
 
     exit_code: int
     report: str | None = None
+    results: str | None = None
 
 
 @dataclass(frozen=True)
@@ -145,8 +150,9 @@ def _reported(path: Path) -> SubmissionResult | None:
     """What a job has said of itself; None where it did not come so far."""
     try:
         match json.loads(path.read_text("utf-8")):
-            case {"exit_code": int(code), "report": str(report)}:
-                return SubmissionResult(code, report)
+            case {"exit_code": int(code), "report": str(report), **more}:
+                results = more.get("results")
+                return SubmissionResult(code, report, results if isinstance(results, str) else None)
     except (OSError, ValueError):
         pass
     return None

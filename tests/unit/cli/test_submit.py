@@ -5,12 +5,15 @@ import os
 import shlex
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from etc_policy import Project
+from etc_policy.cli.main import main
+from tests.unit.adapters.table_folder import TableFolder, at, base
 from tests.unit.cli.test_just_in_time import NOON
 from tests.unit.cli.test_just_in_time import declare as declare
 from tests.unit.cli.test_just_in_time import orders as orders
@@ -72,6 +75,88 @@ def test_a_timeout_of_nothing_is_an_error_at_its_place(etc, saved, tmp_path):
     (tmp_path / "etc_project.yml").write_text(PROJECT.replace("timeout: 5m", "timeout: 0s"))
     code, _, err = etc("plan", "--at", NOON)
     assert (code, "etc_project.yml:6:" in err) == (1, True), err
+
+
+#: What spark-submit does with a Python file on this machine, without its Spark.
+SPARK_SUBMIT = """#!/bin/sh
+while [ "${1%%/etc_job.py}" = "$1" ]; do shift; done
+exec %s "$@"
+"""
+DECLARED = """version: 1
+policies:
+  - name: orders_ro
+    table: lake/orders
+    event_time_column: ts
+    data_latency: 1h
+    verify: {level: metadata}
+"""
+TARGET = "name: p\nprofiles: {p: {target: d, targets: {d: {spark: {master: yarn, deploy_mode: MODE}}}}}\n"
+
+
+class TestFormsOfCi:
+    @pytest.fixture
+    def etc(self, capfd):
+        """As the usual one, but a process that is started here can print too."""
+
+        def run(*arguments):
+            code = main(arguments)
+            captured = capfd.readouterr()
+            return code, captured.out, captured.err
+
+        return run
+
+    @pytest.fixture
+    def table(self, tmp_path, monkeypatch):
+        """A table with nothing due in a project, and a spark-submit that runs the job itself."""
+        program = tmp_path / "spark" / "bin" / "spark-submit"
+        program.parent.mkdir(parents=True)
+        program.write_text(SPARK_SUBMIT % sys.executable)
+        program.chmod(0o755)
+        monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "policies").mkdir()
+        (tmp_path / "policies" / "a.yml").write_text(DECLARED)
+        (tmp_path / "etc_project.yml").write_text(TARGET.replace("MODE", "client"))
+        table = TableFolder(tmp_path / "lake" / "orders")
+        table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+        return table
+
+    def test_they_have_what_the_job_did(self, etc, table):
+        etc("plan", "--out", "p.json")
+        code, out, err = etc("apply", "p.json", "--submit", "--junit-xml", "j.xml", "--summary", "s.md", "--github")
+        assert (code, "nothing due" in out) == (0, True), err
+        cases = [(case.get("classname"), case.get("name")) for case in ET.parse("j.xml").iter("testcase")]
+        assert cases[0] == ("orders_ro", "apply")
+        assert len(cases) > 1
+        assert f"{len(cases)} pass" in Path("s.md").read_text()
+
+    def test_a_table_that_was_not_done_is_an_error_at_its_place(self, etc, table):
+        etc("plan", "--out", "p.json")
+        table.commit(at("09:00:00"), at("09:00:05"), base("f2"))
+        properties = Path("lake/orders/.hoodie/hoodie.properties")
+        properties.write_text(properties.read_text() + "hoodie.some.new.key=1\n")
+        code, _, err = etc("apply", "p.json", "--submit", "--github")
+        assert code == 4
+        assert any(line.startswith("::error file=policies/a.yml,line=3,") for line in err.splitlines()), err
+
+    def test_a_job_that_ends_without_results_is_an_error(self, etc, table):
+        etc("plan", "--out", "p.json")
+        ended = json.dumps({"exit_code": 3, "report": "", "results": None})
+        Path("spark/bin/spark-submit").write_text(
+            f"#!/bin/sh\nwhile [ $1 != --outcome ]; do shift; done\necho '{ended}' >$2; exit 3\n"
+        )
+        assert etc("apply", "p.json", "--submit", "--summary", "s.md")[0] == 3
+        assert "the job ended with exit code 3; its own messages say why" in Path("s.md").read_text()
+
+    @pytest.mark.parametrize(("mode", "more"), [("cluster", ()), ("client", ("--dry-run",))])
+    @pytest.mark.parametrize("form", ["--junit-xml=j.xml", "--summary=s.md", "--github"])
+    def test_where_no_result_comes_back_they_are_refused(self, etc, table, mode, more, form):
+        Path("etc_project.yml").write_text(TARGET.replace("MODE", mode))
+        etc("plan", "--out", "p.json")
+        code, out, err = etc("apply", "p.json", "--submit", form, *more)
+        assert (code, out) == (64, "")
+        assert f"error[ETC001]: there is nothing to report by `{form.partition('=')[0]}`: " in err
+        assert not Path("j.xml").exists()
 
 
 @pytest.mark.parametrize("arguments", [(), ("job.json", "--outcome"), ("--outcome", "x")])

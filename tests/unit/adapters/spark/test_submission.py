@@ -98,9 +98,9 @@ def test_a_driver_that_cannot_run_in_the_cluster(spark_home, master, word):
 def test_settings_travel_in_a_file_of_the_owner_alone_behind_those_of_the_cluster(
     spark_home, tmp_path, monkeypatch, capfd
 ):
-    monkeypatch.setenv("ETC_TEST_OUTCOME", json.dumps({"exit_code": 1, "report": "of the job"}))
+    monkeypatch.setenv("ETC_TEST_OUTCOME", json.dumps({"exit_code": 1, "report": "of the job", "results": "{}"}))
     outcome = submission("yarn").run("--quiet")
-    assert (outcome.exit_code, outcome.report) == (1, "of the job")
+    assert (outcome.exit_code, outcome.report, outcome.results) == (1, "of the job", "{}")
     seen = json.loads((tmp_path / "seen.json").read_text())
     assert (stat.S_IMODE(seen["mode"]), stat.S_IMODE(seen["folder"])) == (0o600, 0o700)
     assert f"spark.hadoop.fs.s3a.secret.key={SECRET}\n" in seen["properties"]
