@@ -17,7 +17,7 @@ from etc_policy.cli.moments import at_option, every_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.places import FILE
-from etc_policy.cli.printing import ask, say, show, text_width
+from etc_policy.cli.printing import announce, ask, show, text_width
 from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
 from etc_policy.plan.explainer import explain_plan, list_plan
@@ -119,10 +119,11 @@ def _require_an_answer(output: str) -> None:
 
 def _confirmed(plan: Plan, *, yes: bool, output: str) -> bool:
     """Show the plan and ask; nothing is asked where nothing would change."""
+    asks = plan.has_changes and not yes
     if output != "json" and plan.tables:
         show_plan = explain_plan if len(plan.tables) < MANY_TABLES else list_plan
-        say(show_plan(plan, width=text_width()) + "\n", err=True)
-    if yes or not plan.has_changes:
+        announce(show_plan(plan, width=text_width()) + "\n", asks=asks)
+    if not asks:
         return True
     if ask(f"{fold(summarize_changes(plan), text_width())}\nGo on?"):
         return True

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etc_policy import __version__
-from etc_policy.cli.messages import SETTINGS, configure, message_options, show_issues, show_note
-from etc_policy.cli.terminal import is_lost_output, prepare_streams, print_text
+from etc_policy.cli.messages import SETTINGS, configure, message_options, show_issues, show_note, show_text
+from etc_policy.cli.terminal import is_lost_output, prepare_streams
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
 
@@ -81,17 +81,22 @@ def _imported(name: str) -> ModuleType:
         gc.enable()
 
 
-class _BrokenPipeError(Exception):
-    """What is printed or sent to nobody: its cause, taken past click, which would end the process with exit code 1."""
+class _PastClickError(Exception):
+    """Takes its cause past click."""
 
 
 @contextmanager
 def _past_click() -> Iterator[None]:
+    """Take past click what it would end the process for, with exit code 1, and where it would print an empty line."""
     try:
         yield
     except OSError as error:
         if error.errno == errno.EPIPE:
-            raise _BrokenPipeError from error
+            raise _PastClickError from error
+        raise
+    except KeyboardInterrupt as error:
+        if SETTINGS.json:
+            raise _PastClickError from error
         raise
 
 
@@ -164,7 +169,7 @@ def cli(context: click.Context) -> int | None:
     """
     if context.invoked_subcommand is not None:
         return None
-    print_text(context.get_help(), err=True)
+    show_text(context.get_help())
     return ExitCode.USAGE
 
 
@@ -196,11 +201,11 @@ def guarded(work: Callable[[], int]) -> int:
 def _run(arguments: list[str]) -> int:
     try:
         result = cli.main(arguments, prog_name="etc", standalone_mode=False)
-    except _BrokenPipeError as error:
+    except _PastClickError as error:
         raise error.__cause__ or error from None
     except click.UsageError as error:
         if error.ctx is not None and error.message == error.ctx.get_help():  # a group without a command
-            print_text(error.message, err=True)
+            show_text(error.message)
             return ExitCode.USAGE
         raise _usage_error(error) from error
     except click.Abort as error:

@@ -90,6 +90,12 @@ def show_note(text: str) -> None:
         _line("info", text)
 
 
+def show_text(text: str) -> None:
+    """A text that `--quiet` does not hide: help where a command is missing, what somebody is asked."""
+    SETTINGS.pause()
+    _line("info", text)
+
+
 def show_step(text: str, elapsed_seconds: float) -> None:
     """A step of a longer work, with the seconds since the command began."""
     if SETTINGS.quiet:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from etc_policy.cli.messages import SETTINGS
+from etc_policy.cli.messages import SETTINGS, show_text
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.plan.formats import TEXT_WIDTH
 
@@ -33,11 +33,20 @@ def say(text: str, *, err: bool = False) -> None:
     """Print a text for people, nothing if it is empty; JSON is never passed through here."""
     if not text:
         return
-    SETTINGS.pause()
     shown = from_here(text)
+    if err and SETTINGS.json:
+        show_text(shown)
+        return
+    SETTINGS.pause()
     coloured = SETTINGS.colour if err else SETTINGS.colour_output
     print_text(shown, err=err, paint=_painted if coloured else None)
     SETTINGS.said = sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def announce(text: str, *, asks: bool) -> None:
+    """Print to stderr what is about to be done; with `--quiet` only where somebody is asked whether it may be."""
+    if asks or not SETTINGS.quiet:
+        say(text, err=True)
 
 
 def show(flags: Flags, report: Frozen, text: Callable[[], str]) -> None:
@@ -84,7 +93,10 @@ def counted(number: int, noun: str) -> str:
 def ask(question: str) -> bool:
     """Ask on stderr, so that stdout stays data; only `y` and `yes` are a yes, and an end of input is an interruption."""
     SETTINGS.pause()
-    print_text(f"{question} [y/N]: ", newline=False, err=True)
+    if SETTINGS.json:
+        show_text(f"{question} [y/N]")
+    else:
+        print_text(f"{question} [y/N]: ", newline=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
         raise click.Abort

@@ -11,7 +11,7 @@ from etc_policy.api.repairing import PlannedRepair
 from etc_policy.cli.messages import show_note
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, conf_option, examples, output_option, shared_options
-from etc_policy.cli.printing import ask, say
+from etc_policy.cli.printing import announce, ask, say
 from etc_policy.cli.terminal import print_json
 from etc_policy.errors import ExitCode
 
@@ -45,14 +45,11 @@ def command(flags: Flags, name: str, yes: bool) -> ExitCode:
 def _confirmed(planned: PlannedRepair, *, yes: bool, output: str) -> bool:
     """Show the steps and, on a terminal, ask."""
     steps = planned.repair.steps
+    asks = bool(steps) and not yes and output != "json" and sys.stdin.isatty()
     if steps and output != "json":
         lines = (f"  {number}. {step}" for number, step in enumerate(steps, start=1))
-        say("\n".join((f"{planned.policy.name}  {planned.policy.table}", *lines)), err=True)
-    if not steps or yes:
-        return bool(steps)
-    if output == "json" or not sys.stdin.isatty():
-        return False
-    return ask("No writer may work on the table meanwhile. Go on?")
+        announce("\n".join((f"{planned.policy.name}  {planned.policy.table}", *lines)), asks=asks)
+    return ask("No writer may work on the table meanwhile. Go on?") if asks else yes and bool(steps)
 
 
 def _print(planned: PlannedRepair, output: str, *, done: bool) -> None:

@@ -183,6 +183,14 @@ def test_results_fit_their_schema(etc, outside):
     assert fingerprints["orders_ro"] == plan["etc.policy_fingerprint"] != fingerprints["payments_ro"]
 
 
+def test_stderr_is_an_object_a_line_and_with_quiet_errors_only(etc, outside):
+    code, _, err = etc("apply", "--at", NOON, "--yes", "--log-format", "json")
+    messages = [json.loads(line)["message"] for line in err.splitlines()]
+    assert (code, messages[0].startswith("orders_ro  /t\n")) == (0, True)
+    code, out, err = etc("apply", "--at", NOON, "--yes", "--quiet")
+    assert (code, err, "nothing due" in out) == (0, "", True)
+
+
 def test_a_plan_knows_a_table_by_its_name_in_the_catalog(etc, outside):
     path = outside.project_dir / "policies" / "a.yml"
     path.write_text(path.read_text().replace("table: /t", "table: db.t"))
@@ -931,6 +939,14 @@ class TestAsking:
         code, _, err = etc("apply", "--at", NOON)
         assert (code, touched(outside)) == (0, set())
         assert err.endswith("Nothing was changed by this plan.\n")
+
+    def test_what_is_asked_is_an_object_as_json_and_shown_with_quiet_too(self, etc, outside, terminal):
+        terminal("n\nn\n")
+        _, _, err = etc("apply", "--at", NOON, "--log-format", "json")
+        messages = [json.loads(line)["message"] for line in err.splitlines()]
+        assert "Go on? [y/N]" in messages[-2]
+        _, _, err = etc("apply", "--at", NOON, "--quiet")
+        assert ("payments_ro  /u" in err, err.endswith("Go on? [y/N]: ")) == (True, True)
 
     def test_a_plan_that_is_made_again_is_asked_for_again(self, etc, outside, terminal):
         terminal("y\nn\n")

@@ -1,3 +1,4 @@
+import json
 import sys
 import types
 
@@ -61,6 +62,19 @@ def test_a_group_without_a_command_shows_its_help(etc, group):
     assert (code, out) == (64, "")
     assert err.startswith(f"Usage: etc {group} ")
     assert "error[" not in err
+
+
+@pytest.mark.parametrize("arguments", [(), ("docs",)])
+def test_help_on_standard_error_is_an_object_where_that_is_asked_for(etc, arguments):
+    code, _, err = etc("--log-format=json", *arguments)
+    assert code == 64
+    assert all("message" in json.loads(line) for line in err.splitlines())
+
+
+def test_an_interruption_is_an_object_too(etc, command):
+    command(_raise(KeyboardInterrupt()))
+    code, _, err = etc("plan", "--log-format=json")
+    assert (code, [json.loads(line)["message"] for line in err.splitlines()]) == (130, ["interrupted"])
 
 
 @pytest.mark.parametrize(

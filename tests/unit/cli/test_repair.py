@@ -87,6 +87,15 @@ def test_it_is_recognised_shown_and_repaired(etc, project, table):
     assert (plan["action"], debug["status"], fresh["status"]) == ("compact", "ok", "pass")
 
 
+def test_steps_are_an_object_on_stderr_and_nothing_with_quiet(etc, project, table):
+    hurt(table)
+    _, _, err = etc("repair", "orders_ro", "--log-format", "json")
+    messages = [json.loads(line)["message"] for line in err.splitlines()]
+    assert "1. rename " in messages[0]
+    code, out, err = etc("repair", "orders_ro", "--quiet", "--yes")
+    assert (code, "repaired" in out, err) == (0, True, "")
+
+
 def test_in_the_future(etc, project, table):
     hurt(table, EAST_MS)
     plan, debug, fresh = statuses(etc)
