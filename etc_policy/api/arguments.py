@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.selection import split_terms
+from etc_policy.errors import UsageError
 from etc_policy.wiring import clock_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,6 +25,20 @@ DEFAULT_POLL: timedelta = timedelta(seconds=10)
 def terms_of(given: Terms) -> tuple[str, ...]:
     """The terms of a selection, each once."""
     return split_terms([given] if isinstance(given, str) else list(given))
+
+
+def selected_terms(given: Terms) -> tuple[str, ...]:
+    """The terms of what is selected; none only where nothing was given, which means every policy.
+
+    Raises:
+        UsageError: what was given is empty, mostly a variable that is not set.
+
+    """
+    terms = terms_of(given)
+    if not terms and (isinstance(given, str) or given):
+        hint = "name policies; to mean all of them leave the selection out"
+        raise UsageError(Code.BAD_SELECTION, "the selection is empty: it has no term", hint=hint)
+    return terms
 
 
 def moment_ms(moment: Moment) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from etc_policy.api.arguments import Terms, span_ms, terms_of
+from etc_policy.api.arguments import Terms, selected_terms, span_ms, terms_of
 from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
@@ -215,7 +215,7 @@ class Workspace:
 
     def _select(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
         manifest = self._manifest(reading)
-        found = select_policies(manifest, Selection(terms_of(select), terms_of(exclude), reading.earlier))
+        found = select_policies(manifest, Selection(selected_terms(select), terms_of(exclude), reading.earlier))
         if not found:
             self._note("no policy is selected" if manifest.policies else "the project has no policies")
         return found

@@ -57,7 +57,7 @@ def command(flags: Flags, name: str | None, limit: int) -> ExitCode:
             found = project.history(name)
         show(flags, found, lambda: render_history(found, limit, text_width()))
         return ExitCode.DONE
-    select, exclude = require_choice(flags, *([name] if name else []))
+    select, exclude = require_choice(flags, *([name] if name is not None else []))
     with open_project(flags) as project:
         histories, error = settle(lambda: project.histories(select, exclude))
     if flags.output == "json":

@@ -78,9 +78,18 @@ _project_dir_option = click.option(
     is_eager=True,
     help="The project: the folder that holds policies/.  [default: this folder]",
 )
+
+
+def _named_target(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    if name == "":  # mostly a variable that is not set; the profile's default may be another lake
+        raise click.BadParameter("the name is empty")
+    return name
+
+
 _target_option = click.option(
     "--target",
     metavar="NAME",
+    callback=_named_target,
     envvar="ETC_TARGET",
     help="The target of the profile in etc_project.yml; ETC_TARGET says the same.  [default: the profile's]",
 )

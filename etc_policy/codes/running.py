@@ -17,7 +17,8 @@ RUNNING: Mapping[Code, str] = {
     Code.NO_SUCH_TARGET: "`--target` and ETC_TARGET name one of `targets:` of the project's profile in "
     "etc_project.yml.",
     Code.BAD_SELECTION: "`--select` takes names, globs, `tag:`, `path:`, `strategy:` and `state:`; spaces "
-    "unite, commas intersect.",
+    "unite, commas intersect. An empty one, mostly a variable that is not set, does not mean every policy; an empty "
+    "`--exclude` leaves none out.",
     Code.BAD_STATE: "`--state DIR` names a folder with the manifest.json that `etc compile` wrote, by this "
     "version of etc or an older one, for the same target and with the same `--vars`.",
     Code.UNEXPECTED: "This is a bug in etc. Report it with what `--debug` prints; no data of a table are lost.",

@@ -58,3 +58,23 @@ def test_a_setting_of_spark_is_no_way_round_what_a_policy_may_not_set(etc, proje
 
 def test_other_options_of_hudi_are_passed_on(etc, project):
     assert "ETC137" not in etc("plan", "--conf", "spark.hoodie.memory.merge.max.size=1")[2]
+
+
+@pytest.mark.parametrize("value", ["", " ", " , "])
+@pytest.mark.parametrize(
+    "command", ["ls --select", "plan --exclude parked --select", "wait --exclude parked --until 1 --select", "repair"]
+)
+def test_an_empty_selection_is_not_every_policy(etc, project, command, value):
+    """`--select "$POLICY"`, where POLICY is not set."""
+    code, out, err = etc(*command.split(), value)
+    assert (code, out) == (64, "")
+    assert "error[ETC006]: the selection is empty" in err
+
+
+def test_an_empty_name_is_no_policy(etc, project):
+    assert "the selection is empty" in etc("history", "", "--exclude", "parked")[2]
+
+
+def test_an_empty_target_is_not_the_default_one(etc, project):
+    code, _, err = etc("ls", "--target", "")
+    assert (code, "invalid value for `--target`: the name is empty" in err) == (64, True)
