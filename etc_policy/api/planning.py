@@ -214,13 +214,16 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path | None = N
 
 
 def choose_policies(
-    plan: Plan | str | os.PathLike[str] | None, known: Iterable[Policy], selected: tuple[Policy, ...]
+    plan: Plan | str | os.PathLike[str] | None,
+    known: Iterable[Policy],
+    selected: tuple[Policy, ...],
+    disabled: Iterable[Policy] = (),
 ) -> tuple[Plan | None, tuple[Policy, ...]]:
     """The plan, read where it is a file, and the selected policies of its tables; without one all that are selected.
 
     Raises:
         UsageError: the plan cannot be read, was edited, or has values that no plan has.
-        StalePlanError: a policy of the plan was changed since, or is gone.
+        StalePlanError: a policy of the plan was changed since, is gone, or is one of `disabled`.
 
     """
     if plan is None:
@@ -229,8 +232,17 @@ def choose_policies(
     saved = plan if isinstance(plan, Plan) else load_plan(Path(plan))
     require_unedited(saved, path)
     require_form(saved, path)
-    wanted = {policy.name for policy in selected}
-    return saved, tuple(one for one in match_policies(saved, known, path).values() if one.name in wanted)
+    matched, wanted = match_policies(saved, known, path), {policy.name for policy in selected}
+    _require_enabled(matched, disabled, path)
+    return saved, tuple(one for one in matched.values() if one.name in wanted)
+
+
+def _require_enabled(matched: Mapping[str, Policy], disabled: Iterable[Policy], path: Path | None) -> None:
+    for policy in disabled:
+        if policy.name in matched:
+            message = f"policy `{policy.name}` of the plan is disabled (`enabled: false` at {policy.source})"
+            hint = f"plan again, or leave it out by `--exclude {policy.name}`"
+            raise StalePlanError(Code.POLICY_CHANGED, message, where=_file(path), hint=hint)
 
 
 def require_same_table(table: TablePlan, policy: Policy) -> None:

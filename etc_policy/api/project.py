@@ -92,7 +92,7 @@ class Project(DeclaredProject):
 
         Raises:
             UsageError: `plan` is not as it was made.
-            StalePlanError: a policy was changed since `plan` was made, or is gone; nothing was touched.
+            StalePlanError: a policy was changed or disabled since `plan` was made, or is gone; nothing was touched.
             EngineError: the target folder cannot be written; nothing was touched.
             SeveralErrors: with `check`, after all tables, if one failed, was refused or did not pass its verification.
 
@@ -101,8 +101,8 @@ class Project(DeclaredProject):
         from etc_policy.api.recording import run_and_record
 
         reading = self._read()
-        selected = self._select(reading, select, exclude)
-        saved, policies = choose_policies(plan, reading.manifest.policies, selected)
+        selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
+        saved, policies = choose_policies(plan, reading.manifest.policies, selected, disabled)
         every_ms, now_ms = self._every_ms(reading, policies, every), moment_ms(at)
         applier, results = run_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
         if check:
@@ -125,7 +125,7 @@ class Project(DeclaredProject):
 
         Raises:
             UsageError: `plan` is not as it was made, or the job could not find a table or run at all.
-            StalePlanError: a policy was changed since `plan` was made, or is gone.
+            StalePlanError: a policy was changed or disabled since `plan` was made, or is gone.
 
         """
         from etc_policy.api.planning import choose_policies
@@ -133,7 +133,8 @@ class Project(DeclaredProject):
 
         given = self.plan(select, exclude, at=at, every=every) if plan is None else plan
         reading = self._read()
-        chosen, policies = choose_policies(given, reading.manifest.policies, self._select(reading, select, exclude))
+        selected, disabled = self._select(reading, select, exclude), self._disabled(reading, select, exclude)
+        chosen, policies = choose_policies(given, reading.manifest.policies, selected, disabled)
         if chosen is None or not confirm(chosen):
             return None
         at_ms = None if at is None else moment_ms(at)

@@ -18,7 +18,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.reserved_options import spark_conf_fault
 from etc_policy.compile.resolve import interval_errors
-from etc_policy.compile.selection import Selection, select_policies
+from etc_policy.compile.selection import Selection, disabled_policies, select_policies
 from etc_policy.compile.table_shape import TableShape
 from etc_policy.declare.quantities import MAX_MS
 from etc_policy.declare.settings import read_target
@@ -215,10 +215,18 @@ class Workspace:
 
     def _select(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
         manifest = self._manifest(reading)
-        found = select_policies(manifest, Selection(selected_terms(select), terms_of(exclude), reading.earlier))
+        found = select_policies(manifest, _selection(reading, select, exclude))
         if not found:
             self._note("no policy is selected" if manifest.policies else "the project has no policies")
         return found
+
+    def _disabled(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
+        """The disabled policies that the selection does not leave out."""
+        return disabled_policies(self._manifest(reading), _selection(reading, select, exclude))
+
+
+def _selection(reading: ProjectReading, select: Terms, exclude: Terms) -> Selection:
+    return Selection(selected_terms(select), terms_of(exclude), reading.earlier)
 
 
 def _free_confs(confs: Mapping[str, str]) -> dict[str, str]:

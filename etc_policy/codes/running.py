@@ -154,7 +154,7 @@ RUNNING: Mapping[Code, str] = {
     "A pending compaction, log compaction or clustering passes when somebody carries it out: "
     "its own engine, or `etc finish NAME`. A table version, a damaged file or a wrong clock does not pass.",
     Code.POLICY_IS_GONE: "The plan was made for a policy that the project no longer has. Plan again.",
-    Code.POLICY_CHANGED: "The message lists what changed. Plan again.",
+    Code.POLICY_CHANGED: "The message lists what changed, or says that the policy is disabled. Plan again.",
     Code.OTHER_TABLE: "The target or the catalog names another base path now. Plan again.",
     Code.CATALOG_FAILED: "Its own message is shown below the error. The table itself is unharmed: run `etc sync` when "
     "the catalog answers.",

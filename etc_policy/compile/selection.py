@@ -55,6 +55,18 @@ def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) ->
     return tuple(policy for policy in manifest.policies if policy.name in chosen)
 
 
+def disabled_policies(manifest: Manifest, selection: Selection) -> tuple[Policy, ...]:
+    """The disabled policies that a selection would mean if they were enabled.
+
+    Raises:
+        UsageError: as `select_policies`.
+
+    """
+    enabled = tuple(policy.model_copy(update={"enabled": True}) for policy in manifest.policies)
+    meant = {one.name for one in select_policies(manifest.model_copy(update={"policies": enabled}), selection)}
+    return tuple(policy for policy in manifest.policies if policy.name in meant and not policy.enabled)
+
+
 class _Chooser:
     """Finds the names that terms mean."""
 

@@ -389,6 +389,19 @@ class TestSavedPlan:
         assert touched(outside) == {"payments_ro"}
         assert "lease" not in outside.tables["orders_ro"].calls
 
+    @pytest.mark.parametrize("others", [1, 0])
+    def test_one_of_a_policy_that_is_disabled_since_is_stale(self, etc, outside, plan_of, others):
+        path, policies = plan_of(), outside.project_dir / "policies" / "a.yml"
+        text = policies.read_text()
+        policies.write_text(text.replace("data_latency: 1h,", "data_latency: 1h, enabled: false,", 2 - others))
+        code, verdicts, err = run(etc, path)
+        assert (code, verdicts, touched(outside)) == (4, {}, set())
+        assert (
+            "error[ETC407]: policy `orders_ro` of the plan is disabled (`enabled: false` at policies/a.yml:3:12)" in err
+        )
+        code, verdicts, _ = run(etc, path, "--exclude", "orders_ro payments_ro" if not others else "orders_ro")
+        assert (code, set(verdicts)) == (0, {"payments_ro"} if others else set())
+
     def test_a_refusal_that_is_not_selected_is_not_told(self, etc, outside, plan_of):
         table = outside.tables["orders_ro"]
         pending = Instant(instant("11:59:00"), "clustering", "requested")
