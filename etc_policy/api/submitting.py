@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, ValidationError
 
 from etc_policy import __version__
+from etc_policy.api.derived_plans import require_form
 from etc_policy.api.given_files import read_given
-from etc_policy.api.planning import choose_policies
+from etc_policy.api.planning import match_policies, require_unedited
 from etc_policy.api.recording import run_and_record
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
@@ -127,13 +128,27 @@ def run_job(path: Path, progress: Callable[[str], None]) -> tuple[RunResults, Ca
         environment = _environment(job, Path(folder), progress)
         try:
             now_ms = job.at_ms if job.at_ms is not None else clock_ms()
-            saved, policies = choose_policies(job.plan, job.policies, job.policies)
             applier, results = run_and_record(
-                environment, now_ms, Path(job.target_dir), policies, saved, lambda _: True
+                environment, now_ms, Path(job.target_dir), _policies(job), job.plan, lambda _: True
             )
         finally:
             environment.close()
     return results, lambda: applier.raise_errors(results)
+
+
+def _policies(job: SubmittedJob) -> tuple[Policy, ...]:
+    """The job's policies, which may be some of the plan's, if they and the plan are as they were submitted.
+
+    Raises:
+        UsageError: the plan is not.
+        StalePlanError: a policy is not.
+
+    """
+    names = {policy.name for policy in job.policies}
+    selected = tuple(table for table in job.plan.tables if table.policy in names)
+    require_unedited(job.plan)
+    require_form(job.plan)
+    return tuple(match_policies(job.plan.model_copy(update={"tables": selected}), job.policies).values())
 
 
 def _environment(job: SubmittedJob, folder: Path, progress: Callable[[str], None]) -> Environment:

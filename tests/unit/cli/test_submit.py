@@ -130,6 +130,14 @@ class TestFormsOfCi:
         assert len(cases) > 1
         assert f"{len(cases)} pass" in Path("s.md").read_text()
 
+    def test_what_is_selected_of_a_plan_is_the_job(self, etc, table):
+        other = DECLARED.replace("orders", "payments")
+        Path("policies/b.yml").write_text(other)
+        TableFolder(Path("lake/payments").absolute()).commit(at("08:00:00"), at("08:00:05"), base("f1"))
+        etc("plan", "--out", "p.json")
+        code, out, err = etc("apply", "p.json", "--submit", "--select", "payments_ro", "--output", "json")
+        assert (code, [one["policy"] for one in json.loads(out)["tables"]]) == (0, ["payments_ro"]), err
+
     def test_a_table_that_was_not_done_is_an_error_at_its_place(self, etc, table):
         etc("plan", "--out", "p.json")
         table.commit(at("09:00:00"), at("09:00:05"), base("f2"))
