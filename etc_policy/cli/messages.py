@@ -1,11 +1,12 @@
 """What goes to stderr: notes, progress, warnings and errors; as text for people or as JSON, one object a line.
 
-`--quiet`, `--log-format`, `--debug` and NO_COLOR are read once, from the bare arguments: what fails before the command
-line is understood is reported in the right form too.
+`--quiet`, `--log-format`, `--debug` and NO_COLOR are read from the bare arguments first: what fails before the command line is
+understood is reported in the right form too. What click has understood then counts instead: `-qs NAME`, the last of two.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COLOURS = {"error": "red", "warning": "yellow"}
 _WIDEST, _NARROWEST = 120, 60
+_GIVEN = "etc_policy.messages"
 _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint(?=: )", re.MULTILINE)
 
 
@@ -49,22 +51,41 @@ class MessageSettings:
 
 SETTINGS = MessageSettings()
 
+
+def _keep(context: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
+    """Take the setting that click has understood: before the command's name, or behind it, which wins."""
+    name, given = str(parameter.name), context.meta.setdefault(_GIVEN, {})
+    given[name] = value or given.get(name)
+    if isinstance(context.command, click.Group):  # what comes behind it is not yet understood
+        return
+    if name == "log_format":
+        _set_form(os.environ, json=given[name] == "json")
+    else:
+        setattr(SETTINGS, name, bool(given[name]))
+
+
 _MESSAGE_OPTIONS = (
     click.option(
-        "--quiet", "-q", is_flag=True, expose_value=False, help="No progress, notes or warnings; errors only."
+        "--quiet",
+        "-q",
+        is_flag=True,
+        expose_value=False,
+        callback=_keep,
+        help="No progress, notes or warnings; errors only.",
     ),
     click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
         expose_value=False,
+        callback=_keep,
         help="Form of what goes to stderr; json is an object a line.  [default: text]",
     ),
-    click.option("--debug", is_flag=True, expose_value=False, help="Show the stack of an error."),
+    click.option("--debug", is_flag=True, expose_value=False, callback=_keep, help="Show the stack of an error."),
 )
 
 
 def message_options(function: Function) -> Function:
-    """Adds `--quiet`, `--log-format` and `--debug`; `configure` reads them from the bare arguments."""
+    """Adds `--quiet`, `--log-format` and `--debug`, which set how messages are shown."""
     for option in reversed(_MESSAGE_OPTIONS):
         function = option(function)
     return function
@@ -74,8 +95,13 @@ def configure(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
     """Take the settings from the command line as it was typed, and from the environment."""
     SETTINGS.pause, SETTINGS.said = lambda: None, False
     SETTINGS.quiet = bool({"--quiet", "-q"} & set(arguments))
-    SETTINGS.json = "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
     SETTINGS.debug = "--debug" in arguments
+    is_json = "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
+    _set_form(environ, json=is_json)
+
+
+def _set_form(environ: Mapping[str, str], *, json: bool) -> None:
+    SETTINGS.json = json
     terminal = sys.stderr.isatty() and environ.get("TERM") != "dumb"
     coloured = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
     SETTINGS.colour = terminal and coloured and not SETTINGS.json
