@@ -28,7 +28,7 @@ from etc_policy.errors import UsageError
     ),
 )
 @click.argument("name", required=False)
-@click.option("--out", type=FOLDER, help="Write every schema into this folder.")
+@click.option("--out", type=FOLDER, help="Write every schema, or the one of NAME, into this folder.")
 @output_option
 @message_options
 def command(name: str | None, out: Path | None, output: str) -> None:
@@ -43,10 +43,12 @@ def command(name: str | None, out: Path | None, output: str) -> None:
         if name not in found:
             hint = did_you_mean(name, found) or f"the schemas are {', '.join(found)}"
             raise UsageError(Code.USAGE, f"there is no schema `{name[:60]}`", hint=hint)
-        print_data(schemas[found[name]])
-        return
-    for file, text in schemas.items() if out is not None else ():
-        write_text(Path(str(out)), file, text, "--out")
+        if out is None:
+            print_data(schemas[found[name]])
+            return
+        found = {name: found[name]}
+    for file in found.values() if out is not None else ():
+        write_text(Path(str(out)), file, schemas[file], "--out")
     if output == "json":
         titles = [{"name": key, "file": file, "title": _title(schemas[file])} for key, file in found.items()]
         print_json(json.dumps({"schema_version": 1, "schemas": titles}, indent=2))

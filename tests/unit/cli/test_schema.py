@@ -38,6 +38,12 @@ def test_a_folder_of_them(etc, tmp_path):
     assert json.loads((tmp_path / "schemas" / "plan.v1.json").read_text()) == json_schema("plan")
 
 
+def test_one_of_them_in_a_folder(etc, tmp_path):
+    code, out, err = etc("schema", "plan", "--out", str(tmp_path / "schemas"))
+    assert (code, out.split()[:2], err) == (0, ["plan", "plan.v1.json"], "")
+    assert [path.name for path in (tmp_path / "schemas").iterdir()] == ["plan.v1.json"]
+
+
 @pytest.fixture
 def table(project):
     folder = TableFolder(project / "lake" / "orders")
