@@ -32,14 +32,15 @@ def command(flags: Flags) -> ExitCode:
     """
     with open_project(flags) as project:
         finished, error = settle(lambda: project.finish(*flags.terms))
-    _print(finished, flags.output)
+    _print(finished, flags.output, whole=error is None)
     return finish(error)
 
 
-def _print(finished: Iterable[FinishedService], output: str) -> None:
+def _print(finished: Iterable[FinishedService], output: str, *, whole: bool) -> None:
+    """Print what was done; that nothing was to do is known only where every table could be read."""
     if output == "json":
         found = [service.model_dump() for service in finished]
         print_json(json.dumps({"schema_version": 1, "finished": found}, indent=2))
         return
     lines = [f"{service.policy}: the {service.action} at {service.instant} is complete" for service in finished]
-    say("\n".join(lines) or "No service of another job is pending.")
+    say("\n".join(lines) or ("No service of another job is pending." if whole else ""))

@@ -29,16 +29,17 @@ def command(flags: Flags) -> ExitCode:
     """
     with open_project(flags) as project:
         withdrawn, error = settle(lambda: project.undo(*flags.terms))
-    _print(withdrawn, flags.output)
+    _print(withdrawn, flags.output, whole=error is None)
     return finish(error)
 
 
-def _print(withdrawn: Mapping[str, str], output: str) -> None:
+def _print(withdrawn: Mapping[str, str], output: str, *, whole: bool) -> None:
+    """Print what was done; that nothing was to do is known only where every table could be read."""
     if output == "json":
         tables = [{"policy": name, "instant": instant} for name, instant in withdrawn.items()]
         print_json(json.dumps({"schema_version": 1, "withdrawn": tables}, indent=2))
         return
     for name, instant in withdrawn.items():
         say(f"{name}: the plan at {instant} is withdrawn")
-    if not withdrawn:
+    if whole and not withdrawn:
         say("etc has no pending plan.")

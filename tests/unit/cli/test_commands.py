@@ -326,3 +326,12 @@ class TestVerify:
         code, out, err = self.verify(etc, "--output", "json")
         assert (code, json.loads(out)["tables"]) == (3, [])
         assert "error[ETC201]" in err
+
+
+@pytest.mark.parametrize("command", ["undo", "finish"])
+def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, project, orders, command):
+    code, out, err = etc(command)
+    assert (code, out) == (3, "")
+    assert "error[ETC201]" in err
+    code, out, err = etc(command, "--select", "orders_ro")
+    assert (code, "pending" in out, err) == (0, True, "")
