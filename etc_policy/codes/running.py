@@ -152,7 +152,7 @@ RUNNING: Mapping[Code, str] = {
     "in the message does not, look at that writer's log, and end or restart its process: `etc apply` goes on within three "
     "minutes, and the next write rolls the failed one back. "
     "A pending compaction, log compaction or clustering passes when somebody carries it out: "
-    "its own engine, or `etc finish NAME`. A table version, a damaged file or a wrong clock does not pass.",
+    "its own engine, or `etc finish --select NAME`. A table version, a damaged file or a wrong clock does not pass.",
     Code.POLICY_IS_GONE: "The plan was made for a policy that the project no longer has. Plan again.",
     Code.POLICY_CHANGED: "The message lists what changed, or says that the policy is disabled. Plan again.",
     Code.OTHER_TABLE: "The target or the catalog names another base path now. Plan again.",

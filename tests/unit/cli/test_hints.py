@@ -19,6 +19,8 @@ from tests.unit.adapters.table_folder import TableFolder, at, base, log
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 COMMAND = re.compile(r"`((?:etc|CALL|rm|ls|pip) [^`]*)`")
+#: What Prometheus fills in.
+VALUE = re.compile(r"\{\{.*?\}\}")
 #: What is named in a hint of a table's trouble, and the test that runs it on a table that it is printed for.
 _FINISH = "integration/test_finish.py::"
 _REPAIR = "unit/cli/test_repair.py::test_it_is_recognised_shown_and_repaired"
@@ -33,7 +35,7 @@ RUN_BY = {
     "etc apply --select {}": "integration/test_apply_process.py::test_beside_a_run_and_after_its_death",
     "etc finish": f"{_FINISH}test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes",
     "etc finish --select {}": f"{_FINISH}test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes",
-    "etc finish NAME": f"{_FINISH}test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes",
+    "etc finish --select NAME": f"{_FINISH}test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes",
     "etc plan --select {}": "unit/cli/test_hints.py::test_a_wait_that_timed_out_names_a_plan",
     "etc repair": _REPAIR,
     "etc repair {}": _REPAIR,
@@ -94,16 +96,33 @@ def test_the_test_is_there(place):
     )
 
 
-@pytest.mark.parametrize("command", sorted(c for c in COMMANDS if c.startswith("etc ") and "COMMAND" not in c))
-def test_it_is_a_command_of_etc_with_its_options(command):
-    words, found = shlex.split(command.replace("{}", "x"))[1:], cli
+def commands_for_people():
+    """Each command of etc in backticks: of messages, of pages and of what is written from templates."""
+    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "templates").rglob("*.*")]
+    found = {command: place for command, place in COMMANDS.items() if command.startswith("etc ")}
+    for page in sorted(pages):
+        for command in COMMAND.findall(page.read_text("utf-8")):
+            if command.startswith("etc "):
+                found.setdefault(" ".join(VALUE.sub("{}", command).split()), str(page.relative_to(REPOSITORY)))
+    return {command: place for command, place in found.items() if "COMMAND" not in command}
+
+
+FOR_PEOPLE = commands_for_people()
+
+
+@pytest.mark.parametrize("command", sorted(FOR_PEOPLE))
+def test_it_is_a_command_of_etc_with_its_options_and_arguments(command):
+    words, found = shlex.split(command.replace("{}", "x").partition(" > ")[0])[1:], cli
     context = click.Context(cli)
-    while words and isinstance(found, click.Group):
+    while words and isinstance(found, click.Group) and not words[0].startswith("--"):
         name = words.pop(0)
         found = found.get_command(context, name)
-        assert found is not None, f"{COMMANDS[command]}: there is no command `{name}`"
-    known = {option for parameter in found.params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} - known - {"--help"} == set(), COMMANDS[command]
+        assert found is not None, f"{FOR_PEOPLE[command]}: there is no command `{name}`"
+    try:
+        _, surplus, _ = found.make_parser(click.Context(found)).parse_args(words)
+    except click.UsageError as error:
+        surplus = [error.format_message()]
+    assert surplus == [], FOR_PEOPLE[command]
 
 
 @pytest.fixture
