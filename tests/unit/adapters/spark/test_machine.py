@@ -23,10 +23,22 @@ def java(folder, text):
 
 class TestJava:
     def test_versions(self, tmp_path):
-        for number, status in (("17.0.9", "ok"), ("1.8.0_292", "ok"), ("21.0.1", "warn")):
+        numbers = (
+            ("17.0.9", "ok"),
+            ("1.8.0_292", "ok"),
+            ("21.0.1", "warn"),
+            ("17-ea", "ok"),
+            ("1.8", "ok"),
+            ("25-ea+3", "warn"),
+        )
+        for number, status in numbers:
             home = java(tmp_path / number, f'IMPLEMENTOR="x"\nJAVA_VERSION="{number}"\n')
             found = look("java", JAVA_HOME=home)
             assert (found.status, f"Java {number}" in found.message) == (status, True)
+
+    def test_a_version_that_is_no_number_is_unknown(self, tmp_path):
+        found = look("java", JAVA_HOME=java(tmp_path / "own", 'JAVA_VERSION="internal"\n'))
+        assert (found.status, "Java of unknown version" in found.message) == ("ok", True)
 
     def test_a_home_without_java(self, tmp_path):
         assert look("java", JAVA_HOME=str(tmp_path)).status == "error"
