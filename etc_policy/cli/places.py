@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import click
 
 
 class PlaceType(click.Path):
-    """A path; an empty one, mostly a variable that is not set, is an error and not the current folder."""
+    """A path that can be; an empty one, mostly a variable that is not set, is an error and not the current folder."""
 
     def __init__(self, **keywords: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(path_type=Path, **keywords)
@@ -22,7 +23,17 @@ class PlaceType(click.Path):
             self.fail("the path is empty", param, ctx)
         if "\0" in text:
             self.fail("no path has a NUL in it", param, ctx)
+        if _is_too_long(text):
+            self.fail("the path is too long", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def _is_too_long(text: str) -> bool:
+    try:
+        Path(text).stat()
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False
 
 
 #: A file, a folder, and either of them.

@@ -114,6 +114,16 @@ def test_an_empty_path_is_a_usage_error(etc, project, arguments):
     assert sorted(os.listdir(project)) == ["policies"]
 
 
+@pytest.mark.parametrize("long", ["x" * 300, "x/" * 2500])
+@pytest.mark.parametrize(
+    "arguments",
+    ["ls --project-dir", "ls --state", "docs serve --out", "plan --out", "verify --junit-xml", "apply", "init"],
+)
+def test_a_path_that_is_too_long_is_a_usage_error(etc, project, arguments, long):
+    code, _, err = etc(*arguments.split(), long)
+    assert (code, "error[ETC001]" in err, "the path is too long" in err) == (64, True, True)
+
+
 @pytest.mark.parametrize("option", [["verify", "--junit-xml"], ["verify", "--summary"], ["metrics", "write"]])
 def test_a_pipe_gets_what_is_written_and_stays_a_pipe(etc, project, option):
     os.mkfifo(project / "pipe")
