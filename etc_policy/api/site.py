@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +108,6 @@ def write_site(folder: Path, files: Mapping[str, str], option: str) -> None:
 
     """
     if option == "--target-dir" and folder.is_symlink():
-        hint = f"name the folder by `--out`, such as `--out {folder}`"
+        hint = f"name the folder by `--out`, such as `--out {shlex.quote(str(folder))}`"
         raise EngineError(Code.TARGET_DIR_OUTSIDE, f"`{folder}` is a link, through which nothing is written", hint=hint)
     write_listed(folder, _LIST, files, _OWN_PAGE.fullmatch, option=option)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -40,7 +41,7 @@ def default_target_dir(project_dir: Path) -> Path:
     """
     folder = project_dir / "target"
     if folder.is_symlink() and not Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(project_dir)):
-        hint = f"name the folder by `--target-dir`, such as `--target-dir {folder}`"
+        hint = f"name the folder by `--target-dir`, such as `--target-dir {shlex.quote(str(folder))}`"
         raise EngineError(Code.TARGET_DIR_OUTSIDE, f"`{folder}` is a link that leads out of the project", hint=hint)
     return folder
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -51,4 +52,4 @@ def command(directory: Path, output: str) -> None:
         return
     for path in written:
         print_text(str(path))
-    show_note(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {directory}")
+    show_note(f"\nnext: edit {written[0]}, then run\n  etc parse --project-dir {shlex.quote(str(directory))}")

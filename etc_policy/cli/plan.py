@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def command(
     long = long or explain or len(plan.tables) < MANY_TABLES
     show(flags, plan, lambda: explain_plan(plan, explain=explain, width=text_width()) if long else _listed(plan))
     if out is not None:
-        show_note(f"Saved: etc apply {out}")
+        show_note(f"Saved: etc apply {shlex.quote(str(out))}")
     report_checks(checks_of_plan(plan, where))
     finish(error)
     return ExitCode.CHANGES if detailed_exitcode and plan.has_changes else ExitCode.DONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -206,7 +207,7 @@ def _held(facts: TableFacts) -> Found | None:
     if lock.is_left:
         hint = "`etc apply` removes it, though nothing is due"
         return "warn", f"a killed run of etc has left the lock `{lock.path}`", hint
-    hint = f"check whether its holder is alive; if it is not, `rm {lock.path}`"
+    hint = f"check whether its holder is alive; if it is not, `rm {shlex.quote(lock.path)}`"
     return "warn", f"the lock `{lock.path}` is held by {lock.holder}", hint
 
 

@@ -7,6 +7,7 @@ what a killed run has left from the lock of a living writer, and a lock that was
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -171,10 +172,10 @@ class FileLock:
                 f"run `etc apply` for the table `{holder.owner.table}`: it ends, or removes what a killed run has left"
             )
             return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)
+        signs = shlex.join(f"{self._base}/{folder}" for folder in (HEARTBEATS, ".hoodie/timeline"))
         hint = (
-            "check whether its holder is alive: "
-            f"`ls -lt {self._base}/{HEARTBEATS} {self._base}/.hoodie/timeline | head` shows what writers do now; "
-            f"if all have ended, `rm {self._path}` and run this again, else raise `writer.lock_wait`"
+            f"check whether its holder is alive: `ls -lt {signs} | head` shows what writers do now; "
+            f"if all have ended, `rm {shlex.quote(str(self._path))}` and run this again, else raise `writer.lock_wait`"
         )
         return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)
 

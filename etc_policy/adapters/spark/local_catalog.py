@@ -62,4 +62,5 @@ def spark_sql_command(folder: Path, sql: str) -> str:
     write_below(file.parent.parent, f"{folder.name}/{file.name}", "".join(lines).encode())
     program = Path(pyspark.__file__).parent / "bin" / "spark-sql"
     home = os.environ.get("JAVA_HOME")
-    return f"{f'JAVA_HOME={home} ' if home else ''}{program} --properties-file {file} -S -e {shlex.quote(sql)}"
+    command = shlex.join([str(program), "--properties-file", str(file), "-S", "-e", sql])
+    return f"JAVA_HOME={shlex.quote(home)} {command}" if home else command

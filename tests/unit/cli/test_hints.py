@@ -146,8 +146,11 @@ def test_a_wait_that_timed_out_names_a_plan(etc, table):
 def test_a_lock_that_a_dead_writer_left_is_removed_as_debug_says(etc, project, table):
     policy = project / "policies" / "a.yml"
     lock = f"writer: {{lock: {{{PROVIDER}: {FILE_PROVIDER}, {EXPIRY}: '5'}}, lock_wait: 1s}}"
-    policy.write_text(policy.read_text().replace("log_file_max_size: 1 MiB", lock))
-    left = project / "lake" / "orders" / ".hoodie" / "lock"
+    policy.write_text(
+        policy.read_text().replace("log_file_max_size: 1 MiB", lock).replace("lake/orders", "my lake/orders")
+    )
+    (project / "lake").rename(project / "my lake")
+    left = project / "my lake" / "orders" / ".hoodie" / "lock"
     left.touch()
     os.utime(left, (1_700_000_000, 1_700_000_000))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 import threading
 
@@ -84,6 +85,17 @@ def test_a_site_s_folder_that_is_a_link_must_be_named(etc, project, tmp_path_fac
     assert "--out" in err
     etc("docs", "generate", "--out", "target/site")
     assert "index.html" in os.listdir(outside)
+
+
+def test_folders_are_quoted_in_what_is_to_be_run(etc, tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", "/my java")
+    words = shlex.split(spark_sql_command(tmp_path / "my target" / "catalog", "SELECT 1"))
+    assert words[0] == "JAVA_HOME=/my java"
+    assert words[2:4] == ["--properties-file", str(tmp_path / "my target" / "catalog" / "spark.conf")]
+    project = tmp_path / "my project"
+    (project / "policies").mkdir(parents=True)
+    (project / "target").symlink_to("/nowhere")
+    assert f"`--target-dir '{project}/target'`" in etc("ls", "--project-dir", str(project))[2]
 
 
 def test_a_target_folder_that_leads_out_of_the_project_must_be_named(etc, project, tmp_path_factory):

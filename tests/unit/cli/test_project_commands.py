@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shlex
 from typing import get_args
 
 import pytest
@@ -143,6 +144,15 @@ def test_init_makes_a_project_that_parses(etc, tmp_path, monkeypatch):
     assert f"etc parse --project-dir {root}" in err
     assert etc("parse", "--project-dir", str(root)) == (0, "1 policy OK\n", "")
     assert etc("compile", "--project-dir", str(root))[0] == 0
+
+
+def test_what_init_and_plan_say_to_run_can_be_run(etc, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = etc("init", "my project")[2].splitlines()[-1]
+    assert etc(*shlex.split(said)[1:])[0] == 0
+    monkeypatch.chdir("my project")
+    said = etc("plan", "--out", "my plan.json")[2].partition("Saved: ")[2].splitlines()[0]
+    assert shlex.split(said) == ["etc", "apply", "my plan.json"]
 
 
 def test_every_example_that_init_comments_out_is_a_policy_too(etc, tmp_path):

@@ -1,6 +1,8 @@
 """The table's lock file, taken beside stock Hudi's rules: who finds a file does not hold the lock, who made it does."""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -30,8 +32,8 @@ with FileLock(LockPlace(Path(sys.argv[1]), 0), sys.argv[2], 0, print):
 
 @pytest.fixture
 def path(tmp_path):
-    (tmp_path / "t" / ".hoodie").mkdir(parents=True)
-    return tmp_path / "t" / ".hoodie" / "lock"
+    (tmp_path / "a table" / ".hoodie").mkdir(parents=True)
+    return tmp_path / "a table" / ".hoodie" / "lock"
 
 
 @pytest.fixture
@@ -178,7 +180,9 @@ def test_a_stranger_who_stays_ends_the_waiting_and_keeps_the_lock(lock, path):
     assert (error.value.code, error.value.exit_code) == ("ETC422", 4)
     assert f"the lock `{path}` was not released within 300ms" in error.value.message
     assert ": host 7, for " in error.value.message
-    assert f"`rm {path}`" in error.value.hint
+    listed, removed = re.findall(r"`((?:ls|rm) [^`|]*)", error.value.hint)
+    assert shlex.split(listed)[2:] == [str(path.parent / folder) for folder in (".heartbeat", "timeline")]
+    assert shlex.split(removed) == ["rm", str(path)]
     assert path.read_text() == "host 7"
     assert [one.name for one in path.parent.iterdir()] == ["lock"]
 
