@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from etc_policy.compile.manifest import GitState
 
-#: What a project is made of; a changed file elsewhere in the repository does not make it dirty.
-_INPUTS = ("etc_project.yml", "policies", "suites", "templates")
+#: What a project is made of besides the folders that it names.
+_INPUTS = ("etc_project.yml", "suites")
 
 
-def git_state(folder: Path) -> GitState | None:
-    """The commit that is checked out and whether the project's files differ from it; None without git or a commit."""
+def git_state(folder: Path, inputs: Iterable[str]) -> GitState | None:
+    """The commit that is checked out and whether the project's files differ from it; None without git or a commit.
+
+    `inputs` are its folders of policies and templates: a changed file elsewhere in the repository does not make it dirty.
+    """
     sha = _git(folder, "rev-parse", "HEAD")
     if not sha:
         return None
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=all", "--", *_INPUTS)
+    status = ("--literal-pathspecs", "status", "--porcelain", "--untracked-files=all")
+    changed = _git(folder, *status, "--", *_INPUTS, *inputs)
     return GitState(sha=sha, dirty=changed != "")
 
 

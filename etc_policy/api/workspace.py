@@ -21,8 +21,9 @@ from etc_policy.compile.reserved_options import spark_conf_fault
 from etc_policy.compile.resolve import interval_errors
 from etc_policy.compile.selection import Selection, disabled_policies, select_policies
 from etc_policy.compile.table_shape import TableShape
+from etc_policy.declare.project_schema import Folders
 from etc_policy.declare.quantities import MAX_MS
-from etc_policy.declare.settings import read_target
+from etc_policy.declare.settings import read_own_settings
 from etc_policy.declare.targets import Target
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
 from etc_policy.wiring import Environment
@@ -102,13 +103,14 @@ class Workspace:
     @cached_property
     def environment(self) -> Environment:
         """The outside world as the project's target says; the Spark session, once there is one, is `.spark`."""
-        target = self._target()
+        target, folders = self._target_and_folders()
         return Environment(
             self.project_dir,
             self._progress,
             self._spark_confs,
             self._spark_log,
             target=target,
+            folders=folders,
             cache_dir=self.target_dir / "cache",
             catalog_dir=self.target_dir / "catalog",
             metadata_only=self._metadata_only,
@@ -181,10 +183,11 @@ class Workspace:
             self._last = read_whole_project(self.project_dir, self.target, self._state, self._variables)
         return self._last
 
-    def _target(self) -> Target:
+    def _target_and_folders(self) -> tuple[Target, Folders]:
         if self._last is not None and not self._last.has_errors:
-            return self._last.files.target
-        return read_target(str(self.project_dir), os.environ, self.target, self._variables)
+            return self._last.files.target, self._last.files.folders
+        settings = read_own_settings(str(self.project_dir), os.environ, self.target, self._variables)
+        return settings.target, settings.project.folders
 
     def _manifest(self, reading: ProjectReading) -> Manifest:
         """The manifest of a reading; its warnings are said once."""

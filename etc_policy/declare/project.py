@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from etc_policy.declare.project_schema import Folders
 from etc_policy.declare.schema import PolicyDeclaration
 from etc_policy.declare.targets import Target
 from etc_policy.declare.yaml_marks import Mark, YamlPath
@@ -79,8 +80,8 @@ class DeclaredPolicy:
 class ProjectFiles:
     """A project as read: `project_dir` is absolute, `issues` are those of files and single values.
 
-    `name` is that of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are the files by
-    the path that errors name; `variables` are those that were given beside the files.
+    `name` and `folders` are those of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are
+    the files by the path that errors name; `variables` are those that were given beside the files.
     """
 
     project_dir: str
@@ -91,3 +92,4 @@ class ProjectFiles:
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     target_places: Places | None = None
     variables: Mapping[str, object] = field(default_factory=dict)
+    folders: Folders = field(default_factory=Folders)

@@ -63,7 +63,9 @@ def read_project(
     texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
     unique = tuple(dict.fromkeys(issues))
     name, target_now, places = settings.project.name, settings.target, settings.target_places
-    return ProjectFiles(sources.project_dir, policies, unique, name, target_now, texts, places, variables or {})
+    return ProjectFiles(
+        sources.project_dir, policies, unique, name, target_now, texts, places, variables or {}, folders
+    )
 
 
 @dataclass(slots=True)

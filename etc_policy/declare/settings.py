@@ -42,13 +42,13 @@ class Settings:
     target_places: Places | None = None
 
 
-def read_target(
+def read_own_settings(
     project_dir: str,
     environment: Mapping[str, str],
     target: str | None = None,
     given: Mapping[str, Value] | None = None,
-) -> Target:
-    """The target of a run in the project; `target` is its name, None for the default of the profile.
+) -> Settings:
+    """The settings of a run in the project; `target` is its target's name, None for the default of the profile.
 
     `given` are variables that win over those of the files.
 
@@ -62,7 +62,7 @@ def read_target(
     issues += settings.issues
     if issues:
         raise PolicyError(issues)
-    return settings.target
+    return settings
 
 
 def read_settings(

@@ -229,7 +229,7 @@ class Environment(Readings):
         """The commit of the project's folder and whether its files were changed since; None outside git."""
         from etc_policy.adapters.git import git_state
 
-        return git_state(self.project_dir)
+        return git_state(self.project_dir, (folder for _, folder in self.folders))
 
     def close(self) -> None:
         """Stop Spark if it was started."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etc_policy.declare.project_schema import Folders
 from etc_policy.declare.targets import Target
 from etc_policy.errors import RetryableError
 
@@ -29,7 +30,7 @@ class SparkSessions:
 
     Its settings are those of `target`, over which `spark_options` win. Up to `jobs` tables are read at once, without Spark,
     and up to `compaction_jobs` are compacted at once, in this one session. `reaches_s3` says that a table lies there: then
-    the session gets a client for it, and the target's way to reach it.
+    the session gets a client for it, and the target's way to reach it. `folders` are the project's own, in `project_dir`.
     """
 
     project_dir: Path
@@ -39,6 +40,7 @@ class SparkSessions:
     cache_dir: Path | None = None
     metadata_only: bool = False
     target: Target = field(default_factory=Target)
+    folders: Folders = field(default_factory=Folders)
     catalog_dir: Path | None = None
     ends_java_on_interrupt: bool = False
     jobs: int = 1

@@ -8,24 +8,27 @@ def git(folder, *arguments):
     subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
 
 
+FOLDERS = ("policies", "templates")
+
+
 def test_the_commit_and_whether_the_project_s_files_differ(tmp_path):
-    assert git_state(tmp_path) is None
+    assert git_state(tmp_path, FOLDERS) is None
     project = tmp_path / "warehouse"
     (project / "policies").mkdir(parents=True)
     policy = project / "policies" / "a.yml"
     policy.write_text("version: 1\n")
     git(tmp_path, "init", "-q")
-    assert git_state(project) is None
+    assert git_state(project, FOLDERS) is None
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "one")
-    clean = git_state(project)
+    clean = git_state(project, FOLDERS)
     assert (len(clean.sha), clean.dirty) == (40, False)
     (tmp_path / "elsewhere.txt").write_text("")
     (project / "target").mkdir()
     (project / "target" / "plan.json").write_text("{}")
-    assert git_state(project) == clean
+    assert git_state(project, FOLDERS) == clean
     policy.write_text("version: 1 # changed\n")
-    assert git_state(project) == clean.model_copy(update={"dirty": True})
+    assert git_state(project, FOLDERS) == clean.model_copy(update={"dirty": True})
     policy.write_text("version: 1\n")
     (project / "policies" / "b.yml").write_text("")
-    assert git_state(project).dirty
+    assert git_state(project, FOLDERS).dirty

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from etc_policy.declare.settings import read_target
+from etc_policy.declare.settings import read_own_settings
 from etc_policy.plan.commit_metadata import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.faulty_proxy import faulty_proxy
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
@@ -157,4 +157,4 @@ def test_keys_are_nowhere(etc, project, uploaded, s3_variables):
         assert "testtest" not in out + err
     written = "".join(file.read_text() for file in (project / "target").rglob("*") if file.is_file())
     assert "testtest" not in written
-    assert "testtest" not in repr(read_target(str(project), s3_variables, "store"))
+    assert "testtest" not in repr(read_own_settings(str(project), s3_variables, "store").target)

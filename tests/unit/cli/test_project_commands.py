@@ -8,6 +8,7 @@ import pytest
 
 from etc_policy.compile.manifest import Manifest, VerifyLevel
 from etc_policy.compile.writer_forms import FORMS
+from tests.unit.adapters.test_git import git
 
 POLICY_THAT_IS_OFF = """version: 1
 policies: [{name: parked, table: lake/parked, event_time_column: ts, data_latency: 30m, enabled: false}]
@@ -153,6 +154,23 @@ def test_what_init_and_plan_say_to_run_can_be_run(etc, tmp_path, monkeypatch):
     monkeypatch.chdir("my project")
     said = etc("plan", "--out", "my plan.json")[2].partition("Saved: ")[2].splitlines()[0]
     assert shlex.split(said) == ["etc", "apply", "my plan.json"]
+
+
+@pytest.mark.parametrize("changed", ["rules/a.yml", "shared [*]/new.txt", "etc_project.yml", "suites/own.yml"])
+def test_files_in_folders_of_other_names_are_the_project_s_too(etc, project, changed):
+    (project / "policies").rename(project / "rules")
+    for folder in ("shared [*]", "suites"):
+        (project / folder).mkdir()
+    (project / "etc_project.yml").write_text("folders: {policies: rules, templates: 'shared [*]'}\n")
+    git(project, "init", "-q")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "one")
+    (project / "policies").mkdir()
+    (project / "policies" / "other.yml").write_text("of nobody")
+    assert json.loads(etc("compile", "--output", "json")[1])["git"]["dirty"] is False
+    with (project / changed).open("a") as file:
+        file.write("# changed\n")
+    assert json.loads(etc("compile", "--output", "json")[1])["git"]["dirty"] is True
 
 
 def test_every_example_that_init_comments_out_is_a_policy_too(etc, tmp_path):

@@ -8,7 +8,7 @@ from etc_policy.adapters.spark.client_options import lock_options
 from etc_policy.api import workspace
 from etc_policy.api.project import Project
 from etc_policy.compile.manifest import Policy
-from etc_policy.declare.settings import read_target
+from etc_policy.declare.settings import read_own_settings
 from etc_policy.errors import EngineError
 from etc_policy.wiring import Environment
 
@@ -188,7 +188,7 @@ def test_no_secret_reaches_a_file_or_the_terminal(etc, targets, command, form):
     _, out, err = etc(command, "--target", "prod", "--output", form)
     written = "".join(file.read_text() for file in (targets / "target").rglob("*") if file.is_file())
     assert "hunter2" not in out + err + written
-    assert "hunter2" not in repr(read_target(str(targets), SECRETS, "prod"))
+    assert "hunter2" not in repr(read_own_settings(str(targets), SECRETS, "prod").target)
     if command == "compile":
         assert "{{ env_var('LOCK_SECRET') }}" in written
 
