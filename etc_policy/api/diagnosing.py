@@ -8,6 +8,7 @@ from functools import partial
 from etc_policy import __version__
 from etc_policy.api.one_table import outcomes_of, place
 from etc_policy.compile.manifest import GitState, Policy
+from etc_policy.declare.targets import Target
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
 from etc_policy.publish.debug import DebugReport
@@ -22,27 +23,30 @@ def diagnose(
     variables: Mapping[str, str],
     *,
     spark: bool,
+    target_known: bool = True,
 ) -> DebugReport:
-    """All findings; `variables` are those of the process, and `spark` starts Spark too."""
+    """All findings; `variables` are those of the process, and `spark` starts Spark too, if it is known which."""
     findings = (
-        *diagnose_machine(environment, variables, start=spark),
-        *diagnose_project(environment, issues, len(policies)),
+        *diagnose_machine(environment, variables, start=spark and target_known),
+        *diagnose_project(environment, issues, len(policies), target_known=target_known),
         *diagnose_tables(environment, policies),
     )
     return DebugReport(etc_version=__version__, findings=findings)
 
 
-def diagnose_project(environment: Environment, issues: Sequence[Issue], policies: int) -> tuple[Finding, ...]:
+def diagnose_project(
+    environment: Environment, issues: Sequence[Issue], policies: int, *, target_known: bool
+) -> tuple[Finding, ...]:
     """The project's files, its git state and its target; `policies` are those that were selected."""
-    target = environment.target
+    target = _target(environment.target) if target_known else _UNKNOWN_TARGET
+    return (_files(environment, issues, policies), _git(environment.git_state()), target)
+
+
+def _target(target: Target) -> Finding:
     where = f"{target.name}{f' of {target.profile}' if target.profile else ''}"
     master = target.spark_confs.get("spark.master", "local[2]")
     message = f"{where}: Spark at {master}, tables below {target.table_root or 'the project'}"
-    return (
-        _files(environment, issues, policies),
-        _git(environment.git_state()),
-        _finding("project", "target", "ok", message, None),
-    )
+    return _finding("project", "target", "ok", message, None)
 
 
 def _files(environment: Environment, issues: Sequence[Issue], policies: int) -> Finding:
@@ -121,3 +125,6 @@ def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, 
 def _finding(subject: str, check: str, status: str, message: str, hint: str | None) -> Finding:
     fields = {"subject": subject, "check": check, "status": status, "message": message, "hint": hint}
     return Finding.model_validate(fields)
+
+
+_UNKNOWN_TARGET = _finding("project", "target", "skipped", "not known: etc_project.yml has errors", None)

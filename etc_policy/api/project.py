@@ -275,7 +275,8 @@ class Project(DeclaredProject):
             policies = () if reading.has_errors else self._select(reading, select, exclude)
         except PolicyError as error:
             issues, policies = error.issues, ()
-        return diagnose(self.environment, issues, policies, os.environ, spark=spark)
+        known = self._open_anyway()
+        return diagnose(self.environment, issues, policies, os.environ, spark=spark, target_known=known)
 
     def finish(self, select: Terms = (), exclude: Terms = ()) -> tuple[FinishedService, ...]:
         """Carry out pending compactions, log compactions and clusterings that are not etc's own; SeveralErrors as below."""

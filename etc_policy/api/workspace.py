@@ -103,7 +103,18 @@ class Workspace:
     @cached_property
     def environment(self) -> Environment:
         """The outside world as the project's target says; the Spark session, once there is one, is `.spark`."""
-        target, folders = self._target_and_folders()
+        return self._environment_of(*self._target_and_folders())
+
+    def _open_anyway(self) -> bool:
+        """Whether the project's settings can be read; where they cannot, the outside world is as without them."""
+        try:
+            self.environment  # noqa: B018 - opened here
+        except PolicyError:
+            self.environment = self._environment_of(Target(), Folders())
+            return False
+        return True
+
+    def _environment_of(self, target: Target, folders: Folders) -> Environment:
         return Environment(
             self.project_dir,
             self._progress,

@@ -52,6 +52,16 @@ def test_faults_of_the_files_are_one_finding(etc, project):
     assert not [subject for subject, _ in found if subject.endswith("_ro")]
 
 
+def test_faults_of_the_settings_hide_neither_the_machine_nor_the_project(etc, project):
+    (project / "etc_project.yml").write_text("nmae: shop\n")
+    code, found = findings(etc)
+    assert (code, found["project", "files"]["status"]) == (1, "error")
+    assert "unknown key `nmae`" in found["project", "files"]["message"]
+    assert {"python", "java", "bundle"} < {check for subject, check in found if subject == "machine"}
+    assert (found["project", "git"]["status"], found["project", "target"]["status"]) == ("warn", "skipped")
+    assert findings(etc, "--spark")[1]["machine", "session"]["status"] == "skipped"
+
+
 def test_no_project_at_all(etc, tmp_path):
     code, found = findings(etc, "--project-dir", str(tmp_path))
     assert (code, "no folder `policies`" in found["project", "files"]["message"]) == (1, True)
