@@ -20,6 +20,7 @@ from etc_policy.declare.templates import read_template
 from etc_policy.publish.site import render_site
 from etc_policy.publish.site_views import slug
 from tests.site.made_up import MARKUP, NOW
+from tests.unit.adapters.table_folder import TableFolder
 
 
 class Tags(HTMLParser):
@@ -117,6 +118,18 @@ def test_of_many_verifications_of_a_run_the_newest_stands_open(views):
     assert (newest.count("<article"), older.count("<article")) == (1, 2)
     assert "<summary>2 earlier verifications</summary>" in older
     assert older.index("</details>", older.rindex("</article>"))
+
+
+def test_of_a_table_that_has_no_commit_yet_it_does_not_say_that_it_cannot_be_read(tmp_path, capsys):
+    TableFolder(tmp_path / "lake" / "a")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "a.yml").write_text(
+        "version: 1\npolicies:\n  - {name: a, table: lake/a, event_time_column: ts, data_latency: 1h}\n"
+    )
+    assert main(["docs", "generate", "--project-dir", str(tmp_path)]) == 0
+    page = (tmp_path / "target/site/tables/a.html").read_text("utf-8")
+    assert "no commit yet" in page
+    assert "could not be read" not in page
 
 
 def test_only_what_is_selected(project, tmp_path):
