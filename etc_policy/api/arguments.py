@@ -28,14 +28,14 @@ def terms_of(given: Terms) -> tuple[str, ...]:
 
 
 def selected_terms(given: Terms) -> tuple[str, ...]:
-    """The terms of what is selected; none only where nothing was given, which means every policy.
+    """The terms of what is selected; none only where nothing was given (an empty tuple), which means every policy.
 
     Raises:
-        UsageError: what was given is empty, mostly a variable that is not set.
+        UsageError: what was given is empty, mostly a variable that is not set, or a list of what is due.
 
     """
     terms = terms_of(given)
-    if not terms and (isinstance(given, str) or given):
+    if not terms and given != ():
         hint = "name policies; to mean all of them leave the selection out"
         raise UsageError(Code.BAD_SELECTION, "the selection is empty: it has no term", hint=hint)
     return terms
