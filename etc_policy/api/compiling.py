@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed, write_text
@@ -11,6 +11,7 @@ from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.provenance import render_provenance
 from etc_policy.compile.table_shape import TableShape
 from etc_policy.compile.writer_forms import FORMS, Form
+from etc_policy.compile.writer_options import left_out, writer_options
 from etc_policy.declare.project import ProjectFiles
 
 #: The list of what the last `etc compile` wrote for policies, so that the next one removes no other file.
@@ -34,6 +35,13 @@ def write_compiled(
     kept = {name for policy in manifest.policies for name in (*_writer_files(policy), _explanation_file(policy))}
     write_text(target_dir, "manifest.json", manifest_text(manifest))
     write_listed(target_dir, _LIST, written, _OWN.fullmatch, kept=kept)
+
+
+def notes_on_files(policies: tuple[Policy, ...]) -> Iterator[str]:
+    """What the files for writers are without, as no file may hold it; once for all policies that have it alike."""
+    lacking = (option for policy in policies for option in left_out(writer_options(policy)).items())
+    for key, value in dict.fromkeys(lacking):
+        yield f"the files for writers are without `{key}`, which comes from the environment: set it to `{value}`"
 
 
 def manifest_text(manifest: Manifest) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from etc_policy.api.arguments import Terms
 from etc_policy.api.workspace import Workspace
 from etc_policy.compile.manifest import Manifest
+from etc_policy.declare.secrets import with_values
 from etc_policy.errors import Issue
 
 if TYPE_CHECKING:
@@ -23,12 +25,14 @@ class DeclaredProject(Workspace):
 
     def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:
         """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
-        from etc_policy.api.compiling import write_compiled
+        from etc_policy.api.compiling import notes_on_files, write_compiled
 
         reading = self._read()
         policies = self._select(reading, select, exclude)
         manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
         write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
+        for note in notes_on_files(policies):
+            self._note(note)
         return manifest
 
     def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
@@ -39,21 +43,28 @@ class DeclaredProject(Workspace):
         return explanations(reading.files, self._select(reading, select, exclude))
 
     def writer_options(self, name: str) -> dict[str, str]:
-        """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer."""
+        """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer.
+
+        They are for the job alone, and never to be written: what comes from the environment is there by its value.
+
+        Raises:
+            EngineError: a variable of the environment is not set.
+
+        """
         from etc_policy.compile.writer_options import writer_options
 
         policy = self.policies(name)[0]
-        return writer_options(policy, self._shape(policy))
+        return with_values(writer_options(policy, self._shape(policy)), os.environ)
 
     def flink_options(self, name: str) -> dict[str, str]:
         """The same for a Flink sink, which has names of its own for compaction."""
         from etc_policy.compile.writer_forms import flink_options
 
         policy = self.policies(name)[0]
-        return flink_options(policy, self._shape(policy))
+        return with_values(flink_options(policy, self._shape(policy)), os.environ)
 
     def writer_form(self, form: FormName, select: Terms = (), exclude: Terms = ()) -> str:
-        """The writers' options of what is selected, in one of the forms that `compile` writes."""
+        """The writers' options of what is selected, in one of the forms that `compile` writes; no value of the environment."""
         from etc_policy.compile.writer_forms import FORMS
 
         return "\n".join(FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))

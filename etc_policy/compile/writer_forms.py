@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.table_shape import TableShape
-from etc_policy.compile.writer_options import render_properties, writer_options
+from etc_policy.compile.writer_options import fit_for_files, notes_on_left_out, render_properties, writer_options
 
 FormName = Literal["options", "properties", "spark-conf", "tblproperties", "flink", "streamer"]
 
@@ -40,30 +40,31 @@ def flink_options(policy: Policy, shape: TableShape | None = None) -> dict[str, 
 
 def render_options(policy: Policy, shape: TableShape | None = None) -> str:
     """A JSON mapping, for the DataFrame writer: `.options(**json.load(file))`."""
-    return json.dumps(writer_options(policy, shape), indent=2, ensure_ascii=True) + "\n"
+    return json.dumps(fit_for_files(writer_options(policy, shape)), indent=2, ensure_ascii=True) + "\n"
 
 
 def render_spark_conf(policy: Policy, shape: TableShape | None = None) -> str:
     """A `--conf` for each option, one a line and quoted for a shell: for sessions that write this table by Spark SQL."""
-    confs = (f"--conf {shlex.quote(f'spark.{key}={value}')}" for key, value in writer_options(policy, shape).items())
-    return "\n".join(confs) + "\n"
+    options = writer_options(policy, shape)
+    confs = (f"--conf {shlex.quote(f'spark.{key}={value}')}\n" for key, value in fit_for_files(options).items())
+    return "".join((*confs, *notes_on_left_out(options, "#")))
 
 
 def render_tblproperties(policy: Policy, shape: TableShape | None = None) -> str:
     """A statement that sets the options as properties of the table in Spark's catalog, for all who write it by SQL."""
-    table = policy.table if is_catalog_name(policy.table) else "db.table"
-    note = (
-        ""
-        if is_catalog_name(policy.table)
-        else f"-- Put the catalog's name of {_comment(policy.table)} for db.table.\n"
-    )
-    return f"{note}ALTER TABLE {table} SET TBLPROPERTIES (\n{_pairs(writer_options(policy, shape), _spark_text)}\n);\n"
+    options, is_named = writer_options(policy, shape), is_catalog_name(policy.table)
+    note = "" if is_named else f"-- Put the catalog's name of {_comment(policy.table)} for db.table.\n"
+    notes = note + "".join(notes_on_left_out(options, "--"))
+    table, pairs = policy.table if is_named else "db.table", _pairs(fit_for_files(options), _spark_text)
+    return f"{notes}ALTER TABLE {table} SET TBLPROPERTIES (\n{pairs}\n);\n"
 
 
 def render_flink(policy: Policy, shape: TableShape | None = None) -> str:
     """The part of a Flink table's `WITH (...)` that the policy decides."""
-    note = "-- Add these to the WITH clause of the sink; connector, path, table.type and keys are yours."
-    return f"{note}\nWITH (\n{_pairs(flink_options(policy, shape), _standard_text)}\n);\n"
+    options = flink_options(policy, shape)
+    note = "-- Add these to the WITH clause of the sink; connector, path, table.type and keys are yours.\n"
+    notes = note + "".join(notes_on_left_out(options, "--"))
+    return f"{notes}\nWITH (\n{_pairs(fit_for_files(options), _standard_text)}\n);\n"
 
 
 def render_streamer(policy: Policy, _shape: TableShape | None = None) -> str:

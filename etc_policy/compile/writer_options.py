@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.table_shape import EVENT_TIME_ORDERING, MERGE_MODE, TableShape
+from etc_policy.declare.secrets import as_variables, has_reference
+from etc_policy.plain_text import one_line
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 _KEY_ESCAPES = {" ": "\\ ", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"}
@@ -31,6 +33,7 @@ def writer_options(policy: Policy, shape: TableShape | None = None) -> dict[str,
 
     `shape` is that of the table, None for one that does not exist yet or is not known: it gets what a new table needs. A
     merge mode that an existing table does not have would make its writers fail, and what Hudi cannot record is not asked for.
+    A lock's option from the environment has its reference: `with_values` fills it in, `fit_for_files` leaves it out.
     """
     options = {
         "hoodie.compact.inline": "false",
@@ -49,13 +52,31 @@ def writer_options(policy: Policy, shape: TableShape | None = None) -> dict[str,
     return {**options, **dict(sorted(policy.writer.lock.items()))}
 
 
+def fit_for_files(options: Mapping[str, str]) -> dict[str, str]:
+    """The options without those whose values come from the environment: no file may hold these."""
+    return {key: value for key, value in options.items() if not has_reference(value)}
+
+
+def left_out(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that `fit_for_files` leaves out, each with what to set it to: `${NAME}`."""
+    return {one_line(key): one_line(as_variables(value)) for key, value in options.items() if has_reference(value)}
+
+
+def notes_on_left_out(options: Mapping[str, str], mark: str) -> Iterator[str]:
+    """A comment, which begins with `mark`, for each option that is not in the file."""
+    for key, value in left_out(options).items():
+        yield f"{mark} Left out, to be set from the environment: {key}={value}\n"
+
+
 def render_properties(policy: Policy, shape: TableShape | None = None) -> str:
     """A Java properties file, for Hudi Streamer's `--props` and Hudi's tools."""
+    options = writer_options(policy, shape)
     lines = [
         f"# Options for the writers of policy {policy.name}, made by `etc compile`.",
         *_for_which_table(policy, shape),
+        *(note.rstrip() for note in notes_on_left_out(options, "#")),
     ]
-    for key, value in writer_options(policy, shape).items():
+    for key, value in fit_for_files(options).items():
         if key in _COMMENTS:
             lines += ["", *(f"# {line}" for line in _COMMENTS[key].splitlines())]
         lines.append(f"{_escape(key, _KEY_ESCAPES)}={_escape_value(value)}")

@@ -72,6 +72,16 @@ def without_secrets(options: Mapping[str, object]) -> dict[str, object]:
     return {key: without_secret(value) for key, value in options.items()}
 
 
+def has_reference(text: str) -> bool:
+    """Whether a part of the text is to come from the environment."""
+    return _REFERENCE.search(text) is not None
+
+
+def as_variables(text: str) -> str:
+    """The text with each reference as a shell writes it, `${NAME}`, for people who are to fill it in."""
+    return _REFERENCE.sub(lambda match: f"${{{match[1]}}}", text)
+
+
 def with_values(options: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The options with every reference replaced by the variable's value; for the engine alone, never to be written.
 

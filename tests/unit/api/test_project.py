@@ -9,7 +9,7 @@ import pytest
 
 import etc_policy
 from etc_policy import Project, writer_options
-from etc_policy.errors import PolicyError, RetryableError, SeveralErrors, StalePlanError, UsageError
+from etc_policy.errors import EngineError, PolicyError, RetryableError, SeveralErrors, StalePlanError, UsageError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.table_state import Instant
 from tests.fakes import MemoryTable
@@ -55,6 +55,37 @@ def test_writer_options(folder):
     assert options["hoodie.payload.event.time.field"] == "ts"
     assert options == Project(folder).writer_options("orders_ro")
     assert Project(folder).flink_options("orders_ro")["compaction.async.enabled"] == "false"
+
+
+@pytest.fixture
+def locked(folder, monkeypatch):
+    """The project with a lock whose address comes from the environment, where it is set."""
+    url = "hoodie.write.lock.zookeeper.url: \"{{ env_var('ZK_URL') }}\""
+    (folder / "policies" / "a.yml").write_text(POLICY.replace("tags: [a]", f"tags: [a], writer: {{lock: {{{url}}}}}"))
+    monkeypatch.setenv("ZK_URL", "zookeeper:2181")
+    return folder
+
+
+def test_writers_get_the_values_of_the_environment(locked, monkeypatch):
+    key = "hoodie.write.lock.zookeeper.url"
+    with Project(locked, read_once=True) as project:
+        assert writer_options("orders_ro", locked)[key] == "zookeeper:2181"
+        assert project.flink_options("orders_ro")[key] == "zookeeper:2181"
+        monkeypatch.delenv("ZK_URL")
+        for verb in (project.writer_options, project.flink_options):
+            with pytest.raises(EngineError, match="`ZK_URL` is not set") as error:
+                verb("orders_ro")
+            assert error.value.code == "ETC311"
+
+
+def test_compile_says_what_its_files_are_without(locked):
+    notes = []
+    Project(locked, note=notes.append).compile()
+    said = "the files for writers are without `hoodie.write.lock.zookeeper.url`, which comes from the environment"
+    assert notes == [f"{said}: set it to `${{ZK_URL}}`"]
+    for file in (locked / "target" / "writers").iterdir():
+        assert "env_var" not in file.read_text()
+        assert "zookeeper:2181" not in file.read_text()
 
 
 def test_reading_verbs(folder):

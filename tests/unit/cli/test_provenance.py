@@ -29,7 +29,8 @@ def test_each_value_is_shown_with_its_line(etc, project, monkeypatch):
     (project / "etc_project.yml").write_text(PROJECT)
     monkeypatch.setenv("ETC_TEST_LOCK", "hunter2")
     code, out, err = etc("compile", "--explain")
-    assert (code, err) == (0, "")
+    without = "the files for writers are without `hoodie.write.lock.provider`, which comes from the environment"
+    assert (code, err) == (0, f"{without}: set it to `${{ETC_TEST_LOCK}}`\n")
     text = (project / "target" / "compiled" / "orders_ro.yml").read_text()
     assert out == text  # the path in full, so that what comes after it stands in its column
     found = {line.split("#")[0].strip(): line.rpartition("# ")[2] for line in text.splitlines() if "# " in line}

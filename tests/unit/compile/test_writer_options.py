@@ -157,3 +157,19 @@ def test_an_existing_table_gets_what_fits_it(shape, unit, tracks, merge_mode):
     text = render_properties(policy, shape)
     assert ("# For a new table" in text) == (shape is None)
     assert ("# Event times are not recorded: " in text) == (not tracks)
+
+
+LOCKED = PLAIN.model_copy(
+    update={"writer": Writer(lock={"hoodie.write.lock.zookeeper.url": "zk-{{ env_var('ZK') }}:{{ env_var('PORT') }}"})}
+)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "streamer"])
+def test_what_comes_from_the_environment_is_in_no_file(form):
+    """A writer would take the reference for the value, and no file may hold the value."""
+    text = FORMS[form].render(LOCKED)
+    assert "env_var" not in text
+    named = [line for line in text.splitlines() if "zookeeper.url" in line]
+    mark = {"options": None, "tblproperties": "--", "flink": "--"}.get(form, "#")
+    note = "Left out, to be set from the environment: hoodie.write.lock.zookeeper.url=zk-${ZK}:${PORT}"
+    assert named == ([] if mark is None else [f"{mark} {note}"])
