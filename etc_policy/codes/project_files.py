@@ -76,6 +76,9 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.LOCK_WITHOUT_EXPIRY: "Hudi's file-system lock is a file. A writer that dies while it holds the lock leaves the\n"
     "file, and without `hoodie.write.lock.filesystem.expire` (minutes) everybody waits until somebody removes it by hand.\n"
     "`etc` removes only what its own runs have left. Give the writers and the policy an expiry longer than any commit.",
+    Code.LOCK_IN_PROCESS: "`InProcessLockProvider` is a lock inside one Java process. Neither `etc` nor a writer in\n"
+    "another process sees it, so it keeps nobody away, and `etc` does not take it. Remove it where there is one writer; else\n"
+    "declare the lock that all writers take: ZooKeeper, DynamoDB, the Hive metastore, or a file with an expiry.",
     Code.SYMLINKS_DANGLE: "On table version 6 the log files that stay get a second name in the new slice. A symbolic link leads\n"
     "to the old file, which Hudi's cleaner removes some commits later: from then on RT fails or lacks rows. A hard link and a\n"
     "copy outlive it.",

@@ -77,6 +77,7 @@ class Code(StrEnum):
     SYMLINKS_DANGLE = "ETC146", "Log files may not be carried by symbolic links"
     INTERVAL_WITHOUT_TARGET = "ETC147", "An interval between runs without a freshness target"
     NOT_OF_STRATEGY = "ETC148", "A key that does not go with the type of strategy"
+    LOCK_IN_PROCESS = "ETC149", "A lock that no other process sees"
     CHANGED_SECRET = "ETC144", "A value of the environment may only be used unchanged"
 
     NO_TABLE = "ETC201", "There is no table at that path"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.file_locks import EXPIRY, PROVIDER, expiry_minutes, is_file_lock
 from etc_policy.compile.formats import format_fault
 from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
+from etc_policy.compile.lock_rules import lock_issues
 from etc_policy.compile.pace_rules import interval_issues, pace_issues
 from etc_policy.compile.reserved_options import (
     ARCHIVE_LIMITS,
@@ -210,15 +210,10 @@ def target_options_are_free(project: CheckedProject) -> Iterator[Issue]:
             yield Issue(found[0], f"the option `{key[:80]}` {found[1]}", where, found[2])
 
 
-def lock_files_expire(project: CheckedProject) -> Iterator[Issue]:
-    """Warns where a writer that dies would leave a lock file behind for ever."""
+def locks_protect_the_table(project: CheckedProject) -> Iterator[Issue]:
+    """Warns of locks that keep nobody away, or that a writer which dies leaves behind for ever."""
     for policy in project.policies:
-        lock = policy.declaration.writer.lock or project.target.lock
-        if is_file_lock(lock) and not expiry_minutes(lock):
-            own = ("writer", "lock", PROVIDER) if policy.declaration.writer.lock else ("name",)
-            message = "the lock file of the table's writers never expires: one that dies while it holds the lock stops all others"
-            hint = f"give the writers, and this lock, `{EXPIRY}: 5` (minutes, longer than any commit takes)"
-            yield Issue(Code.LOCK_WITHOUT_EXPIRY, message, policy.where(*own), hint, level="warning")
+        yield from lock_issues(policy, project.target.lock)
 
 
 def secrets_have_a_reference(project: CheckedProject) -> Iterator[Issue]:
@@ -282,7 +277,7 @@ PROJECT_RULES: tuple[Rule, ...] = (
     planned_options_are_numbers,
     lock_options_are_locks,
     target_options_are_free,
-    lock_files_expire,
+    locks_protect_the_table,
     secrets_have_a_reference,
     suites_exist,
     writers_leave_compaction,
