@@ -16,7 +16,7 @@ from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.compile.resolve import check_project, compile_project
 from etc_policy.declare.project import ProjectFiles
 from etc_policy.declare.reading import read_project
-from etc_policy.declare.suites import own_suite_names, read_suite, suite_names
+from etc_policy.declare.suites import own_suite_contents, own_suite_names, read_suite, suite_names
 from etc_policy.errors import Issue, PolicyError, UsageError, Where
 
 
@@ -41,7 +41,9 @@ class ProjectReading:
             PolicyError: the project has errors; carries all of them.
 
         """
-        return compile_project(self.files, self.suites, self.issues)
+        named = {policy.declaration.verify.suite for policy in self.files.policies}
+        own = own_suite_contents(named, self.project_dir)
+        return compile_project(self.files, self.suites, self.issues, own)
 
     @cached_property
     def suite_issues(self) -> tuple[Issue, ...]:

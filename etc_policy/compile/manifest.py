@@ -33,6 +33,7 @@ _LATER_KEYS = (
     ("", "stock_options"),
     ("freshness", "proof"),
     ("verify", "full"),
+    ("verify", "suite_digest"),
 )
 
 
@@ -85,7 +86,8 @@ class Verify(Frozen):
 
     `sample` says which file groups level `sample` reads, `window_ms` how long before the threshold event times are looked
     at, `where` is a condition of Spark SQL on partition columns. With `full` level `data` compares all rows by their values,
-    also where both views read the same file.
+    also where both views read the same file. `suite_digest` tells the contents of a suite of the project's own apart; shipped
+    suites have none.
     """
 
     suite: str = "ro_complete"
@@ -94,6 +96,7 @@ class Verify(Frozen):
     window_ms: int | None = None
     where: str | None = None
     full: bool = False
+    suite_digest: str | None = None
 
 
 class Writer(Frozen):

@@ -7,7 +7,18 @@ from dataclasses import replace
 from itertools import islice
 
 from etc_policy.compile.locations import resolve_location
-from etc_policy.compile.manifest import Carry, EventTime, Freshness, Manifest, Policy, Sample, Sync, Verify, Writer
+from etc_policy.compile.manifest import (
+    Carry,
+    EventTime,
+    Freshness,
+    Manifest,
+    Policy,
+    Sample,
+    Sync,
+    Verify,
+    Writer,
+    digest,
+)
 from etc_policy.compile.pace_rules import pace_issues
 from etc_policy.compile.rules import PROJECT_RULES, CheckedProject
 from etc_policy.compile.stock_options import STOCK, stock_options
@@ -40,9 +51,14 @@ def interval_errors(files: ProjectFiles, names: Container[str], every_ms: int) -
 
 
 def compile_project(
-    files: ProjectFiles, known_suites: Iterable[str], issues: Iterable[Issue] | None = None
+    files: ProjectFiles,
+    known_suites: Iterable[str],
+    issues: Iterable[Issue] | None = None,
+    own_suites: Mapping[str, object] | None = None,
 ) -> Manifest:
     """The manifest of the project's policies, sorted by name; `issues` are those of `check_project`, if it ran before.
+
+    `own_suites` are the contents of suites that are the project's own: they decide what a policy proves.
 
     Raises:
         PolicyError: the project has errors; carries all of them, and no warnings.
@@ -53,7 +69,8 @@ def compile_project(
     if errors:
         raise PolicyError(errors)
     root, lock = table_root(files), files.target.lock
-    policies = (resolve_policy(policy, root, lock) for policy in files.policies)
+    digests = {name: digest(content) for name, content in (own_suites or {}).items()}
+    policies = (resolve_policy(policy, root, lock, digests) for policy in files.policies)
     return Manifest(
         project=files.name,
         target=files.target.name,
@@ -68,7 +85,12 @@ def table_root(files: ProjectFiles) -> str:
     return resolve_location(f"{files.target.table_root or '.'}/", files.project_dir).rstrip("/") or "/"
 
 
-def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | None = None) -> Policy:
+def resolve_policy(
+    policy: DeclaredPolicy,
+    root: str,
+    lock: Mapping[str, str] | None = None,
+    suite_digests: Mapping[str, str] | None = None,
+) -> Policy:
     """The policy in plain units; a relative table path is taken from `root`, `lock` serves where it has none itself."""
     declared = policy.declaration
     limits = declared.freshness
@@ -92,7 +114,7 @@ def resolve_policy(policy: DeclaredPolicy, root: str, lock: Mapping[str, str] | 
             error_after_ms=limits.error_after,
             proof=limits.proof,
         ),
-        verify=_verify(declared.verify),
+        verify=_verify(declared.verify, (suite_digests or {}).get(declared.verify.suite)),
         writer=Writer(
             index=declared.writer.index,
             lock=option_texts(declared.writer.lock) or dict(lock or {}),
@@ -131,7 +153,7 @@ class _Lines:
         return replace(issue, where=replace(where, excerpt=lines[where.line - 1]))
 
 
-def _verify(declared: VerifyChoice) -> Verify:
+def _verify(declared: VerifyChoice, suite_digest: str | None) -> Verify:
     return Verify(
         suite=declared.suite,
         level=declared.level,
@@ -139,6 +161,7 @@ def _verify(declared: VerifyChoice) -> Verify:
         window_ms=declared.window,
         where=declared.where,
         full=declared.full,
+        suite_digest=suite_digest,
     )
 
 

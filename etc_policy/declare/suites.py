@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.sources import read_file
 from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.declare.yaml_marks import load_marked
 from etc_policy.errors import Issue, PolicyError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -38,6 +41,18 @@ def suite_names(project_dir: Path) -> tuple[str, ...]:
 def own_suite_names(project_dir: Path) -> tuple[str, ...]:
     """The suites that the project itself holds, sorted."""
     return tuple(sorted(file.stem for file in (project_dir / "suites").glob("*.yml")))
+
+
+def own_suite_contents(names: Collection[str], project_dir: Path) -> dict[str, object]:
+    """What those of the named suites say that the project itself holds; of one that is no suite its text, if it has one."""
+    contents: dict[str, object] = {}
+    for name in sorted({*names} & {*own_suite_names(project_dir)}):
+        with suppress(PolicyError):
+            path, text = read_suite(name, project_dir)
+            contents[name] = text
+            value = load_marked(text, path).value
+            contents[name] = value["expectations"] if isinstance(value, dict) and "expectations" in value else text
+    return contents
 
 
 def _folders(project_dir: Path) -> list[Path]:

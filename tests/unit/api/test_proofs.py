@@ -45,6 +45,17 @@ def test_what_another_process_has_verified_since_the_table_was_read_stays_verifi
     assert is_proven(POLICY, RECORD, store["/t"])
 
 
+def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():
+    policies = [
+        POLICY.model_copy(update={"verify": Verify(suite="s", level="metadata", suite_digest=one)})
+        for one in ("a", "b", None)
+    ]
+    store = MemoryApplyStates()
+    verification = Verification(level="metadata", status="pass", threshold_ms=1_000, expectations=(AGREES,))
+    note_verdict(policies[0], STATE, store, verification, "metadata", CLAIM)
+    assert [is_proven(policy, RECORD, store["/t"]) for policy in policies] == [True, False, False]
+
+
 def test_a_lag_beyond_its_limit_disproves_nothing():
     """The compaction holds what it promised; it is only old."""
     kept = noted(AGREES, LAGS, status="fail")

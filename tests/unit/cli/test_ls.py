@@ -30,6 +30,24 @@ def test_what_changed_since_an_earlier_manifest(etc, project, monkeypatch):
     assert "payments_ro.properties" not in out
 
 
+def test_a_changed_suite_of_the_project_is_a_change_of_the_policies_that_name_it(etc, project):
+    """Its contents count and not its text; suites that are shipped are as they are in that version of etc."""
+    file, suite = project / "policies" / "a.yml", project / "suites" / "strict.yml"
+    file.write_text(file.read_text().replace("lake/orders,", "lake/orders, verify: {suite: strict},"))
+    suite.parent.mkdir()
+    suite.write_text("name: strict\nexpectations:\n  - {type: expect_event_times_tracked, severity: info}\n")
+    assert etc("compile", "--target-dir", "before")[0] == 0
+    changed = ("ls", "-s", "state:modified", "--state", "before", "--output", "names")
+    suite.write_text(f"# said better\ndescription: What we promise.\n{suite.read_text()}")
+    assert etc(*changed)[1] == ""
+    suite.write_text(suite.read_text().replace(", severity: info", ""))
+    assert etc(*changed)[1] == "orders_ro\n"
+    policies = json.loads(etc("compile", "--output", "json")[1])["policies"]
+    assert [one["name"] for one in policies if one["verify"]["suite_digest"]] == ["orders_ro"]
+    suite.write_text("no suite")
+    assert etc(*changed)[1] == "orders_ro\n"
+
+
 def test_the_earlier_manifest_is_read_before_it_is_overwritten(etc, project):
     etc("compile")
     text = (project / "policies" / "a.yml").read_text()

@@ -69,6 +69,7 @@ def test_defaults_are_filled_in(read):
             "window_ms": None,
             "where": None,
             "full": False,
+            "suite_digest": None,
         },
         "writer": {"index": None, "lock": {}, "lock_wait_ms": 60000, "compaction": "none"},
         "hudi_options": {},
@@ -114,6 +115,7 @@ def test_every_key_reaches_the_manifest(read):
             "window_ms": 7 * 86_400_000,
             "where": "region = 'eu'",
             "full": False,
+            "suite_digest": None,
         },
         "writer": {
             "index": "bucket",
