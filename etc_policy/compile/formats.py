@@ -8,6 +8,17 @@ _QUOTED = re.compile(r"'[^']*'")
 #: A year that may be of any length, and a fraction in the same run of digits: Spark takes too many digits for the year.
 _RUN_INTO_FRACTION = re.compile(r"yyy[a-zA-Z]*S")
 _LETTERS = frozenset("GyMLdDEQqahkKHmsSVzOXxZ")
+#: Fields of a point in time and the letters of each. Spark puts the first month, day, hour or minute where one is missing.
+_FIELDS = {
+    "year (`yyyy`)": "y",
+    "month (`MM`; `mm` is the minute)": "MLD",
+    "day (`dd`)": "dD",
+    "hour (`HH`)": "HkhK",
+    "minute (`mm`; `MM` is the month)": "m",
+    "second (`ss`)": "sS",
+}
+_OPTIONAL = re.compile(r"\[[^\[\]]*\]")
+_MONTHS = re.compile(r"M+|L+")
 _WRONG = {"Y": "y", "u": "y", "e": "E", "w": None, "W": None, "n": "S", "N": "S", "A": "S"}
 
 
@@ -22,11 +33,34 @@ def format_fault(pattern: str) -> str | None:
             return f"`{letter}` in `{pattern[:60]}` is not a letter of Spark's patterns" + (
                 f"; `{better}` may be meant" if better else ""
             )
-    if "y" not in letters:
-        return f"`{pattern[:60]}` has no year (`yyyy`), so it is not a point in time"
+    fault = _missing_field(frozenset(letters)) or _misread_letter(_QUOTED.sub("", pattern))
+    if fault is not None:
+        return f"`{pattern[:60]}` {fault}"
     if _RUN_INTO_FRACTION.search(pattern):
         return (
             f"Spark reads nothing with `{pattern[:60]}`: the fraction of a second (`S`) must be separated from the date, "
             "as in `yyyyMMddHHmmss.SSS`"
         )
+    return None
+
+
+def _missing_field(letters: frozenset[str]) -> str | None:
+    """Which field is missing before one that is there."""
+    found = [not letters.isdisjoint(of_field) for of_field in _FIELDS.values()]
+    for place, name in enumerate(_FIELDS):
+        if not found[place] and (place == 0 or any(found[place:])):
+            return f"has no {name}, so it is not a point in time"
+    return None
+
+
+def _misread_letter(pattern: str) -> str | None:
+    """Which letter means something else than it may seem to, in a pattern without quoted text."""
+    if "a" not in pattern:
+        for letter in "hK":
+            if letter in pattern:
+                return f"has an hour of twelve (`{letter}`) and no half of the day (`a`); `HH` is one of twenty-four"
+    if "D" in pattern and _MONTHS.search(pattern):
+        return "has a month and a day of the year (`D`); `dd` is the day of the month"
+    if len(_MONTHS.findall(_OPTIONAL.sub("", pattern))) > 1:
+        return "has the month twice; `mm` is the minute"
     return None
