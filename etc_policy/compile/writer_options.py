@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 
@@ -10,10 +11,8 @@ from etc_policy.compile.table_shape import EVENT_TIME_ORDERING, MERGE_MODE, Tabl
 from etc_policy.declare.secrets import as_variables, has_reference
 from etc_policy.plain_text import one_line
 
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
-_KEY_ESCAPES = {" ": "\\ ", "=": "\\=", ":": "\\:", "#": "\\#", "!": "\\!"}
-_HARMLESS = re.compile(r"[\w./@$,;()-]*", re.ASCII)
-_PRINTABLE_ASCII = range(0x20, 0x7F)
+#: What Hudi's reader of properties makes one blank of, and what it takes away at both ends.
+_BLANKS, _TRIMMED = re.compile(r"[ \t\n\x0b\f\r]+"), "".join(map(chr, range(0x21)))
 
 _COMMENTS = {
     "hoodie.compact.inline": "Compaction is left to `etc apply`.",
@@ -69,17 +68,23 @@ def notes_on_left_out(options: Mapping[str, str], mark: str) -> Iterator[str]:
 
 
 def render_properties(policy: Policy, shape: TableShape | None = None) -> str:
-    """A Java properties file, for Hudi Streamer's `--props` and Hudi's tools."""
+    """A properties file as Hudi reads it, for `--props` of Hudi Streamer and Hudi's tools: a comment is a line of its own."""
     options = writer_options(policy, shape)
     lines = [
-        f"# Options for the writers of policy {policy.name}, made by `etc compile`.",
+        f"# Options for the writers of policy {policy.name}, made by `etc compile`. In UTF-8, for `--props` of Hudi's tools.",
+        f"# A job with properties of its own beside this file ends them with the line include={policy.name}.properties",
         *_for_which_table(policy, shape),
         *(note.rstrip() for note in notes_on_left_out(options, "#")),
     ]
     for key, value in fit_for_files(options).items():
         if key in _COMMENTS:
             lines += ["", *(f"# {line}" for line in _COMMENTS[key].splitlines())]
-        lines.append(f"{_escape(key, _KEY_ESCAPES)}={_escape_value(value)}")
+        if _is_read_back(key, value):
+            lines.append(f"{key}={value}")
+        else:
+            lines.append(
+                f"# Left out, as no properties file of Hudi can hold these blanks: {one_line(key)}={json.dumps(value)}"
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -90,21 +95,7 @@ def _for_which_table(policy: Policy, shape: TableShape | None) -> Iterator[str]:
         yield f"# Event times are not recorded: {reason}. `etc plan` reads them from the log files."
 
 
-def _escape_value(value: str) -> str:
-    text = _escape(value, {})
-    return f"\\{text}" if text.startswith(" ") else text
-
-
-def _escape(text: str, more: Mapping[str, str]) -> str:
-    if _HARMLESS.fullmatch(text):
-        return text
-    escapes = {**_ESCAPES, **more}
-    return "".join(escapes.get(character) or _ascii(character) for character in text)
-
-
-def _ascii(character: str) -> str:
-    """The character, or where it is not plain ASCII its UTF-16 units as escapes of four hex digits."""
-    if ord(character) in _PRINTABLE_ASCII:
-        return character
-    units = character.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+def _is_read_back(key: str, value: str) -> bool:
+    """Whether Hudi's `DFSPropertiesConfiguration`, which knows no escapes, reads the option as it is."""
+    name, _, rest = _BLANKS.sub(" ", f"{key}={value}").partition("=")
+    return (name.strip(_TRIMMED), rest.strip(_TRIMMED)) == (key, value)
