@@ -10,11 +10,23 @@ _SCHEDULE = "is decided by this policy: it says when and what is compacted"
 _ALONE = "is fixed: a run compacts and starts no other service"
 _SAFETY = "is fixed, so that two runs of `etc apply` cannot harm each other"
 
+#: What the table says of how the rows of a key are merged, by the names that writers' options have. The classes of a merger of
+#: one's own (`hoodie.write.record.merge.custom.implementation.classes`, `hoodie.datasource.write.record.merger.impls`) are free:
+#: the table names only its strategy, and a client that is not given the classes cannot merge.
+_MERGE_OPTIONS_OF_WRITERS = (
+    "hoodie.write.record.merge.mode",
+    "hoodie.write.record.merge.strategy.id",
+    "hoodie.datasource.write.record.merger.strategy",
+    "hoodie.compaction.record.merger.strategy",
+    "hoodie.datasource.write.payload.class",
+    "hoodie.compaction.payload.class",
+)
 #: Prefix (ends in a dot) or whole key -> reason.
 RESERVED = {
     "hoodie.table.": _TABLE,
     "hoodie.base.path": _TABLE,
     "hoodie.record.merge.": _TABLE,
+    **dict.fromkeys(_MERGE_OPTIONS_OF_WRITERS, _TABLE),
     "hoodie.payload.ordering.field": _TABLE,
     "hoodie.datasource.write.precombine.field": _TABLE,
     "hoodie.write.table.version": _TABLE,

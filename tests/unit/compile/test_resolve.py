@@ -185,6 +185,29 @@ def test_a_proof_that_no_run_makes_is_a_warning(read, proof, verify, codes):
     assert [str(issue.code) for issue in check_project(files, SUITES)] == codes
 
 
+@pytest.mark.parametrize(
+    ("key", "reserved"),
+    [
+        ("hoodie.record.merge.mode", True),
+        ("hoodie.write.record.merge.mode", True),
+        ("hoodie.write.record.merge.strategy.id", True),
+        ("hoodie.datasource.write.record.merger.strategy", True),
+        ("hoodie.compaction.record.merger.strategy", True),
+        ("hoodie.datasource.write.payload.class", True),
+        ("hoodie.compaction.payload.class", True),
+        ("hoodie.datasource.write.precombine.field", True),
+        ("hoodie.table.ordering.fields", True),
+        ("hoodie.write.record.merge.custom.implementation.classes", False),
+        ("hoodie.datasource.write.record.merger.impls", False),
+        ("hoodie.memory.merge.max.size", False),
+    ],
+)
+def test_how_rows_merge_is_decided_by_the_table(read, key, reserved):
+    """The table does not name the classes of a merger of one's own."""
+    issues = check_project(read(SHORTEST.replace("30m", f"30m, hudi_options: {{{key}: x}}")), SUITES)
+    assert [str(issue.code) for issue in issues] == (["ETC137"] if reserved else [])
+
+
 @pytest.mark.parametrize(("pattern", "right"), [
     ("yyyy-MM-dd HH:mm:ss", True),
     ("yyyyMMdd", True),
