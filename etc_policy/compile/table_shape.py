@@ -11,6 +11,8 @@ EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 MERGE_MODE = "hoodie.record.merge.mode"
 #: The first table version whose write stats have event times.
 _FIRST_VERSION = 8
+#: The first Hudi whose writers can record event times, and the table version of its own.
+TRACKED_SINCE, _VERSION_OF_ITS_OWN = "1.1.0", 9
 #: Hudi records values that print as 10 or 13 digits: seconds and milliseconds (FACTS 4.1).
 _TYPES, _UNITS = ("int", "long"), (None, "s", "ms")
 
@@ -22,6 +24,11 @@ class TableShape:
     table_version: int
     merge_mode: str | None
     column_type: str | None
+
+    @property
+    def may_be_older(self) -> bool:
+        """Whether its writers may be of a Hudi that cannot record event times."""
+        return self.table_version < _VERSION_OF_ITS_OWN
 
     def untracked(self, event_time: EventTime) -> str | None:
         """Why Hudi cannot record event times for this table, whatever options its writers have; None where it can."""

@@ -17,7 +17,8 @@ _BLANKS, _TRIMMED = re.compile(r"[ \t\n\x0b\f\r]+"), "".join(map(chr, range(0x21
 _COMMENTS = {
     "hoodie.compact.inline": "Compaction is left to `etc apply`.",
     "hoodie.write.track.event.time.watermark": (
-        "Records each log file's smallest event time in the commit, for planning without a JVM.\n"
+        "Records each log file's smallest event time in the commit, for planning without a JVM. Hudi has it from 1.1.0 on:\n"
+        "earlier writers record none, and log files are read instead.\n"
         "Works for columns of 10-digit seconds or 13-digit milliseconds; other values (times before September 2001) are\n"
         "left out silently, also from the smallest time of a log file that holds both kinds.\n"
         "Hudi 1.2.0 fails with it on a MERGE INTO that sets only some columns: switch it off for such a statement."

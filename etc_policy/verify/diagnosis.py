@@ -11,7 +11,7 @@ from typing import Literal
 
 from etc_policy.compile.file_locks import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.compile.manifest import Frozen, Policy
-from etc_policy.compile.table_shape import MERGE_MODE, TableShape
+from etc_policy.compile.table_shape import MERGE_MODE, TRACKED_SINCE, TableShape
 from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
@@ -137,7 +137,8 @@ def event_times(facts: TableFacts) -> Found:
     reason = shape.untracked(facts.policy.event_time)
     if reason is not None:
         return "ok", f"{message}: {reason}; they are read from the log files", None
-    hint = "give the writers the options of `etc compile`; commits with deletes never record a certain one"
+    since = f" (from Hudi {TRACKED_SINCE} on; log files of earlier writers are read)" if shape.may_be_older else ""
+    hint = f"give the writers the options of `etc compile`{since}; commits with deletes never record a certain one"
     return ("warn" if recent else "ok"), message, hint if recent else None
 
 

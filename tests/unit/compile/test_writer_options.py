@@ -70,6 +70,10 @@ def test_what_a_properties_file_cannot_hold_is_a_comment_in_it(value):
     assert [line.startswith("# Left out") for line in text.splitlines() if said in line] == [True]
 
 
+def test_properties_say_which_hudi_records_event_times():
+    assert "# earlier writers record none, and log files are read instead." in render_properties(POLICY).splitlines()
+
+
 def test_properties_say_how_a_job_with_its_own_includes_them():
     assert (
         "# A job with properties of its own beside this file ends them with the line include=orders_ro.properties"

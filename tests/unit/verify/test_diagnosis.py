@@ -74,6 +74,12 @@ class TestEventTimes:
         assert (status, message) == ("warn", "1 of 2 commits to log files record none, 1 of the last 10")
         assert "etc compile" in hint
 
+    @pytest.mark.parametrize(("version", "said"), [(8, True), (9, False)])
+    def test_writers_of_version_8_may_be_of_a_hudi_that_records_none(self, version, said):
+        bare = commit("10:00:00", "10:00:01", event_time=None)
+        status, _, hint = look("event times", bare, state=replace(STATE, table_version=version))
+        assert (status, "from Hudi 1.1.0 on" in hint) == ("warn", said)
+
     def test_only_old_ones_have_none(self):
         old = commit("10:00:00", "10:00:01", event_time=None)
         assert look("event times", old, *(commit(f"10:{m:02}:00", f"10:{m:02}:01") for m in range(1, 11)))[0] == "ok"
