@@ -22,23 +22,23 @@ _MONTHS = re.compile(r"M+|L+")
 _WRONG = {"Y": "y", "u": "y", "e": "E", "w": None, "W": None, "n": "S", "N": "S", "A": "S"}
 
 
-def format_fault(pattern: str) -> str | None:
-    """Why Spark cannot read times with the pattern, None where it looks right."""
+def format_fault(pattern: str, shown: str) -> str | None:
+    """Why Spark cannot read times with the pattern, which messages show so; None where it looks right."""
     if "%" in pattern:
-        return f"`{pattern[:60]}` is a pattern of strftime, not of Spark"
+        return f"`{shown}` is a pattern of strftime, not of Spark"
     letters = [letter for letter in _QUOTED.sub("", pattern) if letter.isalpha()]
     for letter in letters:
         if letter not in _LETTERS:
             better = _WRONG.get(letter)
-            return f"`{letter}` in `{pattern[:60]}` is not a letter of Spark's patterns" + (
+            return f"`{letter}` in `{shown}` is not a letter of Spark's patterns" + (
                 f"; `{better}` may be meant" if better else ""
             )
     fault = _missing_field(frozenset(letters)) or _misread_letter(_QUOTED.sub("", pattern))
     if fault is not None:
-        return f"`{pattern[:60]}` {fault}"
+        return f"`{shown}` {fault}"
     if _RUN_INTO_FRACTION.search(pattern):
         return (
-            f"Spark reads nothing with `{pattern[:60]}`: the fraction of a second (`S`) must be separated from the date, "
+            f"Spark reads nothing with `{shown}`: the fraction of a second (`S`) must be separated from the date, "
             "as in `yyyyMMddHHmmss.SSS`"
         )
     return None

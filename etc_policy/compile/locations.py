@@ -27,7 +27,7 @@ def location_fault(table: str) -> tuple[str, str] | None:
     if table.startswith("~"):
         return "begins with `~`, which is not expanded", "write the whole path, or \"{{ env_var('HOME') }}/...\""
     if _LONG_CATALOG_NAME.fullmatch(table):
-        return "has more than two parts", f"write `db.table` of the Spark catalog, or `./{table}` for a folder"
+        return "has more than two parts", "write `db.table` of the Spark catalog; a folder's name begins with `./`"
     return None
 
 

@@ -61,7 +61,7 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
         location = resolve_location(policy.declaration.table, project.table_root)
         owner = first.setdefault(location_identity(location), policy)
         if owner is not policy:
-            message = f"the table `{policy.declaration.table}` already has the policy `{owner.declaration.name}`"
+            message = f"the table `{policy.shown('table')}` already has the policy `{owner.declaration.name}`"
             hint = f"remove one, or set `enabled: false` in one; the first is at {owner.source}"
             yield Issue(Code.SHARED_TABLE, message, policy.where("table"), hint)
 
@@ -71,7 +71,7 @@ def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
     for policy in project.policies:
         fault = location_fault(policy.declaration.table)
         if fault is not None:
-            message = f"the table `{policy.declaration.table.strip()[:60]}` {fault[0]}"
+            message = f"the table `{policy.shown('table')}` {fault[0]}"
             yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
 
 
@@ -82,14 +82,14 @@ def ro_tables_are_catalog_names(project: CheckedProject) -> Iterator[Issue]:
         ro_table = policy.declaration.sync.ro_table
         if ro_table is None:
             continue
-        where = policy.where("sync", "ro_table")
+        where, shown = policy.where("sync", "ro_table"), policy.shown("sync", "ro_table")
         if not is_catalog_name(ro_table):
             hint = "name the table as SQL does, for example `lake.orders_ro`"
-            yield Issue(Code.BAD_RO_TABLE, f"`{ro_table[:60]}` is not `db.table` of the catalog", where, hint)
+            yield Issue(Code.BAD_RO_TABLE, f"`{shown}` is not `db.table` of the catalog", where, hint)
         elif policy.declaration.enabled:
             owner = first.setdefault(location_identity(ro_table), policy)
             if owner is not policy:
-                message = f"the policy `{owner.declaration.name}` syncs to `{ro_table}` too"
+                message = f"the policy `{owner.declaration.name}` syncs to `{shown}` too"
                 hint = f"each policy has an RO table of its own; the first is at {owner.source}"
                 yield Issue(Code.BAD_RO_TABLE, message, where, hint)
 
@@ -147,7 +147,8 @@ def event_time_is_readable(project: CheckedProject) -> Iterator[Issue]:
             message = "`unit` and `format` exclude each other: `unit` is for integer columns, `format` for text"
             where = policy.where("event_time_column", "format", at_key=True)
             yield Issue(Code.UNIT_AND_FORMAT, message, where, "keep the one that fits the column")
-        fault = format_fault(column.format) if column.format is not None else None
+        shown = policy.shown("event_time_column", "format")
+        fault = format_fault(column.format, shown) if column.format is not None else None
         if fault is not None:
             hint = "Spark patterns look like `yyyy-MM-dd HH:mm:ss`"
             yield Issue(Code.BAD_FORMAT, fault, policy.where("event_time_column", "format"), hint)
@@ -233,7 +234,7 @@ def suites_exist(project: CheckedProject) -> Iterator[Issue]:
         if suite not in project.suites:
             known = ", ".join(f"`{name}`" for name in sorted(project.suites))
             hint = did_you_mean(suite, project.suites) or f"the suites are {known}; own ones go to `suites/<name>.yml`"
-            message = f"there is no suite `{suite[:60]}`"
+            message = f"there is no suite `{policy.shown('verify', 'suite')}`"
             yield Issue(Code.UNKNOWN_SUITE, message, policy.where("verify", "suite"), hint)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from etc_policy.declare.project_schema import Folders
 from etc_policy.declare.schema import PolicyDeclaration
+from etc_policy.declare.secrets import without_secret
 from etc_policy.declare.targets import Target
 from etc_policy.declare.yaml_marks import Mark, YamlPath
 from etc_policy.errors import Issue, Where
@@ -69,6 +70,13 @@ class DeclaredPolicy:
     def where(self, *keys: str, at_key: bool = False) -> Where:
         """The place of a value of the policy, found by its keys."""
         return self.places.where(keys, self.declaration.name, at_key=at_key)
+
+    def shown(self, *keys: str) -> str:
+        """The value at the keys as messages show it: not long, and a reference where it came from the environment."""
+        value: object = self.values
+        for key in keys:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return str(without_secret(value)).strip()[:60]
 
     @property
     def source(self) -> str:
