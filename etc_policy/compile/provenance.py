@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.stock_options import keys_of
 from etc_policy.declare.project import DeclaredPolicy
@@ -30,7 +32,10 @@ def _lines(declared: DeclaredPolicy, policy: Policy, target: Target) -> Iterator
     given = _spelled_out(declared.values)
     strategy = declared.declaration.strategy
     others = set(type(strategy).model_fields) - {"type", *keys_of(strategy.type)}
-    for key, default in declared.declaration.model_dump(exclude={"strategy": others}).items():
+    values = _with_defaults_as_written(
+        declared.declaration, declared.declaration.model_dump(exclude={"strategy": others})
+    )
+    for key, default in values.items():
         if key == "table":
             yield f"table: {_text(policy.table)}", declared.places.source(("table",))
         elif key == "extends" and default is None:
@@ -73,6 +78,17 @@ def _source(declared: DeclaredPolicy, given: Mapping[str, Any], path: tuple[str,
             return _DEFAULT
         value = value[key]
     return declared.places.source(path)
+
+
+def _with_defaults_as_written(model: BaseModel, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a model; a default that stands for another value, such as `60s`, is there as it is written."""
+    for name, field in type(model).model_fields.items():
+        part = getattr(model, name)
+        if isinstance(part, BaseModel) and name in values:
+            values[name] = _with_defaults_as_written(part, values[name])
+        elif field.validate_default and name not in model.model_fields_set:
+            values[name] = field.default
+    return values
 
 
 def _spelled_out(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.declare.schema_values import (
     Declared,
     DurationMs,
+    IntervalMs,
     Name,
     OptionValue,
     SizeBytes,
@@ -107,7 +108,7 @@ class VerifyChoice(Declared):
         description="Which file groups level `sample` reads, a tenth by default.",
         examples=[{"share": 0.1, "seed": 7}],
     )
-    window: DurationMs | None = Field(
+    window: IntervalMs | None = Field(
         None,
         description="Compare only rows whose event time is at most this long before the threshold.",
         examples=["7d"],

@@ -27,7 +27,7 @@ DurationMs: TypeAlias = Annotated[
     BeforeValidator(parse_duration_ms),
     WithJsonSchema({"type": "string", "examples": ["30m", "1h30m", "2d", "PT30M"]}),
 ]
-#: The time from one thing to the next.
+#: A time that has something in it.
 IntervalMs: TypeAlias = Annotated[DurationMs, AfterValidator(lambda value: _above_zero(value))]
 SizeBytes: TypeAlias = Annotated[
     int,

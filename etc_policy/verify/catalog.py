@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,12 +34,13 @@ class Offered:
     """An expectation: its arguments with the JSON types that each takes (none: any), and which of them it needs.
 
     `source` says what it is checked from: the table's metadata, the rows of both views by ourselves, or the rows of one
-    view by Great Expectations.
+    view by Great Expectations. `bounds` are the least and the largest number that an argument can sensibly have.
     """
 
     arguments: Mapping[str, tuple[str, ...]]
     required: frozenset[str] = frozenset()
     source: Source = "great_expectations"
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 _WHOLE = ("integer",)
@@ -57,8 +59,14 @@ OWN: Mapping[str, Offered] = {
     "expect_event_times_within_bounds": Offered({"earliest_ms": _WHOLE, "latest_ms": _WHOLE}, source="rows"),
     FRESHNESS: Offered(_LIMITS, frozenset({"now_ms"}), "metadata"),
     "expect_completeness_up_to": Offered({"threshold_ms": _WHOLE}, frozenset({"threshold_ms"}), "metadata"),
-    "expect_event_times_tracked": Offered({"least_share": ("number",)}, source="metadata"),
-    "expect_log_files_no_larger_than": Offered({"max_bytes": _WHOLE, "tolerance": ("number",)}, source="metadata"),
+    "expect_event_times_tracked": Offered(
+        {"least_share": ("number",)}, source="metadata", bounds={"least_share": (0, 1)}
+    ),
+    "expect_log_files_no_larger_than": Offered(
+        {"max_bytes": _WHOLE, "tolerance": ("number",)},
+        source="metadata",
+        bounds={"max_bytes": (1, inf), "tolerance": (0, inf)},
+    ),
 }
 
 
@@ -100,8 +108,7 @@ def argument_faults(
         elif value is None and argument in known.required:
             hint = "write a value, or `{$PARAMETER: NAME}` for one that etc knows"
             yield argument, f"expectation `{name}` needs a value for its argument `{argument}`, got `null`", hint
-        elif not is_parameter.get(argument) and not _fits(value, known.arguments[argument]):
-            wanted = listed_words(known.arguments[argument])
+        elif not is_parameter.get(argument) and (wanted := _unmet(known, argument, value)) is not None:
             yield argument, f"argument `{argument}` of `{name}` must be {wanted}, got `{str(value)[:60]}`", None
     for argument in sorted(known.required - kwargs.keys()):
         yield None, f"expectation `{name}` needs the argument `{argument}`", _arguments_of(known)
@@ -117,6 +124,16 @@ def _arguments_of(known: Offered) -> str:
     if not known.arguments:
         return "it takes no arguments"
     return f"its arguments are {listed(known.arguments)}".replace(" or ", " and ")
+
+
+def _unmet(known: Offered, argument: str, value: object) -> str | None:
+    """What the value of an argument should be, None where it is."""
+    if not _fits(value, known.arguments[argument]):
+        return listed_words(known.arguments[argument])
+    least, most = known.bounds.get(argument, (-inf, inf))
+    if not isinstance(value, int | float) or least <= value <= most:
+        return None
+    return f"{least:g} or more" if most == inf else f"a number from {least:g} to {most:g}"
 
 
 def _fits(value: object, types: tuple[str, ...]) -> bool:

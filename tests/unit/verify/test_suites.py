@@ -120,6 +120,28 @@ def test_a_moment_that_no_text_column_can_have_is_refused_at_its_place():
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "kwargs", "wanted"),
+    [
+        (
+            "expect_event_times_tracked",
+            "least_share: 80",
+            "`least_share` of `{}` must be a number from 0 to 1, got `80`",
+        ),
+        ("expect_event_times_tracked", "least_share: -0.1", "must be a number from 0 to 1, got `-0.1`"),
+        ("expect_log_files_no_larger_than", "max_bytes: 0", "`max_bytes` of `{}` must be 1 or more, got `0`"),
+        ("expect_log_files_no_larger_than", "tolerance: -1", "`tolerance` of `{}` must be 0 or more, got `-1`"),
+        ("expect_event_times_tracked", "least_share: 1", None),
+        ("expect_event_times_tracked", "least_share: null", None),
+        ("expect_log_files_no_larger_than", "max_bytes: 1, tolerance: 0", None),
+        ("expect_log_files_no_larger_than", "max_bytes: {$PARAMETER: log_file_max_bytes}", None),
+    ],
+)
+def test_a_limit_that_no_table_can_keep_is_refused(name, kwargs, wanted):
+    issues = suite_issues(f"name: x\nexpectations:\n  - {{type: {name}, kwargs: {{{kwargs}}}}}\n", "s.yml")
+    assert [(issue.code, wanted.format(name) in issue.message) for issue in issues] == [("ETC226", True)] * bool(wanted)
+
+
 def test_on_both_is_one_expectation_for_each_view():
     text = "name: x\nexpectations:\n  - {type: expect_column_to_exist, kwargs: {column: v}, on: both}\n"
     assert [item.on for item in parse_suite(text, "s.yml").expectations] == ["ro", "rt"]
