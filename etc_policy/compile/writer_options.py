@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.compile.table_shape import EVENT_TIME_ORDERING, MERGE_MODE, TableShape
+from etc_policy.compile.table_shape import EVENT_TIME_ORDERING, MERGE_MODE_OF_WRITERS, TableShape
 from etc_policy.declare.secrets import as_variables, has_reference
 from etc_policy.plain_text import one_line
 
@@ -23,7 +23,7 @@ _COMMENTS = {
         "left out silently, also from the smallest time of a log file that holds both kinds.\n"
         "Hudi 1.2.0 fails with it on a MERGE INTO that sets only some columns: switch it off for such a statement."
     ),
-    "hoodie.record.merge.mode": "Event times are recorded in this mode only; an existing table keeps the mode it has.",
+    MERGE_MODE_OF_WRITERS: "Event times are recorded in this mode only; an existing table keeps the mode it has.",
     "hoodie.logfile.max.size": "Smaller log files make finer cuts.",
 }
 
@@ -45,8 +45,8 @@ def writer_options(policy: Policy, shape: TableShape | None = None) -> dict[str,
             "hoodie.write.track.event.time.watermark": "true",
             "hoodie.payload.event.time.field": policy.event_time.column,
         }
-        if shape is None or shape.merge_mode == EVENT_TIME_ORDERING:
-            options[MERGE_MODE] = EVENT_TIME_ORDERING
+        if shape is None:
+            options[MERGE_MODE_OF_WRITERS] = EVENT_TIME_ORDERING
     if policy.log_file_max_bytes is not None:
         options["hoodie.logfile.max.size"] = str(policy.log_file_max_bytes)
     return {**options, **dict(sorted(policy.writer.lock.items()))}

@@ -45,11 +45,14 @@ def _event_times(table):
 def _write(spark, table, options):
     for rows in ([(1, MS), (2, MS + 5)], [(1, MS + 9)]):
         frame = spark.createDataFrame(rows, "id int, ts long")
-        frame.write.format("hudi").options(**TABLE, **options).mode("append").save(str(table))
+        given = {key: value for key, value in {**TABLE, **options}.items() if value is not None}
+        frame.write.format("hudi").options(**given).mode("append").save(str(table))
 
 
-def test_the_dataframe_writer_takes_the_options(spark, tmp_path):
-    _write(spark, tmp_path / "with", json.loads(render_options(POLICY)))
+@pytest.mark.parametrize("ordering", [{}, {"hoodie.datasource.write.precombine.field": None}], ids=["ordered", "not"])
+def test_the_dataframe_writer_takes_the_options(spark, tmp_path, ordering):
+    """Of a table without an ordering field the second write failed, as the table had not taken the merge mode."""
+    _write(spark, tmp_path / "with", {**json.loads(render_options(POLICY)), **ordering})
     assert _event_times(tmp_path / "with") == [(MS, MS + 5), (MS + 9, MS + 9)]
 
 

@@ -31,7 +31,7 @@ EXPECTED = {
     "hoodie.datasource.compaction.async.enable": "false",
     "hoodie.write.track.event.time.watermark": "true",
     "hoodie.payload.event.time.field": "placed at=ü: \\x😀",
-    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+    "hoodie.write.record.merge.mode": "EVENT_TIME_ORDERING",
     "hoodie.logfile.max.size": "134217728",
     "hoodie.write.lock.zookeeper.url": " zk:2181\n",
 }
@@ -143,16 +143,16 @@ def test_texts_end_in_a_newline(form):
 
 PLAIN = Policy(name="t", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1)
 TRACKING = {"hoodie.write.track.event.time.watermark", "hoodie.payload.event.time.field"}
-MERGE_MODE = "hoodie.record.merge.mode"
+MERGE_MODE = "hoodie.write.record.merge.mode"
 
 
 @pytest.mark.parametrize(
     ("shape", "unit", "tracks", "merge_mode"),
     [
         (None, None, True, True),
-        (TableShape(9, "EVENT_TIME_ORDERING", "long"), None, True, True),
-        (TableShape(9, "EVENT_TIME_ORDERING", "int"), "s", True, True),
-        (TableShape(9, "EVENT_TIME_ORDERING", None), "ms", True, True),
+        (TableShape(9, "EVENT_TIME_ORDERING", "long"), None, True, False),
+        (TableShape(9, "EVENT_TIME_ORDERING", "int"), "s", True, False),
+        (TableShape(9, "EVENT_TIME_ORDERING", None), "ms", True, False),
         (TableShape(9, None, "long"), None, True, False),
         (TableShape(9, "EVENT_TIME_ORDERING", "long"), "us", False, False),
         (TableShape(9, "EVENT_TIME_ORDERING", "timestamp-micros"), None, False, False),
