@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from etc_policy.compile.manifest import GitState
@@ -21,8 +21,18 @@ def git_state(folder: Path, inputs: Iterable[str]) -> GitState | None:
     if not sha:
         return None
     status = ("--literal-pathspecs", "status", "--porcelain", "--untracked-files=all")
-    changed = _git(folder, *status, "--", *_INPUTS, *inputs)
+    looked_at = (spec for name in (*_INPUTS, *inputs) for spec in _specs(folder, name))
+    changed = _git(folder, *status, "--", *looked_at)
     return GitState(sha=sha, dirty=changed != "")
+
+
+def _specs(folder: Path, name: str) -> Iterator[str]:
+    """What git is asked about: it sees nothing behind a link, and fails where one leads out of the repository."""
+    path = Path(name)
+    links = [one for one in (path, *path.parents) if (folder / one).is_symlink()]
+    yield from map(str, links or [path])
+    if links:
+        yield str((folder / path).resolve())
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -94,7 +94,8 @@ class Project(DeclaredProject):
             UsageError: `plan` is not as it was made.
             StalePlanError: a policy was changed or disabled since `plan` was made, or is gone; nothing was touched.
             EngineError: the target folder cannot be written; nothing was touched.
-            SeveralErrors: with `check`, after all tables, if one failed, was refused or did not pass its verification.
+            SeveralErrors: after all tables, if the run could not be recorded; with `check` also if a table failed, was refused
+                or did not pass its verification.
 
         """
         from etc_policy.api.planning import choose_policies
@@ -107,6 +108,7 @@ class Project(DeclaredProject):
         applier, results = run_and_record(self.environment, now_ms, self.target_dir, policies, saved, confirm, every_ms)
         if check:
             applier.raise_errors(results)
+        raise_all((), (), results, applier.unwritten)
         return results
 
     def submit(
@@ -176,7 +178,7 @@ class Project(DeclaredProject):
         unwritten = errors_of(lambda: write_text(self.target_dir, "freshness.json", text))
         if check and errors:  # what is not known is a verdict here, not a failure of the engine
             raise SeveralErrors((*errors, *unwritten), ExitCode.FAILED, report)
-        raise_all((), (ExitCode.FAILED for table in tables if table.status == "error"), report, unwritten)
+        raise_all((), (ExitCode.FAILED for table in tables if table.status in ("error", "unknown")), report, unwritten)
         return report
 
     def sync(self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, remove: bool = False) -> SyncReport:

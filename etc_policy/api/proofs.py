@@ -10,7 +10,7 @@ from etc_policy.execute.ports import Outcome
 from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.plan.formats import count_of, format_time, iso_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.plan.promise import promise_of
+from etc_policy.plan.promise import is_of_column, promise_of
 from etc_policy.plan.proof import LEVELS, Proof, with_proof
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import TableHistory
@@ -205,16 +205,20 @@ def _name_of(record: CompactionRecord) -> str:
 
 
 def _is_of_later(kept: ApplyState, state: TableState) -> bool:
-    """Whether it is about a compaction that had not completed when the table was read; one that was taken back since is not."""
+    """Whether it is about a compaction that had not completed when the table was read.
+
+    One that was taken back since is not, nor one whose wrong completion time was set right.
+    """
     last, pending = state.last_completed or "", {one.requested for one in state.pending}
-    own = state.last_compaction.instant if state.last_compaction else ""
+    done = {one.requested for one in state.instants if one.state == "completed"}
+    done |= {state.last_compaction.instant} if state.last_compaction else set()
     names = (
         kept.verified,
         kept.unproven.compaction if kept.unproven else None,
         kept.proofs.subject if kept.proofs else None,
     )
     for instant, completed, *_ in (name.split(" ") for name in names if name and name.count(" ") and name[0] != " "):
-        if instant != own and (completed > last or instant in pending):
+        if instant not in done and (completed > last or instant in pending):
             return True
     return False
 
@@ -231,12 +235,14 @@ def claim_for(policy: Policy, outcome: Outcome, state: TableState, history: Tabl
     What a plan found not to be due is claimed by the plan: the table's metadata must bear that out.
     """
     from etc_policy.verify.evidence import Claim
-    from etc_policy.verify.prover import claim_of, claim_of_run
+    from etc_policy.verify.prover import claim_in, claim_of, record_of_run
 
     if outcome.threshold_ms is None:
         return claim_of(policy, state, now_ms)
     if outcome.status == "nothing_due":
         seen_until = outcome.seen_until or state.last_completed or ""
         return Claim(outcome.threshold_ms, seen_until, leaves_out=outcome.leaves_out)
-    claim = claim_of_run(state, history, outcome.instant or "")
-    return claim if claim is not None and claim.threshold_ms == outcome.threshold_ms else None
+    record = record_of_run(state, history, outcome.instant or "")
+    if record is None or record.threshold_ms != outcome.threshold_ms:
+        return None
+    return claim_in(record) if is_of_column(policy.event_time, record) else claim_of(policy, state, now_ms)

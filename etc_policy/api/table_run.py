@@ -150,7 +150,7 @@ class TableRun:
 
     def _takes_back(self, result: TableResult) -> bool:
         """Whether what was said of the table before may not be true any more."""
-        found = result.verification
+        found = verdict_of(result)
         return self._goes_back or (found is not None and found.status in ("fail", "error"))
 
     def fail(self, error: EtcError, started_ms: int, table: TablePlan | None = None) -> None:

@@ -13,6 +13,7 @@ from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import SETTINGS, show_note, show_warning
 from etc_policy.cli.options import Flags
 from etc_policy.cli.progress import Progress
+from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
 
 T = TypeVar("T")
@@ -68,13 +69,14 @@ def settle(verb: Callable[[], T]) -> tuple[T, SeveralErrors | None]:
 
 
 def finish(error: SeveralErrors | None, codes: tuple[ExitCode, ...] = ()) -> ExitCode:
-    """The exit code that says most of `codes`, those of the verdicts.
+    """The exit code that says most of `codes`, those of the verdicts: a failed one says more than a report that is not written.
 
     Raises:
         SeveralErrors: there is an error; its exit code is the one that says most of all.
 
     """
     if error is not None:
-        error.exit_code = worst([*codes, error.exit_code])
+        is_unwritten = all(one.code == Code.CANNOT_WRITE for one in error.errors)
+        error.exit_code = worst([*codes, *(() if is_unwritten and ExitCode.FAILED in codes else [error.exit_code])])
         raise error
     return worst(codes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etc_policy.compile.manifest import Policy
+from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.declare.quantities import duration_text, size_text
 
 #: The manifest's key -> the policy file's.
@@ -26,6 +26,11 @@ def policy_values(policy: Policy) -> dict[str, str]:
     """Every value that the fingerprint covers, by its dotted key (`freshness.target`: `6h`); what is not set is left out."""
     values = policy.deciding_values()
     return dict(sorted(_flat({_KEYS.get(key, key): value for key, value in values.items()}, "")))
+
+
+def event_time_values(event_time: EventTime) -> dict[str, str]:
+    """Those of them that say how event times are read."""
+    return dict(_flat({_KEYS["event_time"]: event_time.model_dump(mode="json")}, ""))
 
 
 def changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EngineError, OvertakenError, RetryableError, TableError
+from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
 from etc_policy.execute.fence import Fence
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
 from etc_policy.execute.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit
@@ -235,7 +235,7 @@ class Runner:
         """
         try:
             done = self.files.completed_commit(job.base_path, job.instant)
-        except Exception as error:
+        except (EtcError, OSError) as error:
             self.progress(f"{job.policy.name}: Hudi has committed it, and how much it wrote cannot be read: {error}")
             return None
         if done is None:

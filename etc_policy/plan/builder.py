@@ -79,24 +79,21 @@ def build_table_plan(
     wanted = tuple(one for one in due if is_wanted(context, one))
     by_stock = bool(policy.stock_options)
     context = _leaving_out(context, due, wanted, "due_but_not_chosen" if by_stock else "due_but_in_other_partitions")
-    if not wanted and _leaves_unknown(context):
-        return _idle(replace(context, left_out={}), "refused", unknown_left_out(policy))
+    chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
+    if wanted and not chosen:
+        return _idle(context, "refused", written_to_all(state))
+    if unknown_in := _unknown_left_out(context):
+        return _refused_unknown(context, unknown_in)
     if not wanted:
         can_wait = context.threshold_ms < context.merged_up_to_ms
         idle = _idle(context, "nothing_due", nothing_due(policy, elsewhere=bool(due), can_wait=can_wait))
         return idle.model_copy(update={"threshold_ms": _complete_without(context)})
-    chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
-    if not chosen:
-        return _idle(context, "refused", written_to_all(state))
-    if _leaves_unknown(context):
-        by_writers = unknown_left_out(policy, written_to=not context.left_out)
-        return _idle(replace(context, left_out={}), "refused", by_writers)
     found = _before_writers(context, chosen)
     if isinstance(found, TablePlan):
         return found
     context, chosen = _within_budget(*found)
-    if _leaves_unknown(context):
-        return _idle(replace(context, left_out={}), "refused", unknown_left_out(policy))
+    if unknown_in := _unknown_left_out(context):
+        return _refused_unknown(context, unknown_in)
     place = _instant(context, chosen)
     young = _too_young(context, place.instant)
     return _idle(context, "refused", young, place) if young else _compact(context, chosen, place)
@@ -111,7 +108,7 @@ def _before_writers(context: PlanningContext, chosen: Slices) -> tuple[PlanningC
     context = merging_what_is_due(context)
     closed = closed_before(chosen, writer, lambda slices: _instant(context, slices).instant)
     without = _leaving_out(context, chosen, closed, "due_but_behind_a_writer")
-    if not closed or _leaves_unknown(without):  # nobody would know how far RO is complete without it
+    if not closed or _unknown_left_out(without):  # nobody would know how far RO is complete without it
         return _idle(context, "refused", overlapping_writer(state, writer, place.instant), place)
     return without, closed
 
@@ -122,22 +119,24 @@ def _leaving_out(context: PlanningContext, chosen: Slices, kept: Slices, reason:
     return replace(context, left_out={**context.left_out, **dict.fromkeys(left_out, reason)})
 
 
-def _leaves_unknown(context: PlanningContext) -> bool:
-    """Whether an event time is not known in a slice that is left out: then T cannot be known without it.
+def _unknown_left_out(context: PlanningContext) -> FileSlice | None:
+    """A slice that is left out and in which an event time is not known: T cannot be known without it.
 
     Where a strategy of Hudi does not take the slice, or writers keep adding to it, a delete by key counts as in every
     watermark: as no earlier than its commit completed, less the data latency. Rows beside it are not excused.
     """
-    return any(
-        log_file.min_event_time_ms is None
-        and not (
-            log_file.unknown_is_deletes
-            and context.left_out.get(one.group, "due_but_not_chosen") == "due_but_not_chosen"
-        )
-        for one in context.state.slices
-        if context.leaves_out(one)
-        for log_file in one.log_files
-    )
+    excusing = "due_but_not_chosen"
+    for one in filter(context.leaves_out, context.state.slices):
+        is_excused = context.left_out.get(one.group, excusing) == excusing
+        if any(f.min_event_time_ms is None and not (f.unknown_is_deletes and is_excused) for f in one.log_files):
+            return one
+    return None
+
+
+def _refused_unknown(context: PlanningContext, file_slice: FileSlice) -> TablePlan:
+    by_writers = file_slice.group not in context.left_out
+    refusal = unknown_left_out(context.policy, written_to=by_writers)
+    return _idle(replace(context, left_out={}), "refused", refusal)
 
 
 def _within_budget(context: PlanningContext, chosen: Slices) -> tuple[PlanningContext, Slices]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.policy_values import policy_values
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.compile.policy_values import event_time_values
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 
@@ -18,22 +18,22 @@ _TRUST = f"{_COLUMN}trust_commit_metadata"
 def promise_of(policy: Policy, state: TableState) -> CompactionRecord | None:
     """The last compaction by etc, where its threshold is one of the policy's event-time column."""
     record = state.last_compaction
-    return record if record is not None and _is_of_column(policy, record) else None
+    return record if record is not None and is_of_column(policy.event_time, record) else None
 
 
 def promises_in(policy: Policy, history: TableHistory) -> TableHistory:
     """The history without the thresholds of other event-time columns."""
     commits = (
-        one if one.record is None or _is_of_column(policy, one.record) else replace(one, record=None)
+        one if one.record is None or is_of_column(policy.event_time, one.record) else replace(one, record=None)
         for one in history.commits
     )
     return replace(history, commits=tuple(commits))
 
 
-def _is_of_column(policy: Policy, record: CompactionRecord) -> bool:
-    """What an older version of etc committed does not say which column it was: it counts as the same."""
+def is_of_column(event_time: EventTime, record: CompactionRecord) -> bool:
+    """Whether its threshold is one of this event-time column; what an older version of etc committed counts as one."""
     then = _column_in(record.policy_values)
-    return not then or then == _column_in(policy_values(policy))
+    return not then or then == _column_in(event_time_values(event_time))
 
 
 def _column_in(values: Mapping[str, str]) -> dict[str, str]:

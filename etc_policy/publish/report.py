@@ -38,7 +38,7 @@ from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
-from etc_policy.verify.prover import proof_level
+from etc_policy.verify.prover import proof_level, verdict_on_rows
 
 #: No span is as long: what is larger is a moment in epoch milliseconds.
 _MOMENT_MS = 100_000_000_000
@@ -99,7 +99,7 @@ def _result(table: TableResult) -> Iterator[Line]:
         measured = table.watermark_measured_ms
         until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
         as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
-        if table.verification.status in ("pass", "warn"):
+        if verdict_on_rows(table.verification) in ("pass", "warn"):
             at = format_time(iso_ms(table.completed_at) // 1000 * 1000)
             proof = keep_together(f"(proof: {proof_level(table.verification)}, {at})")
             yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''} {proof}"

@@ -14,7 +14,7 @@ from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.publish.results import TableFreshness, TableResult
 from etc_policy.verify.ports import VerificationStatus
-from etc_policy.verify.prover import lacks_rows
+from etc_policy.verify.prover import verdict_on_rows
 
 PREFIX = "etc.event_time."
 THRESHOLD = f"{PREFIX}threshold"
@@ -81,7 +81,7 @@ def verdict_of(result: TableResult) -> Verdict | None:
     instant = None if result.status == "nothing_due" else result.instant
     if result.status in NOT_DONE:
         instant = result.resumed_instant
-    status: VerificationStatus = "fail" if lacks_rows(found) else found.status
+    status = verdict_on_rows(found)
     return Verdict(status, found.level, found.threshold_ms, instant, result.completed_at, found.coverage is not None)
 
 

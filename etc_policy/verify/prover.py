@@ -38,20 +38,20 @@ def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
     """The claim that the table itself carries: its last compaction's threshold, else what its watermark promises."""
     record = promise_of(policy, state)
     if record is not None:
-        return _claim(record)
+        return claim_in(record)
     mark = watermark_of(state, policy.data_latency_ms)
     until_ms = complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms)
     return Claim(until_ms, state.last_completed or "", leaves_out=True)
 
 
-def claim_of_run(state: TableState, history: TableHistory, instant: str) -> Claim | None:
-    """The claim that the compaction at `instant` left on the table; None where the table knows of no such promise."""
+def record_of_run(state: TableState, history: TableHistory, instant: str) -> CompactionRecord | None:
+    """What the compaction at `instant` left on the table; None where the table knows of no such promise."""
     records = [*history.runs, *([state.last_compaction] if state.last_compaction else [])]
-    record = next((record for record in records if record.instant == instant), None)
-    return _claim(record) if record else None
+    return next((record for record in records if record.instant == instant), None)
 
 
-def _claim(record: CompactionRecord) -> Claim:
+def claim_in(record: CompactionRecord) -> Claim:
+    """What a compaction claims by its record."""
     return Claim(record.threshold_ms, record.seen_until or record.instant, leaves_out=record.left_out > 0)
 
 
@@ -197,6 +197,11 @@ def lacks_rows(verification: Verification) -> bool:
     limit = verification.threshold_ms
     found = (one for one in verification.expectations if one.expectation == VIEWS_AGREE and one.status == "warn")
     return limit is not None and any(one.observed.get(_UP_TO, limit) <= limit for one in found)
+
+
+def verdict_on_rows(verification: Verification) -> VerificationStatus:
+    """The verdict; a failure where RO lacks rows that it promises, however lightly the suite takes them."""
+    return "fail" if lacks_rows(verification) else verification.status
 
 
 def on_promise(verification: Verification) -> Verification:

@@ -21,6 +21,7 @@ from etc_policy.adapters.hudi.slices import (
 )
 from etc_policy.adapters.hudi.table_commits import TableCommits
 from etc_policy.plan.carry import is_carried_name
+from etc_policy.plan.promise import is_of_column
 from etc_policy.plan.table_state import FileSlice
 
 
@@ -69,7 +70,8 @@ def _slices_in(commits: TableCommits, listed: Listing) -> LatestSlices:
     orphans = tuple(orphans_in(listed, timeline, completion))
     slices = groups.slices()
     if timeline.layout < 2:
-        thresholds = {one.requested: one.record.threshold_ms for one in commits.completed if one.record is not None}
+        records = (one.record for one in commits.completed if one.record is not None)
+        thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
         slices = tuple(_bounded_by_plan(one, thresholds) for one in slices)
     return LatestSlices(slices, groups.missing(recorded), orphans, *groups.twins())
 

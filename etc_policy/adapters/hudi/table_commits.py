@@ -26,6 +26,7 @@ class TableCommits:
 
     storage: TableStorage
     properties: Mapping[str, str]
+    event_time: EventTime
     timeline: Timeline
     archive: Archive
     metadata: Mapping[str, CommitMetadata]
@@ -65,7 +66,9 @@ def read_commits(
     trust = trust_of(timeline.layout, properties, event_time, column_type)
     logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)
-    return TableCommits(storage, properties, timeline, archive, metadata, column_type, trust, logged, tree, known)
+    return TableCommits(
+        storage, properties, event_time, timeline, archive, metadata, column_type, trust, logged, tree, known
+    )
 
 
 def is_write(file: InstantFile) -> bool:

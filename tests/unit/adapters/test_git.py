@@ -32,3 +32,25 @@ def test_the_commit_and_whether_the_project_s_files_differ(tmp_path):
     policy.write_text("version: 1\n")
     (project / "policies" / "b.yml").write_text("")
     assert git_state(project, FOLDERS).dirty
+
+
+def test_what_lies_behind_a_link_counts_too(tmp_path):
+    """Git says nothing of what is behind a link: an edited policy was recorded as committed."""
+    project, real = tmp_path / "project", tmp_path / "project" / "real" / "rules"
+    real.mkdir(parents=True)
+    (real / "a.yml").write_text("version: 1\n")
+    (project / "link").symlink_to("real")
+    git(project, "init", "-q")
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "one")
+    folders = ("link/rules", "templates")
+    assert not git_state(project, folders).dirty
+    (real / "a.yml").write_text("version: 1 # changed\n")
+    assert git_state(project, folders).dirty
+    (real / "a.yml").write_text("version: 1\n")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project / "away").symlink_to(outside)
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "two")
+    assert git_state(project, ("away",)).dirty  # of what is in another repository, or in none, nobody knows

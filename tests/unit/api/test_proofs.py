@@ -7,11 +7,13 @@ import pytest
 
 from etc_policy.api.proofs import begin_proof, claim_for, is_proven, level_to_prove, note_verdict, verdict_beside
 from etc_policy.compile.manifest import EventTime, Freshness, Policy, Verify
+from etc_policy.execute.ports import Outcome
 from etc_policy.plan.table_state import CompactionRecord, Instant, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
 from etc_policy.verify.ports import ExpectationResult, Verification
+from etc_policy.verify.prover import claim_of
 from tests.fakes import MemoryApplyStates, MemoryTable
 from tests.past import history_of
 from tests.unit.plan.plan_cases import inputs_of_case, plan_of_case, state_of
@@ -182,3 +184,25 @@ def test_where_nothing_is_due_freshness_says_how_much_is_proved(declared, wanted
     state = replace(STATE, apply_state=store["/t"])
     assert level_to_prove(policy, state, is_idle=True) == level
     assert level_to_prove(policy, state, is_idle=False) == declared
+
+
+def test_what_was_kept_of_a_wrong_completion_time_hides_no_later_failure():
+    """Its commit was hours ahead until it was set right; then another compaction failed."""
+    store = MemoryApplyStates()
+    judge(store, replace(RECORD, completed="20260101210001000"), "fail")
+    state = with_instant_at(replace(STATE, last_compaction=LATER), LATER.completed)
+    right = Instant(RECORD.instant, "commit", "completed", RECORD.completed)
+    one = ExpectationResult(expectation=COMPACTED, status="fail")
+    found = Verification(level="data", status="fail", threshold_ms=2_000, expectations=(one,))
+    read = replace(state, instants=(*state.instants, right))
+    note_verdict(POLICY, read, store, found, "data", Claim(LATER.threshold_ms, ""))
+    assert store["/t"].unproven.compaction.startswith(LATER.instant)
+
+
+def test_a_plan_of_another_column_that_is_finished_later_claims_nothing_in_the_new_one():
+    values = {"event_time_column.column": "other", "event_time_column.trust_commit_metadata": "true"}
+    record = replace(RECORD, policy_values=values)
+    state = replace(STATE, last_compaction=record)
+    done = Outcome("t", "/t", "resumed", record.threshold_ms, instant=record.instant)
+    assert claim_for(POLICY, done, state, history_of(), 5_000) == claim_of(POLICY, state, 5_000)
+    assert claim_for(POLICY, done, STATE, history_of(), 5_000) == Claim(RECORD.threshold_ms, RECORD.instant)

@@ -6,6 +6,7 @@ import json
 import shutil
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -15,7 +16,7 @@ from etc_policy.api.applying import REPLANS
 from etc_policy.api.freshness import freshness_of
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verify_tables
-from etc_policy.errors import EngineError, StalePlanError, TableError
+from etc_policy.errors import EngineError, SeveralErrors, StalePlanError, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.log_witness import path_of
@@ -309,6 +310,13 @@ class TestATargetFolderThatCannotBeWritten:
         assert (code, verdicts) == (3, {"orders_ro": ("compacted", "pass"), "payments_ro": ("compacted", "pass")})
         assert "error[ETC003]: cannot write `target/run_results.json`" in err
 
+    def test_from_python_it_is_an_error_whatever_is_checked(self, outside, target):
+        outside.tables["orders_ro"].changes = [self.lose(target)]
+        with Project(outside.project_dir, target_dir=target) as project, pytest.raises(SeveralErrors) as raised:
+            project.apply(at=datetime.fromisoformat(NOON), check=False)
+        assert {one.code for one in raised.value.errors} == {"ETC003"}
+        assert [table.status for table in raised.value.report.tables] == ["compacted", "compacted"]
+
     def test_an_interrupt_stays_one(self, etc, outside, target):
         def end(_):
             raise KeyboardInterrupt
@@ -327,6 +335,13 @@ class TestATargetFolderThatCannotBeWritten:
         code, out, err = etc("verify", "--at", NOON)
         assert (code, out.count("FAIL")) == (1, 2), out
         assert "error[ETC003]: cannot write `target/runs/" in err
+
+    def test_a_failed_verdict_says_more_than_a_report_that_is_not_written(self, etc, outside, target):
+        """Nothing is known before the first commit; that was exit code 3."""
+        target.write_text("a file")
+        code, out, err = etc("freshness", "--at", "2000-01-01T00:00:00Z", "--output", "json")
+        assert {table["status"] for table in json.loads(out)["tables"]} == {"unknown"}
+        assert (code, "error[ETC003]" in err) == (1, True)
 
     @pytest.mark.parametrize(("command", "code"), [("plan", 3), ("freshness", 1)])
     def test_so_is_what_was_found(self, etc, outside, target, command, code):

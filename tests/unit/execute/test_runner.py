@@ -357,6 +357,17 @@ class TestDeletesBesideAWriter:
         outcome = apply(table, plan, compactor=MemoryCompactor(table, meanwhile=break_it))
         assert (outcome.status, outcome.writes_beside, outcome.bytes_written) == ("compacted", None, 5)
 
+    def test_nor_is_it_known_where_nobody_knows_when_it_completed(self, table, plan):
+        class Unread(MemoryFiles):
+            def completed_commit(self, base_path, at):
+                if "commit" in self.table.calls:
+                    raise TableError("ETC213", "cannot read the table")
+                return super().completed_commit(base_path, at)
+
+        runner = replace(table.runner(), files=Unread(table))
+        outcome = runner.apply(POLICY, plan, "plan-1", None)
+        assert (outcome.status, outcome.completed, outcome.writes_beside) == ("compacted", None, None)
+
     def test_a_plan_that_a_killed_run_left_is_asked_about_too(self, table, plan):
         table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
         self.begin(table)

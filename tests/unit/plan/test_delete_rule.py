@@ -179,3 +179,14 @@ class TestLeavingOut:
         state = with_slice(STATE, "f2", log_files=(*slice_of(STATE, "f2").log_files, UNKNOWN))
         table = build_table_plan(POLICY, state, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
         assert any(one.startswith("1 of 3 log files have no known") for one in table.warnings)
+
+    def test_what_others_leave_out_is_not_blamed_for_it(self):
+        """A slice of another partition, all of it known, is left out too."""
+        state = with_slice(STATE, "f1", log_files=(*slice_of(STATE, "f1").log_files, UNKNOWN))
+        state = replace(
+            state, slices=tuple(replace(s, partition="q") if s.file_id == "f2" else s for s in state.slices)
+        )
+        policy = POLICY.model_copy(update={"partitions": ("p",)})
+        more = replace(state, slices=(*state.slices, replace(slice_of(STATE, "f2"), file_id="f3")))
+        table = build_table_plan(policy, more, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
+        assert (table.reason_code, "writers that keep adding" in table.reason) == ("unknown_left_out", True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.compile.manifest import EventTime
-from etc_policy.compile.policy_values import policy_values
+from etc_policy.compile.policy_values import event_time_values, policy_values
 from etc_policy.plan.promise import promise_of, promises_in
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.publish.freshness import table_freshness
@@ -69,3 +69,9 @@ def test_one_of_the_same_column_is(record):
     state = replace(state_of("/t", TABLE), last_compaction=record)
     assert promise_of(NEW, state) == record
     assert len(late_data(promises_in(NEW, history_of(runs=[record])))) == 1
+
+
+@pytest.mark.parametrize("policy", [NEW, *OTHERS, policy_with(EventTime(column="e.at", format="yyyy-MM-dd"))])
+def test_what_a_policy_says_of_its_column_is_what_its_compactions_record(policy):
+    of_column = {key: value for key, value in policy_values(policy).items() if key.startswith("event_time_column")}
+    assert event_time_values(policy.event_time) == of_column

@@ -15,6 +15,7 @@ from etc_policy.publish.results import (
     VerificationReport,
     table_result,
 )
+from etc_policy.publish.sync import verdict_of
 from etc_policy.publish.views import ViewRows, render_views
 from etc_policy.verify.ports import ExpectationResult, Verification
 
@@ -210,3 +211,16 @@ def test_the_contract_of_freshness():
     assert (
         wanted | {"remaining_log_files", "remaining_log_bytes", "remaining_file_slices"} <= report["tables"][1].keys()
     )
+
+
+@pytest.mark.parametrize(("compared_until_ms", "lacks"), [(T, True), (T + 1, False)])
+def test_rows_that_ro_lacks_are_not_complete_though_the_suite_only_warns(compared_until_ms, lacks):
+    """The report said how far RO is complete above the warning that rows are missing there."""
+    found = ExpectationResult(
+        expectation="expect_ro_to_contain_rt_up_to", status="warn", observed={"threshold_ms": compared_until_ms}
+    )
+    warned = Verification(level="data", status="warn", threshold_ms=T, expectations=(found,))
+    table = result(threshold_ms=T, instant="20260101110000001").model_copy(update={"verification": warned})
+    text = render_results(RunResults(plan_id="p", tables=(table,)))
+    assert ("RO complete" in text) != lacks
+    assert verdict_of(table).status == ("fail" if lacks else "warn")

@@ -10,7 +10,7 @@ from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import prove_compacted
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
-from etc_policy.verify.prover import claim_of, claim_of_run, proof_level, verify_table
+from etc_policy.verify.prover import claim_in, claim_of, proof_level, record_of_run, verify_table
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
@@ -122,9 +122,9 @@ class TestClaim:
         state = replace(state_with(), last_compaction=self.record(seen_until=instant("11:35:00")))
         older = replace(self.record(), instant=instant("10:00:00"), threshold_ms=T - 1)
         history = history_of(runs=[older])
-        assert claim_of_run(state, history, SEEN) == Claim(T, instant("11:35:00"))
-        assert claim_of_run(state, history, instant("10:00:00")) == Claim(T - 1, instant("10:00:00"))
-        assert claim_of_run(state, history, instant("10:30:00")) is None
+        assert claim_in(record_of_run(state, history, SEEN)) == Claim(T, instant("11:35:00"))
+        assert claim_in(record_of_run(state, history, instant("10:00:00"))) == Claim(T - 1, instant("10:00:00"))
+        assert record_of_run(state, history, instant("10:30:00")) is None
 
     def test_without_one_what_the_watermark_promises(self):
         state = state_with("11:20:00 > 11:20:05, event 10:30:00")

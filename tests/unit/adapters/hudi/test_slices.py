@@ -1,9 +1,11 @@
+import json
 from dataclasses import replace
 
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
 from etc_policy.compile.manifest import EventTime
+from etc_policy.plan.commit_metadata import POLICY_VALUES
 from etc_policy.plan.refusals import find_damage, find_refusal
 from tests.unit.adapters.reading import OURS, read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
@@ -328,10 +330,14 @@ class TestVersion6:
         old.commit(first, "", base("f1"))
         old.commit(at("10:00:02"), "", log("f1", 20, base_instant=first))
         carried = log("f1", base_instant=second, version=0, token="100000-0-0")
-        old.compaction(second, "", base("f1", previous=first), carried, extra=OURS)
+        values = json.dumps({"event_time_column.column": "ts", "event_time_column.trust_commit_metadata": "true"})
+        extra = {**OURS, POLICY_VALUES: values}
+        old.compaction(second, "", base("f1", previous=first), carried, extra=extra)
         old.commit(at("10:00:08"), "", log("f1", base_instant=second))
         files = read(old).slices[0].log_files
         assert [(f.min_event_time_ms, f.seen_event_time_ms) for f in files] == [(None, 1001), (None, None)]
+        other = read(old, EventTime(column="ts", unit="us")).slices[0].log_files
+        assert [f.seen_event_time_ms for f in other] == [None, None]  # a threshold of another column bounds nothing
 
     def test_a_bare_inflight_is_a_commit_under_way(self, old):
         old.file(at("10:00:02"), ".inflight")
