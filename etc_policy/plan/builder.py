@@ -246,8 +246,6 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
     files = tuple(chain.from_iterable(file_slice.log_files for file_slice in state.slices))
     before = context.watermark(files)
     unknown = sum(f.min_event_time_ms is None for f in files)
-    kept = chain.from_iterable(one.log_files for one in state.slices if not context.leaves_out(one))
-    taken = sum(f.min_event_time_ms is None for f in kept)
     moves = place.moves if place else ()
     return TablePlan(
         policy=policy.name,
@@ -282,7 +280,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=(*unknown_warning(policy, state, taken), *pace_warning(context.pace, policy.data_latency_ms)),
+        warnings=(*unknown_warning(context), *pace_warning(context.pace, policy.data_latency_ms)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import filterfalse
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import count_of, format_bytes, format_duration
 from etc_policy.plan.pace import Pace
+from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.refusals import not_ended
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
 
 
-def unknown_warning(policy: Policy, state: TableState, unknown: int) -> tuple[str, ...]:
+def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
     """Log files without a known event time cost work, whatever they hold; to a strategy of Hudi they are as any other."""
-    if not unknown or policy.stock_options:
+    state, kept = context.state, filterfalse(context.leaves_out, context.state.slices)
+    unknown = sum(f.min_event_time_ms is None for file_slice in kept for f in file_slice.log_files)
+    if not unknown or context.policy.stock_options:
         return ()
     total = sum(len(file_slice.log_files) for file_slice in state.slices)
     if state.updates_in_part:

@@ -8,7 +8,7 @@ from etc_policy.adapters.hudi.merging import ordering_fields, updates_in_part
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.compile.manifest import EventTime
-from etc_policy.plan.plan_warnings import unknown_warning
+from etc_policy.plan.builder import build_table_plan
 from tests.unit.adapters.log_file import avro
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.plan.states import POLICY
@@ -52,7 +52,9 @@ def test_there_no_event_time_makes_a_log_file_known(tmp_path, recorded):
     state = fill_from_logs(FileTableReader().read(str(table.base), EventTime(column="ts", unit="ms")), POLICY, None)
     ((_, found),) = state.log_files
     assert (found.min_event_time_ms, found.seen_event_time_ms) == (None, 1_767_225_600_000)
-    assert "whatever their event times" in unknown_warning(POLICY, state, 1)[0]
+    noon_ms = 1_767_268_800_000
+    table = build_table_plan(POLICY, state, now_ms=noon_ms, clock_ms=noon_ms)
+    assert any("whatever their event times" in one for one in table.warnings)
 
 
 def test_the_fields_that_order_rows():
