@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors
 
@@ -15,13 +15,16 @@ def raise_all(
 ) -> None:
     """Raise the gathered errors as one, with the report of what was done all the same; returns when there is no error.
 
-    `unwritten` says which files of the report could not be written: a failed verdict counts for more.
+    `unwritten` says which files of the report could not be written.
     """
-    found = {*codes, *(error.exit_code for error in errors)}
-    if ExitCode.FAILED not in found:
-        found.update(error.exit_code for error in unwritten)
+    found = [*codes, *(error.exit_code for error in errors)]
     if errors or unwritten:
-        raise SeveralErrors((*errors, *unwritten), worst(found), report)
+        raise SeveralErrors((*errors, *unwritten), code_with_unwritten(found, unwritten), report)
+
+
+def code_with_unwritten(codes: Collection[ExitCode], unwritten: Iterable[EtcError]) -> ExitCode:
+    """The code that says most: a failed verdict says more than a report that could not be written."""
+    return worst(codes if ExitCode.FAILED in codes else [*codes, *(error.exit_code for error in unwritten)])
 
 
 def errors_of(*works: Callable[[], None]) -> tuple[EtcError, ...]:

@@ -36,11 +36,10 @@ def level_to_prove(policy: Policy, state: TableState, *, is_idle: bool) -> Verif
 
     More only where freshness is to be proved by more: else it would never get any further.
     """
-    declared, freshness = policy.verify.level, policy.freshness
+    declared = policy.verify.level
     if not is_idle or not is_proven(policy, state.last_compaction, state.apply_state):
         return declared
-    least: VerifyLevel = freshness.proof if freshness is not None and freshness.proof is not None else "logs"
-    return min(declared, max("logs", least, key=LEVELS.index), key=LEVELS.index)
+    return min(declared, policy.freshness.proof or "logs", key=LEVELS.index)
 
 
 def begin_proof(policy: Policy, state: TableState, store: ApplyStateStore) -> None:

@@ -65,7 +65,7 @@ class CheckedCommand(click.Command):
             found = error.errors if isinstance(error, SeveralErrors) else (error,)
             raise SeveralErrors((*found, *unwritten), error.exit_code) from error
         if _asked(ctx):
-            raise_all((), [code for code in (ExitCode.FAILED,) if code == result], None, _write(ctx, checks))
+            raise_all((), [ExitCode.FAILED] if result == ExitCode.FAILED else (), None, _write(ctx, checks))
         return result
 
 

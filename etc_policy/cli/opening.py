@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar, cast
 
-from etc_policy.api.outcomes import worst
+from etc_policy.api.outcomes import code_with_unwritten, worst
 from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import SETTINGS, show_note, show_warning
@@ -77,6 +77,6 @@ def finish(error: SeveralErrors | None, codes: tuple[ExitCode, ...] = ()) -> Exi
     """
     if error is not None:
         is_unwritten = all(one.code == Code.CANNOT_WRITE for one in error.errors)
-        error.exit_code = worst([*codes, *(() if is_unwritten and ExitCode.FAILED in codes else [error.exit_code])])
+        error.exit_code = code_with_unwritten(codes, [error]) if is_unwritten else worst([*codes, error.exit_code])
         raise error
     return worst(codes)

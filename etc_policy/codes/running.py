@@ -101,12 +101,12 @@ RUNNING: Mapping[Code, str] = {
     Code.ALREADY_COMPLETED: "Nothing needs to be done: check it with `etc verify`.",
     Code.MISSING_SECRET: "`hudi_options`, a lock or a Spark setting takes it from `env_var`. Export it where "
     "`etc` runs.",
-    Code.LOG_FILES_ADDED: "Before table version 8 a writer has added to the slice that the plan begins: without it readers\n"
-    "would miss the rows below it. `etc apply` finishes the plan. Where it cannot, because a file that the plan compacts is\n"
-    "gone: stop all writers and cleaning, and leave the plan and its files; readers see every row that is left. Put the file\n"
-    "back from a copy. There is none of a log file that a rollback took: its rows are not the table's any more, so make an\n"
-    "empty file of its name, in which Hudi finds nothing. Then run `etc apply`. For any other reason write the rows of the\n"
-    "snapshot view into a new table before you touch the plan.",
+    Code.LOG_FILES_ADDED: "Before table version 8: a writer has added log files to the slice that the plan begins. If the plan\n"
+    "were removed, readers would lose the rows of the slice before it. `etc apply` finishes the plan. It cannot if a file that\n"
+    "the plan compacts is gone. Then stop all writers and cleaning, and leave the plan and its files: readers see every row\n"
+    "that is left. If you have a copy of the file, put it back. If a rollback removed it (a log file), its rows no longer\n"
+    "belong to the table: make an empty file with its name, which Hudi reads as one without rows. Then run `etc apply`. In any\n"
+    "other case write the rows of the snapshot view into a new table before you touch the plan.",
     Code.NOT_CARRIED: "The plan is published and nothing is lost: readers see every row. The system's own words are below the "
     "error: a full disk, or a file system without hard links where `strategy.carry` says `hard_link`. Make room, or set "
     "`carry: auto`; then `etc apply` goes on, or `etc undo` withdraws the plan.",

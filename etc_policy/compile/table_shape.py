@@ -15,7 +15,7 @@ MERGE_MODE_OF_WRITERS = "hoodie.write.record.merge.mode"
 _FIRST_VERSION = 8
 #: The first Hudi whose writers can record event times, and the table version of its own.
 TRACKED_SINCE, _VERSION_OF_ITS_OWN = "1.1.0", 9
-#: Hudi records values that print as 10 or 13 digits: seconds and milliseconds (FACTS 13).
+#: Hudi records values that print as 10 or 13 digits: seconds and milliseconds (FACTS 4.1).
 _TYPES, _UNITS = ("int", "long"), (None, "s", "ms")
 
 

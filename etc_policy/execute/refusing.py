@@ -61,10 +61,10 @@ def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
 
 @contextmanager
 def else_by_hand(files: TableFiles, job: Job, why: str) -> Iterator[None]:
-    """While a plan that may not be executed is withdrawn: where writers have added to it, it takes somebody to mend it.
+    """Around the withdrawal of a plan that may not be executed; where writers have added to its slice, it must be mended by hand.
 
     Raises:
-        EngineError: it cannot be withdrawn either; readers see every row as long as it stands.
+        EngineError: it cannot be withdrawn either; readers see every row while it is on the timeline.
 
     """
     try:

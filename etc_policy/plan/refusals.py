@@ -144,8 +144,10 @@ def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
 
 def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
     """A slice that is left out may hold any event, so that no T would be true."""
-    by = "`strategy.type` leaves" if policy.stock_options else "`strategy.partitions` or `strategy.max_io` leaves"
-    by = "writers that keep adding to its file slice leave" if written_to else by
+    if written_to:
+        by = "writers that keep adding to its file slice leave"
+    else:
+        by = "`strategy.type` leaves" if policy.stock_options else "`strategy.partitions` or `strategy.max_io` leaves"
     reason = f"a log file without a known event time is due, and {by} it out"
     also = ", or set `strategy.type: unbounded`" if policy.stock_options else ""
     return Refusal("unknown_left_out", reason, f"let the writer record event times, or plan with --read-stats{also}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
 from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, WITHDRAWN
-from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.plan.table_state import CompactionRecord, GroupKey, LogFile, TableState
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 #: Actions that write rows, as completed instants have them.
@@ -125,28 +125,25 @@ def with_times_of(history: TableHistory, state: TableState) -> TableHistory:
 
     Commits may not record them, or record them wrongly, and the state may know them from the files themselves.
     """
-    found: dict[tuple[str, str, str], list[tuple[int | None, int | None]]] = {}
+    found: dict[str, dict[GroupKey, list[LogFile]]] = {}
     for file_slice, log_file in state.log_files:
-        times = log_file.min_event_time_ms, log_file.seen_event_time_ms
-        found.setdefault((log_file.requested, *file_slice.group), []).append(times)
+        found.setdefault(log_file.requested, {}).setdefault(file_slice.group, []).append(log_file)
     commits = (
-        replace(commit, groups=tuple(_with_times(group, found) for group in commit.groups))
-        if any((one.requested, one.partition, one.file_id) in found for one in commit.groups)
-        else commit
-        for commit in history.commits
+        replace(one, groups=tuple(_with_times(group, found[one.requested]) for group in one.groups))
+        if one.requested in found
+        else one
+        for one in history.commits
     )
     return replace(history, commits=tuple(commits))
 
 
-def _with_times(
-    write: GroupWrite, found: Mapping[tuple[str, str, str], Iterable[tuple[int | None, int | None]]]
-) -> GroupWrite:
+def _with_times(write: GroupWrite, found: Mapping[GroupKey, Sequence[LogFile]]) -> GroupWrite:
     """All log files of a write must have their times for it to be certain; what is seen in one of them is in the write."""
-    times = list(found.get((write.requested, write.partition, write.file_id), ()))
-    if not times or not write.log_files:
+    files = found.get((write.partition, write.file_id), ())
+    if not files or not write.log_files:
         return write
-    is_whole = write.certain or len(times) >= write.log_files
-    known = [one for of_file in times for one in of_file if one is not None]
-    known += [] if write.min_event_time_ms is None else [write.min_event_time_ms]
-    is_certain = is_whole and all(least_ms is not None for least_ms, _ in times)
+    times = (time for one in files for time in (one.min_event_time_ms, one.seen_event_time_ms))
+    known = [time for time in (*times, write.min_event_time_ms) if time is not None]
+    is_whole = write.certain or len(files) >= write.log_files
+    is_certain = is_whole and all(one.min_event_time_ms is not None for one in files)
     return write._replace(min_event_time_ms=min(known, default=None), certain=is_certain)

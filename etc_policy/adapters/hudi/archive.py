@@ -65,6 +65,15 @@ class Archive:
         done = (rows[instant] for instant in sorted(rows))
         return [self._write(row, len(rows)) for row in done if row["metadata"] and row["completionTime"]]
 
+    def writes_beside(
+        self, timeline: Timeline, actions: Sequence[str], limit: int | None
+    ) -> tuple[list[CompletedWrite], bool]:
+        """The same, without those that the active timeline has too; none of a timeline of layout 1, whose archive is not read."""
+        if timeline.layout == 1:
+            return [], False
+        archived, has_older = self.writes(actions, limit)
+        return [write for write in archived if write.requested not in timeline.files], has_older
+
     def last_compaction(self) -> CompactionRecord | None:
         """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
         rows = self._rows(_WRITE_COLUMNS, ("action", ("commit",)))

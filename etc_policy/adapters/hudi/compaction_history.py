@@ -32,11 +32,10 @@ def read_compactions(base_path: str) -> TableHistory:
 
 def _read(storage: TableStorage, properties: Mapping[str, str]) -> TableHistory:
     timeline = require_times(read_timeline(storage, properties))
-    ends = [end for end in map(timeline.latest, timeline.files) if (end.state, end.action) == ("completed", *_ACTIONS)]
+    latest = map(timeline.latest, timeline.files)
+    ends = [end for end in latest if end.state == "completed" and end.action in _ACTIONS]
     plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
     timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
     writes = [completed_write(timeline, end.requested) for end in ends]
-    if timeline.layout > 1:
-        archived, _ = Archive(storage, properties).writes(_ACTIONS, MAX_ARCHIVED)
-        writes += (write for write in archived if write.requested not in timeline.files)
-    return table_history(writes, storage, properties, NO_TRUST, {}, is_complete=False)
+    archived, _ = Archive(storage, properties).writes_beside(timeline, _ACTIONS, MAX_ARCHIVED)
+    return table_history([*writes, *archived], storage, properties, NO_TRUST, {}, is_complete=False)

@@ -174,15 +174,12 @@ def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
 
 def _history(commits: TableCommits, max_archived: int | None) -> TableHistory:
     """The past, with so many archived commits."""
-    timeline, writes, is_complete = commits.timeline, list(commits.completed), False
-    if timeline.layout > 1 and max_archived != 0:
-        archived, is_cut_short = commits.archive.writes(WRITES, max_archived)
-        writes += (write for write in archived if write.requested not in timeline.files)
-        is_complete = not is_cut_short
-    elif timeline.layout == 1:
-        is_complete = not _has_older_archive(timeline)
-    of_table = commits.storage, commits.properties, commits.trust, commits.writes
-    return table_history(writes, *of_table, is_complete=is_complete)
+    timeline, of_table = commits.timeline, (commits.storage, commits.properties, commits.trust, commits.writes)
+    if timeline.layout > 1 and max_archived == 0:
+        return table_history(commits.completed, *of_table, is_complete=False)
+    archived, has_older = commits.archive.writes_beside(timeline, WRITES, max_archived)
+    is_complete = not has_older and not (timeline.layout == 1 and _has_older_archive(timeline))
+    return table_history([*archived, *commits.completed], *of_table, is_complete=is_complete)
 
 
 def _has_older_archive(timeline: Timeline) -> bool:

@@ -40,9 +40,7 @@ def boot_id() -> str:
 
 
 def process_space() -> str:
-    """Within what the number of a process names one: this start of the machine and, in a container, the container; `-` where
-    that is not known.
-    """
+    """Names the set of processes that can be seen from here: this start of the machine, and its container; `-` if not known."""
     try:
         namespace = Path("/proc/self/ns/pid").readlink()
     except OSError:
@@ -85,9 +83,9 @@ class Owner:
 
     @property
     def is_gone_here(self) -> bool:
-        """Whether it surely ran among the processes that are seen here, and is none of them.
+        """Whether it ran where this process can see it, and has ended.
 
-        Of another container nothing is seen here, whatever its name; nor of another machine, which may have this one's name.
+        Processes of another container cannot be seen from here, nor those of another machine: either may have this host's name.
         """
         is_here = self.boot != "-" and (self.host, self.boot) == (socket.gethostname(), process_space())
         return is_here and not Path(f"/proc/{self.process}").exists()
@@ -155,10 +153,8 @@ def read_holder(path: Path) -> Holder | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        message, hint = (
-            f"cannot look at the lock `{path}`",
-            "let this user read its folder, or name another in `writer.lock`",
-        )
+        hint = "let this user read its folder, or name another in `writer.lock`"
+        message = f"cannot look at the lock `{path}`"
         raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
     identity = (found.st_dev, found.st_ino)
     return Holder(path, identity, found.st_mtime, _user(found.st_uid), text.strip(), _owner(text))

@@ -123,9 +123,8 @@ def _start(
     from pyspark import SparkContext
 
     is_first = SparkContext._gateway is None
-    output = (
-        _open_log(log, fresh=is_first) if log else os.dup(2)
-    )  # what is in a log that cannot be opened is of another run
+    # Before Spark starts: a log that cannot be opened holds the words of an earlier run.
+    output = _open_log(log, fresh=is_first) if log else os.dup(2)
     try:
         with _jvm_output_to(output), on_class_path(confs) if is_first else nullcontext(confs) as launched:
             started = with_archive(launched) if launched != confs and JAVA_OPTIONS not in given else launched

@@ -778,6 +778,10 @@ class TestDeletesThatWritersKeepAddingTo:
         assert (table.state.own_pending, table.commits) == (None, {})
 
 
+def unread(*_):
+    raise TableError("ETC213", "the table cannot be read")
+
+
 class TestWritesBesideTheCommit:
     """A writer without a lock begins while deletes of file group f1 are being committed."""
 
@@ -832,9 +836,6 @@ class TestWritesBesideTheCommit:
         assert "error[ETC416]" in err
 
     def test_nor_where_it_cannot_be_read_while_the_write_is_waited_for(self, etc, table, monkeypatch):
-        def unread(*_):
-            raise TableError("ETC213", "the table cannot be read")
-
         monkeypatch.setattr("etc_policy.api.table_run.await_writes", unread)
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found["orders_ro"]) == (3, ("compacted", "pass"))
@@ -842,10 +843,6 @@ class TestWritesBesideTheCommit:
 
     def test_they_are_found_later_where_the_table_could_not_be_read_at_once(self, etc, table, monkeypatch):
         """Once only: the verification reads it, and so does what looks for writes beside the commit."""
-
-        def unread(*_):
-            raise TableError("ETC213", "the table cannot be read")
-
         monkeypatch.setattr("etc_policy.execute.fence.writes_beside", unread)
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found["orders_ro"]) == (1, ("compacted", "pass"))

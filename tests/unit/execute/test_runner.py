@@ -33,6 +33,15 @@ def left_pending(table):
     table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
 
 
+class UnreadAfterTheCommit(MemoryFiles):
+    """The commit cannot be read, though it is there."""
+
+    def completed_commit(self, base_path, at):
+        if "commit" in self.table.calls:
+            raise TableError("ETC213", "cannot read the table")
+        return super().completed_commit(base_path, at)
+
+
 class TestApply:
     def test_the_order_of_steps(self, table):
         outcome = apply(table)
@@ -63,14 +72,10 @@ class TestApply:
     def test_a_commit_that_cannot_be_read_is_done_all_the_same(self, table):
         """Hudi has reported success; the verification says what the table is like now."""
 
-        class Unread(MemoryFiles):
-            def completed_commit(self, base_path, at):
-                if "commit" in self.table.calls:
-                    raise TableError("ETC213", "cannot read the table")
-                return super().completed_commit(base_path, at)
-
         said = []
-        outcome = replace(table.runner(), files=Unread(table), progress=said.append).apply(POLICY, PLAN, "plan-1", None)
+        outcome = replace(table.runner(), files=UnreadAfterTheCommit(table), progress=said.append).apply(
+            POLICY, PLAN, "plan-1", None
+        )
         assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("compacted", C, PLAN.threshold_ms)
         assert (outcome.completed, outcome.bytes_written, outcome.writes_beside) == (None, 0, ())
         assert said[-1].endswith("how much it wrote cannot be read: cannot read the table")
@@ -358,13 +363,7 @@ class TestDeletesBesideAWriter:
         assert (outcome.status, outcome.writes_beside, outcome.bytes_written) == ("compacted", None, 5)
 
     def test_nor_is_it_known_where_nobody_knows_when_it_completed(self, table, plan):
-        class Unread(MemoryFiles):
-            def completed_commit(self, base_path, at):
-                if "commit" in self.table.calls:
-                    raise TableError("ETC213", "cannot read the table")
-                return super().completed_commit(base_path, at)
-
-        runner = replace(table.runner(), files=Unread(table))
+        runner = replace(table.runner(), files=UnreadAfterTheCommit(table))
         outcome = runner.apply(POLICY, plan, "plan-1", None)
         assert (outcome.status, outcome.completed, outcome.writes_beside) == ("compacted", None, None)
 
