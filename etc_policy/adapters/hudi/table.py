@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 
 from etc_policy.adapters.hudi.commit_facts import KeptFacts, NoFacts
 from etc_policy.adapters.hudi.compactions import compactions_before_8, own_compactions, own_pending
@@ -109,12 +108,7 @@ def _read(
     asked = known if known is not None and known.may_have(storage, properties) else None
 
     def read() -> Result:
-        with ExitStack() as stack:
-            tree = storage.tree()
-            if asked is None:
-                stack.enter_context(tree)
-            else:  # it begins only if it must
-                stack.push(tree)
+        with storage.tree() as tree:
             return finish(read_commits(storage, properties, event_time, tree, facts, asked))
 
     result = read_until_stable(storage.location, read)

@@ -58,6 +58,8 @@ def read_commits(
 
     """
     timeline = require_one_end(require_times(read_timeline(storage, properties, "", facts)), WRITES)
+    if known is None:
+        tree.begin()  # not before: a write that ended meanwhile would be complete, without its files
     facts.find(timeline.folder)
     writes = [file for file in map(timeline.latest, timeline.files) if is_write(file)]
     timeline.expect(writes)

@@ -71,6 +71,9 @@ class LocalTreeLister:
     def __exit__(self, *_: object) -> None:
         """Nothing was begun."""
 
+    def begin(self) -> None:
+        """Nothing: a disk has nothing to wait for."""
+
     def read(self) -> Mapping[str, dict[str, int]]:
         """Bytes by file name of each folder.
 

@@ -31,15 +31,14 @@ class ObjectTreeLister:
         self._thread: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> ObjectTreeLister:
-        self._begin()  # waiting for a store costs nothing
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _begin(self) -> None:
-        """Begin now, beside other work."""
+    def begin(self) -> None:
+        """Begin now, in a thread: waiting for a store costs nothing."""
         if self._begun is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="listing")
             self._begun = self._thread.submit(self._list)
@@ -51,7 +50,7 @@ class ObjectTreeLister:
             OSError: the store does not list them.
 
         """
-        self._begin()
+        self.begin()
         assert self._begun is not None  # noqa: S101 - just begun
         return self._begun.result()
 

@@ -35,7 +35,7 @@ class TreeLister(Protocol):
     """Lists every folder of a table but Hudi's own, once, as a context; hidden folders and files are listed."""
 
     def __enter__(self) -> TreeLister:
-        """A storage that is far away begins."""
+        """Nothing is listed yet."""
         ...
 
     def __exit__(
@@ -44,8 +44,12 @@ class TreeLister(Protocol):
         """End what was begun."""
         ...
 
+    def begin(self) -> None:
+        """From now on a storage that is far away lists beside other work: no file is missed that is there by now."""
+        ...
+
     def read(self) -> Tree:
-        """What is listed.
+        """What is listed, of this moment or later than `begin`.
 
         Raises:
             OSError: a folder cannot be read.

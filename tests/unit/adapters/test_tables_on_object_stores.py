@@ -88,6 +88,28 @@ def test_log_files_are_read_with_one_request_each(tmp_path, s3_server, copied):
     assert len(logs) == 4
 
 
+def test_a_write_that_ends_while_the_timeline_is_listed_has_its_files(tmp_path, s3_server):
+    """Folders that were listed before it ended lack them: they look lost, or rows are passed over."""
+    table, bucket = TableFolder(tmp_path / "t"), s3_server.make_bucket()
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    location, written = s3_server.upload(table.base, bucket, "lake/orders"), []
+    with faulty_proxy(s3_server.endpoint) as proxy:
+
+        def write_meanwhile(_, path):
+            if "timeline" in path and "list-type" in path and not written:
+                written.append(path)
+                time.sleep(0.5)
+                table.commit(at("10:05:00"), at("10:05:01"), log("f1", EVENT_MS))
+                s3_server.upload(table.base, bucket, "lake/orders")
+            return ""
+
+        proxy.spoil = write_meanwhile
+        use_storage_settings(StorageSettings(endpoint=proxy.endpoint))
+        found, plan = readings(location)[::3]
+    assert (len(found.instants), found.missing_files, len(list(found.log_files))) == (2, (), 1)
+    assert plan["action"] == "compact"
+
+
 def test_a_store_that_breaks_off_among_log_files_is_an_error_in_time(tmp_path, s3_server, copied):
     """Else each of many log files would be waited for, and count as unknown."""
     location = copied(with_unknown_times(tmp_path / "t"))
