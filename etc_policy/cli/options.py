@@ -110,6 +110,7 @@ _target_dir_option = click.option(
 
 
 def _given_variables(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Mapping[str, Any]:
+    from etc_policy.declare.variables import without_blank
     from etc_policy.declare.yaml_marks import load_marked
     from etc_policy.errors import PolicyError
 
@@ -121,6 +122,9 @@ def _given_variables(_context: click.Context, _parameter: click.Parameter, text:
         raise click.BadParameter(error.issues[0].message) from error
     if not isinstance(found, dict):
         raise click.BadParameter(f"`{text[:60]}` is not a mapping such as `{{lake: /mnt/lake, days: 3}}`")
+    for name in [name for name, value in found.items() if value is None]:
+        hint = without_blank(name) or f"write a value behind it, such as `{name[:60]}: /mnt/lake`"
+        raise click.BadParameter(f"the variable `{name[:60]}` has no value: {hint}")
     return found
 
 

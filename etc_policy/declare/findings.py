@@ -12,6 +12,7 @@ from etc_policy.declare.project import Places
 from etc_policy.declare.quantities import QuantityError
 from etc_policy.declare.secrets import HIDDEN, EnvText, is_secret
 from etc_policy.declare.suggestions import did_you_mean, listed
+from etc_policy.declare.variables import without_blank
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue
 
@@ -104,6 +105,7 @@ class _Finding:
         known = _keys_at(self.model, self.path[:-1])
         name = str(self.path[-1])
         hint = did_you_mean(name, known) or f"the keys here are {', '.join(f'`{key}`' for key in known)}"
+        hint = without_blank(name) or hint
         if name == "<<":
             hint = "merge keys are not supported; write the keys out, or share values through `vars:`"
         return self._issue(Code.UNKNOWN_KEY, f"unknown key `{_shown(name)}`", hint, at_key=True)

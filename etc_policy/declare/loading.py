@@ -15,6 +15,7 @@ from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.sources import SourceFile
 from etc_policy.declare.templating.context import Context, has_template
 from etc_policy.declare.templating.problems import TemplateProblem
+from etc_policy.declare.variables import without_blank
 from etc_policy.declare.yaml_marks import YamlPath, load_marked, require_printable
 from etc_policy.errors import Issue, PolicyError, Where
 
@@ -85,6 +86,8 @@ def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
     loaded.problems = marked.problems
     if isinstance(marked.value, dict):
         loaded.value = marked.value
+        context.known_variables.update(plain_variables(loaded))
+        loaded.issues += _variables_without_blank(loaded)
     else:
         kind = "empty" if marked.value is None else "not a mapping"
         loaded.issues.append(Issue(Code.WRONG_TYPE, f"the file is {kind}", loaded.file.where(()), hint))
@@ -111,6 +114,15 @@ def plain_variables(loaded: Loaded) -> dict[str, Value]:
     """The `vars:` of a file that is loaded."""
     declared = loaded.value.get("vars") if loaded.value else None
     return dict(declared) if isinstance(declared, dict) else {}
+
+
+def _variables_without_blank(loaded: Loaded) -> Iterator[Issue]:
+    """Keys such as `lake:/prod` under `vars:`; elsewhere keys are known, or need a value."""
+    for name, value in plain_variables(loaded).items():
+        hint = without_blank(name)
+        if value is None and hint is not None:
+            where = loaded.file.where(("vars", name), at_key=True)
+            yield Issue(Code.WRONG_TYPE, f"the variable `{name[:60]}` has no value", where, hint)
 
 
 def _expand(source: SourceFile, context: Context) -> Expansion | None:

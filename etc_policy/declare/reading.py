@@ -20,6 +20,7 @@ from etc_policy.declare.secrets import EnvText, without_secrets
 from etc_policy.declare.settings import Settings, read_settings
 from etc_policy.declare.sources import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.declare.variables import require_known
 from etc_policy.declare.yaml_marks import NO_VALUE, YamlPath
 from etc_policy.errors import Issue, Where
 
@@ -48,7 +49,7 @@ def read_project(
 
     Raises:
         PolicyError: there is no folder of policies, or nothing in it.
-        UsageError: there is no such target.
+        UsageError: there is no such target, or a variable that no file knows.
 
     """
     issues: list[Issue] = []
@@ -62,6 +63,8 @@ def read_project(
     files = (*sources.policy_files, *sources.template_files, *sources.macro_files)
     texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
     unique = tuple(dict.fromkeys(issues))
+    if not any(issue.level == "error" for issue in unique):
+        require_known(variables or {}, settings.context.known_variables, texts.values())
     name, target_now, places = settings.project.name, settings.target, settings.target_places
     return ProjectFiles(
         sources.project_dir, policies, unique, name, target_now, texts, places, variables or {}, folders

@@ -67,10 +67,14 @@ def has_template(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What expressions can reach: variables, the environment, the target, macros."""
+    """What expressions can reach: variables, the environment, the target, macros.
+
+    `known_variables` gathers the names that files declare, and that their templates ask for.
+    """
 
     variables: Mapping[str, Value]
     environment: Mapping[str, str]
     target: Mapping[str, Value] | None = None
     macros: Mapping[str, MacroSource] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
+    known_variables: set[str] = field(default_factory=set)

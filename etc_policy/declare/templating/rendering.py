@@ -253,6 +253,8 @@ class Rendering:
 
     def _var(self, name: Value, default: Value = _NOT_GIVEN) -> Value:
         hint = "set it under `vars:` in this file or in etc_project.yml"
+        if isinstance(name, str):
+            self._context.known_variables.add(name)
         return _looked_up("variable", self._context.variables, name, default, hint)
 
     def _env_var(self, name: Value, default: Value = _NOT_GIVEN) -> Value:

@@ -9,7 +9,7 @@ from etc_policy.api import workspace
 from etc_policy.api.project import Project
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.settings import read_own_settings
-from etc_policy.errors import EngineError
+from etc_policy.errors import EngineError, UsageError
 from etc_policy.wiring import Environment
 
 PROJECT = """
@@ -69,10 +69,58 @@ def test_variables_of_the_command_line_win(etc, targets):
         assert project.environment.target.table_root == "s3a://lake-us/tables"
 
 
-@pytest.mark.parametrize("value", ["", "lake", "[a]", "{a: ", "a: 1\na: 2", "!!python/name:os.system"])
+NO_VARIABLES = ["", "lake", "[a]", "{zone:us}", "zone:", "{zone: }", "{zone: us, lake:/prod}", "{a: ", "a: 1\na: 2"]
+
+
+@pytest.mark.parametrize("value", [*NO_VARIABLES, "!!python/name:os.system"])
 def test_variables_that_cannot_be_read(etc, targets, value):
     code, out, err = etc("ls", "--vars", value)
     assert (code, out, "--vars" in err, err.count("error[ETC001]")) == (64, "", True, 1)
+
+
+def test_a_variable_without_a_blank_is_shown_with_one(etc, targets):
+    err = " ".join(etc("ls", "--vars", "{lake:/prod}")[2].split())
+    assert "the variable `lake:/prod` has no value: put a blank after the colon: `lake: /prod`" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "hint"),
+    [
+        ("", "{zon: us}", "did you mean `zone`?"),
+        ("", "{lake: x}", "the variables are zone"),
+        ("vars: {lake: a}\n", "{lke: /prod}", "did you mean `lake`?"),
+        ("# {% if false %}{{ var('lake', 1) }}{% endif %}\n", "{lke: /prod}", "did you mean `lake`?"),
+    ],
+)
+def test_a_variable_that_no_file_knows_is_refused(etc, targets, text, given, hint):
+    """It would have no effect, and the command would work on the lake that the files name."""
+    file = targets / "policies" / "a.yml"
+    file.write_text(text + file.read_text())
+    for command in ("ls", "parse", "plan"):
+        code, out, err = etc(command, "--vars", given)
+        assert (code, out) == (64, "")
+        assert "error[ETC001]: no file declares or uses the variable `" in err
+        assert f"hint: {hint}" in err
+    name, value = given.strip("{}").split(": ")
+    with Project(targets, variables={name: value}) as opened, pytest.raises(UsageError, match="no file declares"):
+        opened.policies()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vars: {lake: a}\n",
+        "# {{ var('lake', 1) }}\n",
+        "# {% if false %}{{ var('lake') }}{% endif %}\n",
+        "# {% set which = 'lake' %}{{ var(which) }}\n",
+        "# {% if false %}{{ var('la' ~ 'ke') }}{% endif %}\n",
+        "# {% set look = var %}{{ look('lake', 1) }}\n",
+    ],
+)
+def test_a_variable_that_some_file_may_know_is_taken(etc, targets, text):
+    file = targets / "policies" / "a.yml"
+    file.write_text(text + file.read_text())
+    assert etc("parse", "--vars", "{lake: /prod}")[0] == 0
 
 
 def test_the_state_of_another_target_is_refused(etc, targets):
