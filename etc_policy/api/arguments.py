@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
+from etc_policy.api.moments import epoch_ms
 from etc_policy.codes.registry import Code
 from etc_policy.compile.selection import split_terms
 from etc_policy.errors import UsageError
 from etc_policy.wiring import clock_ms
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 
 Terms = str | Sequence[str]
 Moment = datetime | int | None
@@ -45,12 +43,9 @@ def moment_ms(moment: Moment) -> int:
     """Epoch milliseconds; None is now, and a time without a zone is UTC as on the command line."""
     if moment is None:
         return clock_ms()
-    if isinstance(moment, int):
-        return moment
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // _MILLISECOND
+    return moment if isinstance(moment, int) else epoch_ms(moment)
 
 
 def span_ms(span: timedelta) -> int:
     """The span in whole milliseconds."""
-    return span // _MILLISECOND
+    return span // timedelta(milliseconds=1)

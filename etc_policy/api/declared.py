@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from etc_policy.api.arguments import Terms
+from etc_policy.api.checking import checks_arguments
 from etc_policy.api.workspace import Workspace
 from etc_policy.compile.manifest import Manifest
 from etc_policy.declare.secrets import with_values
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from etc_policy.compile.writer_forms import FormName
 
 
+@checks_arguments
 class DeclaredProject(Workspace):
     """A project folder, its policies and what they come to."""
 
@@ -53,14 +55,14 @@ class DeclaredProject(Workspace):
         """
         from etc_policy.compile.writer_options import writer_options
 
-        policy = self.policies(name)[0]
+        policy = self._one(name, "writer_options")
         return with_values(writer_options(policy, self._shape(policy)), os.environ)
 
     def flink_options(self, name: str) -> dict[str, str]:
         """The same for a Flink sink, which has names of its own for compaction."""
         from etc_policy.compile.writer_forms import flink_options
 
-        policy = self.policies(name)[0]
+        policy = self._one(name, "flink_options")
         return with_values(flink_options(policy, self._shape(policy)), os.environ)
 
     def writer_form(self, form: FormName, select: Terms = (), exclude: Terms = ()) -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_ms, span_ms
 from etc_policy.api.artifacts import write_named, write_text
+from etc_policy.api.checking import checks_arguments
 from etc_policy.api.declared import DeclaredProject
 from etc_policy.api.outcomes import errors_of, raise_all
 from etc_policy.compile.manifest import VerifyLevel
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from etc_policy.wiring import Submission
 
 
+@checks_arguments
 class Project(DeclaredProject):
     """The verbs over a project folder; what it is opened with is said at `Workspace`."""
 
@@ -212,9 +214,7 @@ class Project(DeclaredProject):
     ) -> FreshnessReport:
         """Return when every selected table is complete up to `until` (aware, or epoch milliseconds).
 
-        Raises:
-            RetryableError: the time ran out, or no wait of this length can be enough.
-
+        RetryableError where the time ran out, or where no wait of this length can be enough.
         """
         from etc_policy.api.waiting import wait_for
 

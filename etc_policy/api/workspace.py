@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from etc_policy.api.arguments import Terms, selected_terms, span_ms, terms_of
+from etc_policy.api.checking import checks_arguments
 from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
@@ -22,7 +23,6 @@ from etc_policy.compile.resolve import interval_errors
 from etc_policy.compile.selection import Selection, disabled_policies, select_policies
 from etc_policy.compile.table_shape import TableShape
 from etc_policy.declare.project_schema import Folders
-from etc_policy.declare.quantities import MAX_MS
 from etc_policy.declare.settings import read_own_settings
 from etc_policy.declare.targets import Target
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
@@ -47,6 +47,7 @@ def default_target_dir(project_dir: Path) -> Path:
     return folder
 
 
+@checks_arguments
 class Workspace:
     """A project folder and, for the verbs that need one, a Spark session that is started once and stopped by `close`.
 
@@ -212,15 +213,12 @@ class Workspace:
         """The time from run to run; None where it is left to the policies.
 
         Raises:
-            UsageError: it is nothing, or too long.
             PolicyError: a target of freshness can never be met by it.
 
         """
         if every is None:
             return None
         every_ms = span_ms(every)
-        if not 0 < every_ms <= MAX_MS:
-            raise UsageError(Code.USAGE, f"runs cannot come every {every}", hint="such as `5m`, ten years at most")
         errors = interval_errors(reading.files, {policy.name for policy in policies}, every_ms)
         if errors:
             raise PolicyError(errors)

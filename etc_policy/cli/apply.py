@@ -82,7 +82,7 @@ def command(
             _require_an_answer(flags.output)
         try:
             results, error = settle(
-                lambda: project.apply(plan_file, *flags.terms, at=flags.at_ms, every=every, confirm=confirm)
+                lambda: project.apply(plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm)
             )
         except KeyboardInterrupt:
             show_note("the next `etc apply` finishes what was begun, or `etc undo` withdraws it")
@@ -104,7 +104,7 @@ def _submit(
     if asked and not yes:
         _require_an_answer(flags.output)
     confirm = partial(_confirmed, yes=yes, output=flags.output) if asked else lambda _: True
-    submission = project.submit(plan_file, *flags.terms, at=flags.at_ms, every=every, confirm=confirm)
+    submission = project.submit(plan_file, *flags.terms, at=flags.at, every=every, confirm=confirm)
     return hand_over(submission, flags, policies, dry_run=dry_run)
 
 

@@ -68,7 +68,7 @@ def generate(flags: Flags, out: Path | None, runs: int) -> None:
     any machine; checks come from target/runs/. A table that cannot be read has a page that says why. Starts no Spark.
     """
     with open_project(flags) as project:
-        site = project.site(*flags.terms, at=flags.at_ms, out=out, runs=runs)
+        site = project.site(*flags.terms, at=flags.at, out=out, runs=runs)
     if flags.output == "json":
         print_json(json.dumps({"schema_version": 1, "folder": str(site.folder), "files": site.files}, indent=2))
     else:

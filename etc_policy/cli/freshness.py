@@ -56,7 +56,7 @@ def command(flags: Flags, long: bool, archived: bool, fail_on: str) -> ExitCode:
     to target/freshness.json too.
     """
     with open_project(flags) as project:
-        report, error = settle(lambda: project.freshness(*flags.terms, at=flags.at_ms, archived=archived, check=True))
+        report, error = settle(lambda: project.freshness(*flags.terms, at=flags.at, archived=archived, check=True))
         where = places(project.policies(*flags.terms))
     long = long or len(report.tables) < MANY_TABLES
     show(flags, report, lambda: (render_freshness if long else list_freshness)(report, text_width()))

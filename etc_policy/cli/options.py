@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ class Flags:
     exclude: tuple[str, ...] = ()
     state: Path | None = None
     output: str = "text"
-    at_ms: int | None = None
+    at: datetime | None = None
     confs: Mapping[str, str] = field(default_factory=dict)
     metadata_only: bool = False
     jobs: int | None = None

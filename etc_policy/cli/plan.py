@@ -70,7 +70,7 @@ def command(
     """
     with open_project(flags) as project:
         plan, error = settle(
-            lambda: project.plan(*flags.terms, at=flags.at_ms, every=every, read_stats=read_stats, out=out, check=True)
+            lambda: project.plan(*flags.terms, at=flags.at, every=every, read_stats=read_stats, out=out, check=True)
         )
         where = places(project.policies(*flags.terms))
     long = long or explain or len(plan.tables) < MANY_TABLES

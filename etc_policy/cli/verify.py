@@ -41,7 +41,7 @@ def command(flags: Flags, level: VerifyLevel | None) -> ExitCode:
     `data` compares the rows of both views.
     """
     with open_project(flags) as project:
-        report, error = settle(lambda: project.verify(*flags.terms, at=flags.at_ms, level=level))
+        report, error = settle(lambda: project.verify(*flags.terms, at=flags.at, level=level))
         where = places(project.policies(*flags.terms))
     show(flags, report, lambda: render_verifications(report, text_width()))
     report_checks(checks_of_verifications(report, where))

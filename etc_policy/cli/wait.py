@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import click
 
@@ -43,8 +43,7 @@ from etc_policy.plan.formats import format_duration, format_time
 )
 @click.option(
     "--until",
-    "until_ms",
-    type=MomentType(future=True),
+    type=MomentType(may_be_future=True),
     required=True,
     help="The event time up to which RO has to be complete: epoch ms or ISO 8601 (UTC without a zone).",
 )
@@ -60,7 +59,7 @@ from etc_policy.plan.formats import format_duration, format_time
     help="Time between two readings of the metadata.",
 )
 @shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, metadata_only_option, output_option)
-def command(flags: Flags, names: tuple[str, ...], until_ms: int, timeout_ms: int, poll_ms: int) -> None:
+def command(flags: Flags, names: tuple[str, ...], until: datetime, timeout_ms: int, poll_ms: int) -> None:
     """Wait until RO is complete up to a time.
 
     For the job that reads the view: exits with 0 as soon as every selected table holds all rows with event time up to
@@ -70,6 +69,6 @@ def command(flags: Flags, names: tuple[str, ...], until_ms: int, timeout_ms: int
     timeout, poll = (timedelta(milliseconds=span) for span in (timeout_ms, poll_ms))
     select, exclude = require_choice(flags, *names)
     with open_project(flags) as project:
-        report = project.wait(select, exclude, until=until_ms, timeout=timeout, poll=poll)
+        report = project.wait(select, exclude, until=until, timeout=timeout, poll=poll)
     lines = (f"{one.policy}  RO is complete until {format_time(one.complete_until_ms)}" for one in report.tables)
     show(flags, report, lambda: "\n".join(lines))
