@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from etc_policy.compile.manifest import GitState
+from etc_policy.declare.sources import PROJECT_FILES
 
 #: What a project is made of besides the folders that it names.
-_INPUTS = ("etc_project.yml", "suites")
+_INPUTS = (*PROJECT_FILES, "suites")
 
 
 def git_state(folder: Path, inputs: Iterable[str]) -> GitState | None:

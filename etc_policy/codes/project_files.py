@@ -22,6 +22,8 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.DUPLICATE_KEY: "One of two equal keys would silently win. Remove one of them.",
     Code.FORBIDDEN_YAML: "Policies are plain mappings, lists, texts and numbers: no tags (`!!python/...`), no second\n"
     "document in a file, no keys that are lists.",
+    Code.TWO_FILES: "The project's file, templates and suites are known by their names without the ending, which is `.yml` or\n"
+    "`.yaml`. Of two that differ in the ending alone one would silently be ignored. Join them in one file.",
     Code.UNKNOWN_KEY: "The key is not one of those that are allowed here, so it would have no effect. `etc schema policy`\n"
     "prints all keys; an editor that reads the schema completes them.",
     Code.MISSING_KEY: "A policy needs `name`, `table`, `event_time_column` and `data_latency`. All but the first two may\n"

@@ -38,6 +38,7 @@ class Code(StrEnum):
     SYNTAX = "ETC106", "A file is not valid YAML"
     DUPLICATE_KEY = "ETC107", "A key appears twice in one mapping"
     FORBIDDEN_YAML = "ETC108", "A part of YAML that policies do not use"
+    TWO_FILES = "ETC109", "Two files of one name"
 
     UNKNOWN_KEY = "ETC110", "A key that does not exist"
     MISSING_KEY = "ETC111", "A required key is missing"

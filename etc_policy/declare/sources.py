@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, Where
 
-PROJECT_FILE = "etc_project.yml"
+#: The file of the project's settings, in either ending.
+PROJECT_FILES = ("etc_project.yml", "etc_project.yaml")
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_FOLDER_DEPTH = 32
 
-_SUFFIXES = (".yml", ".yaml")
+YAML_SUFFIXES = (".yml", ".yaml")
 _MACRO_SUFFIXES = (".jinja", ".jinja2", ".j2")
 
 
@@ -66,9 +67,10 @@ def read_sources(project_dir: str, policies: str = "policies", templates: str = 
             for file in beside
             if file.suffix.lower() in suffixes and (source := read_file(file, root, issues)) is not None
         )
-        for suffixes in (_SUFFIXES, _MACRO_SUFFIXES)
+        for suffixes in (YAML_SUFFIXES, _MACRO_SUFFIXES)
     }
-    return Sources(str(root.resolve()), tuple(texts), shared[_SUFFIXES], shared[_MACRO_SUFFIXES], tuple(issues))
+    issues += two_of_one_name(file for file in beside if file.suffix.lower() in YAML_SUFFIXES)
+    return Sources(str(root.resolve()), tuple(texts), shared[YAML_SUFFIXES], shared[_MACRO_SUFFIXES], tuple(issues))
 
 
 def _require_inside(root: Path, folder: str) -> None:
@@ -84,17 +86,32 @@ def _require_inside(root: Path, folder: str) -> None:
         inside = False
     if not inside or Path(folder).is_absolute():
         hint = "name a folder of the project under `folders:`"
-        where = Where(str(root / PROJECT_FILE)) if os.path.lexists(root / PROJECT_FILE) else None
+        where = next((Where(str(file)) for file in _project_files(root)), None)
         raise PolicyError(
             [Issue(Code.LEAVES_PROJECT, f"the folder `{folder[:60]}` is not in the project", where, hint)]
         )
 
 
 def read_project_file(project_dir: str, issues: list[Issue]) -> SourceFile | None:
-    """The project's `etc_project.yml`, None if it is missing; what is wrong with the file goes to `issues`."""
+    """The project's `etc_project.yml` or `.yaml`, None if it is missing; what is wrong with the file goes to `issues`."""
     root = Path(project_dir)
-    path = root / PROJECT_FILE
-    return read_file(path, root, issues) if os.path.lexists(path) else None
+    found = _project_files(root)
+    issues += two_of_one_name(found)
+    return read_file(found[0], root, issues) if found else None
+
+
+def _project_files(root: Path) -> list[Path]:
+    return [root / name for name in PROJECT_FILES if os.path.lexists(root / name)]
+
+
+def two_of_one_name(files: Iterable[Path]) -> Iterator[Issue]:
+    """An issue for each file whose name before the ending is that of a file before it: only one of them could count."""
+    first: dict[str, Path] = {}
+    for file in files:
+        if file.stem in first:
+            message = f"`{file.name}` and `{first[file.stem].name}` are both there, and only one of them could count"
+            yield Issue(Code.TWO_FILES, message, Where(str(file)), "join them in one file, and remove the other")
+        first.setdefault(file.stem, file)
 
 
 def _find(folder: Path, issues: list[Issue], depth: int) -> Iterator[Path]:
@@ -106,7 +123,7 @@ def _find(folder: Path, issues: list[Issue], depth: int) -> Iterator[Path]:
             issues.append(Issue(Code.LEAVES_PROJECT, "a linked folder is not followed", Where(str(path)), hint))
         elif is_folder:
             yield from _find(path, issues, depth + 1)
-        elif path.suffix.lower() in _SUFFIXES:
+        elif path.suffix.lower() in YAML_SUFFIXES:
             yield path
 
 

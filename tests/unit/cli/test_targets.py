@@ -258,3 +258,17 @@ def test_a_policy_with_a_lock_of_its_own_keeps_it(etc, targets):
     locks = [policy["writer"]["lock"] for policy in json.loads(out)["policies"]]
     assert locks[0] == {"hoodie.write.lock.provider": "mine"}
     assert locks[1]["hoodie.write.lock.provider"] == "org.example.Lock"
+
+
+def test_the_project_file_may_end_in_yaml(etc, targets):
+    """It was ignored, with its root of tables, defaults and profiles."""
+    (targets / "etc_project.yml").rename(targets / "etc_project.yaml")
+    assert etc("parse", "--target", "prod")[0] == 0
+    assert _tables(etc("compile", "--output", "json")[1])[0] == f"{targets}/scratch/lake/orders"
+
+
+def test_a_suite_that_ends_in_yaml_is_checked(etc, project):
+    (project / "suites").mkdir()
+    (project / "suites" / "a.yaml").write_text("name: a\nexpectations: [\n")
+    code, _, err = etc("parse")
+    assert (code, "suites/a.yaml:3:1" in err) == (1, True)

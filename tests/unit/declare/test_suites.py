@@ -47,6 +47,17 @@ def test_an_unknown_suite_is_an_error_with_a_hint(tmp_path, name, hint):
     assert issue.hint.startswith(hint)
 
 
+def test_a_suite_may_end_in_yaml(tmp_path):
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites" / "extra.yaml").write_text("extra")
+    assert read_suite("extra", tmp_path) == (str(tmp_path / "suites" / "extra.yaml"), "extra")
+    assert "extra" in suite_names(tmp_path)
+    (tmp_path / "suites" / "extra.yml").write_text("other")
+    with pytest.raises(PolicyError, match=r"`extra.yml` and `extra.yaml` are both there") as raised:
+        read_suite("extra", tmp_path)
+    assert raised.value.code == "ETC109"
+
+
 @pytest.fixture
 def own(tmp_path):
     """A project with a folder of suites, beside a file and a folder that are not its."""
