@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
@@ -20,19 +21,25 @@ _KINDS = {
     "string_type": "text",
     "bool_type": "`true` or `false`",
     "bool_parsing": "`true` or `false`",
-    "greater_than": "a larger number",
-    "less_than_equal": "a smaller number",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "greater_than": "above {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
     "dict_type": "a mapping",
     "tuple_type": "a list",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
     "union": "text, a number or `true`/`false`",
+    "number": "a number",
 }
+_NUMBERS = {"int_type", "float_type", "number", "greater_than", "greater_than_equal", "less_than_equal"}
 #: So many faults of one value are reported; whoever has more has another problem.
 MAX_FINDINGS = 200
 #: The kinds of fault of a union's branches, whose names pydantic adds to the location.
 _BRANCH_KINDS = {"string_type", "bool_type", "int_type", "float_type"}
 _BRANCHES = {"str", "bool", "int", "float"}
+_NUMBER = re.compile(r"-?[0-9]+([.][0-9]+)?")
 
 
 def schema_issues(
@@ -49,10 +56,13 @@ def schema_issues(
     `name` is that of the policy, `whole` what the value itself is called.
     """
     seen: set[YamlPath] = set()
-    for fault in error.errors(include_url=False)[:MAX_FINDINGS]:
+    faults = error.errors(include_url=False)[:MAX_FINDINGS]
+    texts = {fault["loc"][:-1] for fault in faults if fault["type"] == "string_type" and fault["loc"][-1:] == ("str",)}
+    for fault in faults:
         path, found = fault["loc"], dict(fault)
         if fault["type"] in _BRANCH_KINDS and len(path) > 1 and path[-1] in _BRANCHES:
-            path, found["type"] = path[:-1], "union"
+            path = path[:-1]
+            found["type"] = "union" if path in texts else "number"
         found["at_key"] = path[-1:] == ("[key]",)
         path = path[:-1] if found["at_key"] else path
         if path not in seen:
@@ -99,7 +109,10 @@ class _Finding:
             return self._issue(Code.BAD_NAME, f"{self._seen()} is not a usable {wanted}", hint)
         if kind == "string_too_short":
             return self._issue(Code.EMPTY, f"`{self.key}` is empty")
-        return self._wrong_type(_KINDS.get(kind, "another value"))
+        if kind == "too_short":
+            return self._issue(Code.EMPTY, f"`{self.key}` is empty", "write at least one below it")
+        said = str(self.fault["msg"]).removeprefix("Input should be ")
+        return self._wrong_type(_KINDS.get(kind, said).format(**context), is_number=kind in _NUMBERS)
 
     def _unknown_key(self) -> Issue:
         known = _keys_at(self.model, self.path[:-1])
@@ -121,7 +134,9 @@ class _Finding:
         examples = {
             "version": "write `version: 1` at the top",
             "policies": "write `policies:` with a list of policies",
-            "name": "give the policy a name, for example `name: orders_ro`",
+            "name": "give it a name, for example `name: orders_ro`",
+            "type": "name the expectation, for example `type: expect_no_key_twice`",
+            "expectations": "write `expectations:` with a list of expectations",
             "table": "write the table's base path or URI, or `db.table`",
             "event_time_column": "name the column that carries event time",
             "data_latency": "say how late events may arrive, for example `data_latency: 30m`",
@@ -136,7 +151,7 @@ class _Finding:
         seen = f'`"{text}"`' if quoted else self._seen()
         return self._issue(Code.WRONG_CHOICE, f"`{self.key}` must be {listed(choices)}, got {seen}", hint)
 
-    def _wrong_type(self, wanted: str) -> Issue:
+    def _wrong_type(self, wanted: str, *, is_number: bool = False) -> Issue:
         value = self._input()
         hint = None
         if value is None:
@@ -147,7 +162,16 @@ class _Finding:
             hint = f'put it in quotes: "{value}"'
         elif wanted == "a list" and isinstance(value, str):
             hint = f"write `[{_shown(value)}]`"
+        elif is_number:
+            hint = self._number_hint(value)
         return self._issue(Code.WRONG_TYPE, f"`{self.key}` must be {wanted}, got {self._seen()}", hint)
+
+    def _number_hint(self, value: object) -> str | None:
+        if isinstance(value, str) and _NUMBER.fullmatch(value):
+            return "remove the quotes"
+        parent = _model_at(self.model, self.path[:-1])
+        examples = parent.model_fields[str(self.path[-1])].examples if parent else None
+        return f"for example `{self.path[-1]}: {examples[0]}`" if examples else None
 
     def _issue(self, code: Code, message: str, hint: str | None = None, *, at_key: bool = False) -> Issue:
         where = self.places.where(self.path, self.name, at_key=at_key or self.fault["at_key"])
@@ -188,6 +212,12 @@ def _value_at(value: object, path: YamlPath) -> object:
 
 def _keys_at(model: type[BaseModel], path: YamlPath) -> Sequence[str]:
     """The keys of the model at `path` below `model`; none where keys are free."""
+    found = _model_at(model, path)
+    return list(found.model_fields) if found else []
+
+
+def _model_at(model: type[BaseModel], path: YamlPath) -> type[BaseModel] | None:
+    """The model at `path` below `model`; None where keys are free."""
     inner: Any = model
     for part in path:
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(part, str):
@@ -196,7 +226,7 @@ def _keys_at(model: type[BaseModel], path: YamlPath) -> Sequence[str]:
             inner = get_args(_collection(inner))[-1:] if isinstance(part, str) else get_args(_collection(inner))[:1]
             inner = inner[0] if inner else None
         inner = _model_in(inner) or inner
-    return list(inner.model_fields) if isinstance(inner, type) and issubclass(inner, BaseModel) else []
+    return inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:  # noqa: ANN401 - a type annotation
