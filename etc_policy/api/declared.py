@@ -23,6 +23,9 @@ class DeclaredProject(Workspace):
     def parse(self) -> tuple[Issue, ...]:
         """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
         reading = self._read()
+        for issue in reading.suite_issues:
+            if issue.level == "warning":  # those of other files are said by each verb that goes by their policies
+                self._warn(issue)
         return (*reading.issues, *reading.suite_issues)
 
     def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:

@@ -16,7 +16,7 @@ from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.compile.resolve import check_project, compile_project
 from etc_policy.declare.project import ProjectFiles
 from etc_policy.declare.reading import read_project
-from etc_policy.declare.suites import own_suite_contents, own_suite_names, read_suite, suite_names
+from etc_policy.declare.suites import own_suite_contents, own_suite_names, read_suite, shipped_suite_names, suite_names
 from etc_policy.errors import Issue, PolicyError, UsageError, Where
 
 
@@ -51,17 +51,18 @@ class ProjectReading:
 
         Verbs that verify look at the suites they need by themselves.
         """
-        from etc_policy.verify.suites import suite_issues
+        from etc_policy.verify.suite_faults import suite_issues
 
         named = {policy.declaration.verify.suite for policy in self.files.policies} & set(self.suites)
+        own = own_suite_names(self.project_dir)
         issues: list[Issue] = []
-        for name in sorted({*named, *own_suite_names(self.project_dir)}):
+        for name in sorted({*named, *own}):
             try:
                 path, text = read_suite(name, self.project_dir)
             except PolicyError as error:
                 issues += error.issues
             else:
-                issues += suite_issues(text, path)
+                issues += suite_issues(text, path, shipped_suite_names() if name in own else ())
         return tuple(issues)
 
     @property

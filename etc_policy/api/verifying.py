@@ -22,7 +22,8 @@ from etc_policy.verify.metadata_checks import PROMISE, always_checked
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
 from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
-from etc_policy.verify.suites import parse_suite, suite_issues
+from etc_policy.verify.suite_faults import suite_issues
+from etc_policy.verify.suites import parse_suite
 from etc_policy.wiring import Environment
 
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
@@ -151,9 +152,9 @@ def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any
 
     """
     path, text = read_suite(policy.verify.suite, environment.project_dir)
-    issues = suite_issues(text, path)
-    if issues:
-        raise PolicyError(issues)
+    errors = [issue for issue in suite_issues(text, path) if issue.level == "error"]
+    if errors:
+        raise PolicyError(errors)
     return parse_suite(text, path).items
 
 

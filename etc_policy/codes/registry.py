@@ -99,6 +99,7 @@ class Code(StrEnum):
     UNKNOWN_METADATA = "ETC216", "Metadata in a form that is not known"
     NO_RO_TABLE = "ETC217", "The catalog has no such RO table"
 
+    SUITE_REPLACED = "ETC220", "A suite of the project replaces one that etc ships"
     BAD_SUITE = "ETC222", "A suite of expectations is wrong"
     UNKNOWN_PARAMETER = "ETC223", "An expectation uses a parameter that does not exist"
     PARAMETER_WITHOUT_VALUE = "ETC224", "A parameter has no value here"

@@ -51,6 +51,9 @@ RUNNING: Mapping[Code, str] = {
     Code.UNKNOWN_METADATA: "It may come from a later version of Hudi, or be damaged; the hint says what was found.",
     Code.NO_RO_TABLE: "`sync.ro_table` names a table that the catalog does not have. Hudi's own hive sync, or "
     "CREATE TABLE, makes it.",
+    Code.SUITE_REPLACED: "A project may have a suite of a shipped one's name, which then counts instead: also for policies\n"
+    "without `verify.suite`, if it is `ro_complete`. What the shipped one checks is checked no more, but for the checks that\n"
+    "are always made. Give it another name and name that in the policies, or in `policies: {+verify: {suite: NAME}}` for all.",
     Code.BAD_SUITE: "`suites/<name>.yml` has a list of expectations, each with `type` and `kwargs`.",
     Code.UNKNOWN_PARAMETER: "The parameters are listed in the hint and in docs/how-to/verify.md.",
     Code.PARAMETER_WITHOUT_VALUE: "The run that is verified does not give it a value; the message names what "

@@ -44,6 +44,11 @@ def own_suite_names(project_dir: Path) -> tuple[str, ...]:
     return tuple(sorted({file.stem for file in _files(project_dir / "suites")}))
 
 
+def shipped_suite_names() -> tuple[str, ...]:
+    """The suites that the package ships, sorted."""
+    return tuple(file.stem for folder in _shipped_folders() for file in _files(folder))
+
+
 def own_suite_contents(names: Collection[str], project_dir: Path) -> dict[str, object]:
     """What those of the named suites say that the project itself holds; of one that is no suite its text, if it has one."""
     contents: dict[str, object] = {}
@@ -64,8 +69,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _folders(project_dir: Path) -> list[Path]:
-    shipped = [folder for folder in ((_PACKAGE / relative).resolve() for relative in _SHIPPED) if folder.is_dir()]
-    return [project_dir / "suites", *shipped[:1]]
+    return [project_dir / "suites", *_shipped_folders()]
+
+
+def _shipped_folders() -> list[Path]:
+    """The one folder of suites that the package ships; none where it is missing."""
+    return [folder for folder in ((_PACKAGE / relative).resolve() for relative in _SHIPPED) if folder.is_dir()][:1]
 
 
 def _text(file: Path, root: Path) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime, Frozen
+from etc_policy.declare.findings import schema_issues
+from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.yaml_marks import MarkedYaml, load_marked
+from etc_policy.declare.yaml_marks import MarkedYaml, YamlPath, load_marked
 from etc_policy.errors import Issue, PolicyError, Where
-from etc_policy.verify.catalog import OWN, argument_faults, name_fault
 from etc_policy.verify.ports import DataCheck
 
 PARAMETER = "$PARAMETER"
@@ -43,6 +44,7 @@ _ALWAYS_KNOWN = {"T": "threshold_ms", "now": "now_ms"}
 Severity = Literal["critical", "warning", "info"]
 View = Literal["ro", "rt"]
 _VIEWS: tuple[View, ...] = ("ro", "rt")
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 class DeclaredExpectation(Frozen):
@@ -96,7 +98,7 @@ class PlacedSuite:
 
     def place(self, *keys: str | int) -> Where:
         """The place of the value at `keys`, or of the nearest one round it that the text really has."""
-        return _place(keys, self.document, self.path)
+        return place_of(keys, self.document, self.path)
 
     @property
     def expectations(self) -> tuple[SuiteExpectation, ...]:
@@ -126,44 +128,52 @@ def parse_suite(text: str, path: str) -> PlacedSuite:
         PolicyError: the text is no YAML or no suite; carries every fault with its line.
 
     """
+    document = read_document(text, path)
+    try:
+        suite = Suite.model_validate(document.value)
+    except ValidationError as error:
+        raise PolicyError(schema_faults(error, document, path)) from error
+    if issues := list(template_faults(document, path)):
+        raise PolicyError(issues)
+    return PlacedSuite(suite, document, path)
+
+
+def read_document(text: str, path: str) -> MarkedYaml:
+    """The YAML of a suite: a mapping.
+
+    Raises:
+        PolicyError: it is not.
+
+    """
     document = load_marked(text, path)
     if not isinstance(document.value, dict):
         message = "a suite is a mapping with `name` and `expectations`"
         raise PolicyError([Issue(Code.BAD_SUITE, message, Where(path, 1, 1))])
-    try:
-        return PlacedSuite(Suite.model_validate(document.value), document, path)
-    except ValidationError as error:
-        raise PolicyError([_schema_issue(dict(fault), document, path) for fault in error.errors()]) from error
+    return document
 
 
-def suite_issues(text: str, path: str) -> tuple[Issue, ...]:
-    """Everything that is wrong with a suite as far as its text shows: no table is read, no engine imported."""
-    try:
-        parsed = parse_suite(text, path)
-    except PolicyError as error:
-        return error.issues
-    return tuple(
-        issue for number, item in enumerate(parsed.suite.expectations) for issue in _issues(parsed, number, item)
-    )
+def schema_faults(error: ValidationError, document: MarkedYaml, path: str) -> list[Issue]:
+    """What is wrong with the keys and values of a suite."""
+    places = Places(FileMarks(path, path, document.marks))
+    found = schema_issues(error, document.value, Suite, places, whole="the suite")
+    return [replace(issue, code=Code.BAD_SUITE) for _, issue in found]
 
 
-def _issues(parsed: PlacedSuite, number: int, item: DeclaredExpectation) -> Iterator[Issue]:
-    here = ("expectations", number)
-    fault = name_fault(item.type)
-    if fault is not None:
-        yield Issue(Code.UNKNOWN_EXPECTATION, fault[0], parsed.place(*here, "type"), fault[1])
-        return
-    if item.type in OWN and "on" in item.model_fields_set:
-        hint = "remove `on`: it reads the views that it needs"
-        yield Issue(Code.BAD_ARGUMENTS, f"`{item.type}` takes no `on`", parsed.place(*here, "on"), hint)
-    is_parameter = {name: _parameter_name(value) is not None for name, value in item.kwargs.items()}
-    for name, message, advice in argument_faults(item.type, item.kwargs, is_parameter):
-        keys = ("kwargs", name) if name is not None else ("type",)
-        yield Issue(Code.BAD_ARGUMENTS, message, parsed.place(*here, *keys), advice)
-    for argument, value in item.kwargs.items():
-        for parameter in _parameters_in(value):
-            if parameter not in PARAMETERS:
-                yield _unknown_parameter(item.type, parameter, PARAMETERS, parsed.place(*here, "kwargs", argument))
+def template_faults(document: MarkedYaml, path: str) -> Iterator[Issue]:
+    """Templates, which suites do not take: they would be compared with the data as they are written."""
+    for keys, text in texts_in(document.value):
+        if _TEMPLATE.search(text):
+            message, hint = f"a suite takes no templates, got `{text[:60]}`", "write the value, or `{$PARAMETER: name}`"
+            yield Issue(Code.BAD_SUITE, message, place_of(keys, document, path), hint)
+
+
+def texts_in(value: Any, keys: YamlPath = ()) -> Iterator[tuple[YamlPath, str]]:  # noqa: ANN401 - any YAML value
+    """Each text in a value, with the keys that lead to it."""
+    if isinstance(value, str):
+        yield keys, value
+    elif isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from texts_in(part, (*keys, key))
 
 
 def suite_parameters(check: DataCheck) -> dict[str, Any]:
@@ -223,11 +233,11 @@ def bind_suite(items: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
 
     """
     expectations = [SuiteExpectation.model_validate(dict(item)) for item in items]
-    used = {(e.type, name): e.place for e in expectations for name in _parameters_in(e.kwargs)}
+    used = {(e.type, name): e.place for e in expectations for name in parameters_in(e.kwargs)}
     issues = []
     for (type_name, name), place in sorted(used.items(), key=lambda entry: entry[0]):
         if name not in parameters:
-            issues.append(_unknown_parameter(type_name, name, parameters, place))
+            issues.append(unknown_parameter(type_name, name, parameters, place))
         elif parameters[name] is None and name in _ALWAYS_KNOWN:
             message = f"`{name}` in expectation `{type_name}` cannot be given as a value of a text column"
             issues.append(
@@ -240,21 +250,23 @@ def bind_suite(items: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
     return tuple(e.model_copy(update={"kwargs": _fill(e.kwargs, parameters)}) for e in expectations)
 
 
-def _parameter_name(value: Any) -> str | None:  # noqa: ANN401 - any YAML value
+def parameter_name(value: Any) -> str | None:  # noqa: ANN401 - any YAML value
+    """The parameter that a value stands for; None for a plain value."""
     return str(value[PARAMETER]) if isinstance(value, dict) and set(value) == {PARAMETER} else None
 
 
-def _parameters_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any YAML value
-    name = _parameter_name(value)
+def parameters_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any YAML value
+    """The parameters in a value, in any depth."""
+    name = parameter_name(value)
     if name is not None:
         yield name
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _parameters_in(part)
+            yield from parameters_in(part)
 
 
 def _fill(value: Any, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any YAML value
-    name = _parameter_name(value)
+    name = parameter_name(value)
     if name is not None:
         return parameters[name]
     if isinstance(value, dict):
@@ -262,23 +274,13 @@ def _fill(value: Any, parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a
     return [_fill(part, parameters) for part in value] if isinstance(value, list) else value
 
 
-def _unknown_parameter(type_name: str, name: str, parameters: Collection[str], where: Where | None) -> Issue:
+def unknown_parameter(type_name: str, name: str, parameters: Collection[str], where: Where | None) -> Issue:
+    """The issue of a parameter that is not among those that are known."""
     hint = did_you_mean(name, parameters) or f"known parameters: {', '.join(sorted(parameters))}"
     return Issue(Code.UNKNOWN_PARAMETER, f"unknown parameter `{name}` in expectation `{type_name}`", where, hint)
 
 
-def _schema_issue(fault: Mapping[str, Any], document: MarkedYaml, path: str) -> Issue:
-    keys = tuple(fault["loc"])
-    where, place = _place(keys, document, path), ".".join(str(key) for key in keys)
-    if fault["type"] == "extra_forbidden":
-        known = Suite.model_fields if len(keys) == 1 else DeclaredExpectation.model_fields
-        hint = did_you_mean(str(keys[-1]), known) or f"known keys: {', '.join(known)}"
-        return Issue(Code.BAD_SUITE, f"unknown key `{place}`", where, hint)
-    reason = str(fault["msg"]).removeprefix("Value error, ")
-    return Issue(Code.BAD_SUITE, f"`{place}`: {reason[0].lower()}{reason[1:]}", where)
-
-
-def _place(keys: tuple[Any, ...], document: MarkedYaml, path: str) -> Where:
+def place_of(keys: YamlPath, document: MarkedYaml, path: str) -> Where:
     """The place of the deepest value on the way that the text really has."""
     while keys not in document.marks:
         keys = keys[:-1]

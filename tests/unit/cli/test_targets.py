@@ -272,3 +272,11 @@ def test_a_suite_that_ends_in_yaml_is_checked(etc, project):
     (project / "suites" / "a.yaml").write_text("name: a\nexpectations: [\n")
     code, _, err = etc("parse")
     assert (code, "suites/a.yaml:3:1" in err) == (1, True)
+
+
+def test_a_shipped_suite_is_not_replaced_in_silence(etc, project):
+    (project / "suites").mkdir()
+    (project / "suites" / "ro_complete.yml").write_text("name: mine\nexpectations: [{type: expect_no_key_twice}]\n")
+    code, _, err = etc("parse")
+    assert (code, err.count("warning[ETC220]"), err.count("warning[ETC222]: `name` is `mine`")) == (0, 1, 1)
+    assert "hint: write `name: ro_complete`, or rename the file" in err

@@ -7,7 +7,8 @@ from etc_policy.compile.manifest import EventTime, Freshness, Policy
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import PolicyError
 from etc_policy.verify.ports import DataCheck
-from etc_policy.verify.suites import PARAMETERS, bind_suite, in_column, parse_suite, suite_issues, suite_parameters
+from etc_policy.verify.suite_faults import suite_issues
+from etc_policy.verify.suites import PARAMETERS, bind_suite, in_column, parse_suite, suite_parameters
 
 SUITE = """\
 name: mine
@@ -39,14 +40,58 @@ def test_a_suite_has_defaults_and_class_names_become_registered_names():
     assert (second.type, second.kwargs, second.on, second.severity) == ("expect_no_key_twice", {}, "ro", "critical")
 
 
+TYPE_HINT = "name the expectation, for example `type: expect_no_key_twice`"
+
+
 def test_every_fault_is_told_with_its_place():
     found = faults("name: x\nexpectations:\n  - typ: q\n    kwargs: 3\n  - type: a\n    on: rx\nowner: me\n")
-    assert [(code, where) for code, where, _, _ in found] == [
-        ("ETC222", "s.yml:3:5"), ("ETC222", "s.yml:4:5"), ("ETC222", "s.yml:3:5"),
-        ("ETC222", "s.yml:6:5"), ("ETC222", "s.yml:7:1"),
+    assert [(where, message, hint) for _, where, message, hint in found] == [
+        ("s.yml:3:5", "`type` is missing in `expectations[0]`", TYPE_HINT),
+        ("s.yml:4:13", "`expectations[0].kwargs` must be a mapping, got `3`", None),
+        ("s.yml:3:5", "unknown key `typ`", "did you mean `type`?"),
+        ("s.yml:6:9", "`expectations[1].on` must be `ro`, `rt` or `both`, got `rx`", None),
+        ("s.yml:7:1", "unknown key `owner`", "the keys here are `name`, `description`, `expectations`"),
+    ]
+    assert {code for code, *_ in found} == {"ETC222"}
+
+
+def test_a_fault_of_the_form_hides_no_other():
+    text = (
+        "name: t\nexpectationz: []\nexpectations:\n  - 3\n  - {kwargs: {}}\n"
+        "  - {type: expect_foo, on: rx, severity: bad}\n"
+        "  - {type: expect_no_key_twice, on: rx, x: y}\n"
+        "  - {type: expect_freshness_within, kwargs: {now_ms: {$PARAMETER: nowms}}, severity: no}\n"
+        "  - {type: expect_column_to_exist, kwargs: {column: \"{{ var('column') }}\"}}\n"
+    )
+    found = [(str(issue.code), issue.message) for issue in suite_issues(text, "s.yml")]
+    assert ("ETC222", "`expectations[0]` must be a mapping, got `3`") in found
+    assert ("ETC222", "`type` is missing in `expectations[1]`") in found
+    assert ("ETC222", "`name` is `t`, but policies name a suite by its file: `s`") in found
+    assert ("ETC222", "a suite takes no templates, got `{{ var('column') }}`") in found
+    assert [code for code, _ in found if code != "ETC222"] == ["ETC225", "ETC226", "ETC223"]
+    assert [i.level for i in suite_issues(text, "s.yml") if i.message.startswith("`name` is")] == ["warning"]
+    assert not any("valid" in message or "instance" in message for _, message in found)
+
+
+def test_a_template_in_a_suite_is_never_compared_with_data():
+    text = "name: s\nexpectations:\n  - {type: expect_column_to_exist, kwargs: {column: \"{{ var('c') }}\"}}\n"
+    assert faults(text) == [
+        (
+            "ETC222", "s.yml:3:45", "a suite takes no templates, got `{{ var('c') }}`",
+            "write the value, or `{$PARAMETER: name}`",
+        ),
     ]  # fmt: skip
-    assert found[2][2:] == ("unknown key `expectations.0.typ`", "did you mean `type`?")
-    assert found[4][2:] == ("unknown key `owner`", "known keys: name, description, expectations")
+
+
+def test_a_suite_that_replaces_a_shipped_one_is_a_warning():
+    text = "name: ro_complete\nexpectations:\n  - {type: expect_no_key_twice}\n"
+    (found,) = suite_issues(text, "suites/ro_complete.yaml", ("ro_complete", "ro_fresh"))
+    assert (found.code, found.level, str(found.where)) == ("ETC220", "warning", "suites/ro_complete.yaml")
+    assert (
+        found.message
+        == "this replaces the suite `ro_complete` that etc ships, wherever a policy names it or names none"
+    )
+    assert suite_issues(text.replace("ro_complete", "mine"), "suites/mine.yml", ("ro_complete",)) == ()
 
 
 @pytest.mark.parametrize("text", ["[]", "", "name: x\nexpectations: []", "name: x", "expectations: [{type: a}]"])
@@ -138,7 +183,7 @@ def test_a_moment_that_no_text_column_can_have_is_refused_at_its_place():
     ],
 )
 def test_a_limit_that_no_table_can_keep_is_refused(name, kwargs, wanted):
-    issues = suite_issues(f"name: x\nexpectations:\n  - {{type: {name}, kwargs: {{{kwargs}}}}}\n", "s.yml")
+    issues = suite_issues(f"name: s\nexpectations:\n  - {{type: {name}, kwargs: {{{kwargs}}}}}\n", "s.yml")
     assert [(issue.code, wanted.format(name) in issue.message) for issue in issues] == [("ETC226", True)] * bool(wanted)
 
 
@@ -148,7 +193,7 @@ def test_on_both_is_one_expectation_for_each_view():
 
 
 WRONG = """\
-name: mine
+name: s
 expectations:
   - type: expect_column_valuse_to_not_be_null
     kwargs: {column: v}
