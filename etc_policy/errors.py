@@ -21,7 +21,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from etc_policy.codes.registry import Code
-from etc_policy.plain_text import one_line, unseen_as_blanks
+from etc_policy.plain_text import one_line, unseen_as_blanks, without_passwords
 
 #: Characters of a line that are shown.
 _EXCERPT = 100
@@ -55,8 +55,10 @@ class Where:
         return f"{place} (policy `{self.object_name}`)" if self.object_name else place
 
     def shown(self) -> list[str]:
-        """The line with a mark below the place; nothing where the line is not known."""
+        """The line with a mark below the place; nothing where the line is not known, or holds a password."""
         if self.excerpt is None or self.line is None or self.column is None:
+            return []
+        if without_passwords(self.excerpt) != self.excerpt:
             return []
         begin = max(0, self.column - 1 - _EXCERPT // 2) if len(self.excerpt) > _EXCERPT else 0
         text = self.excerpt[begin : begin + _EXCERPT].replace("\t", " ")
@@ -77,6 +79,11 @@ class Issue:
     where: Where | None = None
     hint: str | None = None
     level: str = "error"
+
+    def __post_init__(self) -> None:
+        """No issue shows a password, whatever it quotes."""
+        object.__setattr__(self, "message", without_passwords(self.message))
+        object.__setattr__(self, "hint", self.hint and without_passwords(self.hint))
 
     def __str__(self) -> str:
         lines = [f"{self.level}[{self.code}]: {one_line(self.message)}"]
@@ -110,7 +117,8 @@ class EtcError(Exception):
 
 
 def _writable(text: str) -> str:
-    """The text with its lone surrogates escaped: names of files may have them, and no report can be written with them."""
+    """The text without passwords, and with lone surrogates (of names of files) escaped, which no report can be written with."""
+    text = without_passwords(text)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

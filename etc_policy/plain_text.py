@@ -1,4 +1,4 @@
-"""Text that a terminal, a log or a CI system shows and does not obey. Imports nothing of the package."""
+"""Text that a terminal, a log or a CI system shows and does not obey, and without passwords. Imports nothing of the package."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ _OBEYED = re.compile(
 )
 #: The beginnings of commands to GitHub (`::warning::`, `##[error]`), Azure (`##vso[`) and TeamCity in what a step prints.
 _COMMAND = re.compile(r"^(\s*)(?=::)|(?<=#)(?=#\w*\[)", re.MULTILINE)
+
+#: A name and a password before the host of a URL; what follows a port is a path, though it may hold an `@`. Java reads it alike.
+USER_INFO = r"(?<=://)[^\s/@:]*:(?!\d+/)[^\s@]*@"
+_USER_INFO = re.compile(USER_INFO)
+
+
+def without_passwords(text: str) -> str:
+    """The text without the names and passwords in its URLs."""
+    return _USER_INFO.sub("***@", text) if "@" in text else text
 
 
 def escaped(text: str) -> str:

@@ -98,7 +98,8 @@ def _job(
         target=target.name,
         cluster_timeout_ms=target.cluster_timeout_ms,
         storage={**target.storage.model_dump(), "timeout": f"{target.storage.timeout}ms"},
-        catalog=target.catalog,
+        # its address is one of Spark's settings, and may be secret
+        catalog=target.catalog and target.catalog.model_copy(update={"uri": None}),
         target_dir=target_dir if target.deploy_mode == "client" else "target",
     )
 

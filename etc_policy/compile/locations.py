@@ -5,6 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 
+from etc_policy.plain_text import without_passwords
+
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _WORD = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`/]+`)"
 _CATALOG_NAME = re.compile(rf"{_WORD}\.{_WORD}")
@@ -24,6 +26,8 @@ def location_fault(table: str) -> tuple[str, str] | None:
     """What is wrong with the text, and a hint; None where it can be a location."""
     if table != table.strip() or any(ord(character) < ord(" ") for character in table):
         return "has white space round it or a control character", "remove it"
+    if without_passwords(table) != table:
+        return "has a password in it", "remove it: keys of stores come from the environment or from profile files"
     if table.startswith("~"):
         return "begins with `~`, which is not expanded", "write the whole path, or \"{{ env_var('HOME') }}/...\""
     if _LONG_CATALOG_NAME.fullmatch(table):

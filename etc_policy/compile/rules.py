@@ -25,6 +25,7 @@ from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.targets import Target
 from etc_policy.errors import Issue
+from etc_policy.plain_text import without_passwords
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,13 @@ def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
         if fault is not None:
             message = f"the table `{policy.shown('table')}` {fault[0]}"
             yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
+    root, places = project.target.table_root, project.target_places
+    fault = location_fault(f"{root}/") if root else None
+    if root and fault is not None:
+        where = places.where(("table_root",)) if places else None
+        yield Issue(
+            Code.BAD_TABLE, f"the target's `table_root` `{without_passwords(root)[:60]}` {fault[0]}", where, fault[1]
+        )
 
 
 def ro_tables_are_catalog_names(project: CheckedProject) -> Iterator[Issue]:

@@ -11,6 +11,7 @@ from etc_policy.declare.secrets import without_secret
 from etc_policy.declare.targets import Target
 from etc_policy.declare.yaml_marks import Mark, YamlPath
 from etc_policy.errors import Issue, Where
+from etc_policy.plain_text import without_passwords
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class DeclaredPolicy:
         value: object = self.values
         for key in keys:
             value = value.get(key) if isinstance(value, Mapping) else None
-        return str(without_secret(value)).strip()[:60]
+        return without_passwords(str(without_secret(value))).strip()[:60]
 
     @property
     def source(self) -> str:

@@ -7,8 +7,20 @@ from collections.abc import Iterator, Mapping
 
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
+from etc_policy.plain_text import USER_INFO
 
 _REFERENCE = re.compile(r"\{\{ env_var\('([^'{}\\]{1,200})'\) \}\}")
+
+#: What marks a setting as a secret: its name (those of Spark's default, and what object stores and people call theirs), or a
+#: password in its value. Java reads it alike, as `spark.redaction.regex`.
+SECRET_SETTING = (
+    r"(?i)secret|password|passwd|passphrase|token|credential|[.]sas[.]|connection[._-]?string"
+    r"|(^|[._-])(pwd?|pass)([._-]|$)"
+    r"|(access|account|private|encryption|api|shared|signing|master|storage)[._-]?key"
+    rf"|{USER_INFO}"
+)
+_SECRET_SETTING = re.compile(SECRET_SETTING)
+_SECRET_VALUE = re.compile(rf"{USER_INFO}|(?i:[?;&](user_?)?(password|passwd|pwd|secret|token|sig)=)")
 
 #: What is shown where a value of the environment has no reference; rules refuse such values where they would be written.
 HIDDEN = "a value of the environment"
@@ -43,6 +55,11 @@ class EnvNumber(int):
     """A whole number that was worked out from the environment; no reference can replace it."""
 
     __slots__ = ()
+
+
+def is_secret_setting(key: str, value: str) -> bool:
+    """Whether the name of a setting says that it is a secret, or its value holds a password."""
+    return bool(_SECRET_SETTING.search(key) or _SECRET_VALUE.search(value))
 
 
 def is_secret(value: object) -> bool:

@@ -15,7 +15,7 @@ from etc_policy.declare.project_schema import ProjectFile
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.sources import SourceFile, read_project_file
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.targets import Target, choose_target, target_of
+from etc_policy.declare.targets import METASTORE_URIS, Target, choose_target, target_of
 from etc_policy.declare.templating.context import Context
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue, PolicyError
@@ -103,7 +103,8 @@ def read_settings(
     for key, message in changed_secrets(lock):
         where = loaded.file.where((*path, "lock", key))
         issues.append(Issue(Code.CHANGED_SECRET, message, where, REFERENCE_HINT))
-    confs = _at(loaded.value, (*path, "spark", "confs")) or {}
+    confs = {METASTORE_URIS: _at(loaded.value, (*path, "catalog", "uri"))}
+    confs |= _at(loaded.value, (*path, "spark", "confs")) or {}
     used = target_of(chosen, project, lock, confs) if chosen and not issues else Target()
     context = replace(context, target=_visible(used))
     places = Places(loaded.file, path) if chosen else None

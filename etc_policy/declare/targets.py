@@ -14,6 +14,8 @@ from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 
 DEFAULT_TARGET = "default"
+#: The setting of Spark that `catalog.uri` becomes.
+METASTORE_URIS = "spark.hadoop.hive.metastore.uris"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ def _profile_name(project: ProjectFile) -> str:
 def target_of(
     chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, object], confs: Mapping[str, object]
 ) -> Target:
-    """The chosen profile's and target's target; `lock` and Spark's `confs` have their values as they were worked out."""
+    """The chosen profile's and target's target; `lock` and all of Spark's `confs` have their values as they were worked out."""
     declared: TargetDeclaration = project.profiles[chosen[0]].targets[chosen[1]]
     master = {"spark.master": declared.spark.master} if declared.spark.master else {}
     return Target(
@@ -110,4 +112,4 @@ def catalog_confs(catalog: CatalogSettings | None) -> dict[str, str]:
     if catalog is None:
         return {}
     confs = {"spark.sql.catalogImplementation": catalog.type.replace("_", "-")}
-    return confs | ({"spark.hadoop.hive.metastore.uris": catalog.uri} if catalog.uri else {})
+    return confs | ({METASTORE_URIS: catalog.uri} if catalog.uri else {})

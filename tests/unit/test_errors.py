@@ -1,7 +1,9 @@
 """Errors of several tables as one exception: no single one speaks for the others."""
 
+import pytest
+
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, ExitCode, RetryableError, SeveralErrors, Where
+from etc_policy.errors import EngineError, ExitCode, Issue, RetryableError, SeveralErrors, TableError, Where
 
 PLACE = Where("policies/a.yml", 3, 5, "orders_ro")
 
@@ -31,3 +33,21 @@ def test_of_different_codes_none_is_taken_for_all():
     assert (group.code, group.hint) == (Code.SEVERAL, None)
     assert str(group) == "ETC405: `a` waits; ETC304: `b` failed"
     assert [issue.code for issue in group.issues] == ["ETC405", "ETC304"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("cannot read `s3://user:hunter2@lake/orders`", "cannot read `s3://***@lake/orders`"),
+        ("jdbc:mysql://u:hun/ter2@db:3306/hive fails", "jdbc:mysql://***@db:3306/hive fails"),
+        ("hdfs://nn:8020/a@b", "hdfs://nn:8020/a@b"),
+        ("abfs://files@account.dfs.core.windows.net/x", "abfs://files@account.dfs.core.windows.net/x"),
+    ],
+)
+def test_no_message_shows_the_password_of_a_url(text, shown):
+    error = TableError("ETC207", text, hint=text, cause=text)
+    assert (error.message, error.hint, error.cause, str(error)) == (shown, shown, shown, f"{shown}\n{shown}")
+    issue = Issue("ETC207", text, hint=text)
+    assert (issue.message, issue.hint) == (shown, shown)
+    where = Where("a.yml", 1, 8, excerpt=f"table: {text}")
+    assert bool(where.shown()) == (text == shown)

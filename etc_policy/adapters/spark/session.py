@@ -26,6 +26,7 @@ from etc_policy.adapters.spark.known_jars import fetching_alone, on_class_path, 
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
 from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
+from etc_policy.declare.secrets import SECRET_SETTING, is_secret_setting
 from etc_policy.errors import EngineError, RetryableError, TableError
 
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
@@ -44,10 +45,8 @@ _JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SP
 _NOISE = re.compile(
     r"\tat |[\d/]+ [\d:]+ (WARN|INFO) |\\?:: |\t(\||---|confs: |found |\d+ artifacts)|Setting default log level|To adjust log"
 )
-#: Names of secrets: those of Spark's default, and what else object stores call theirs (Azure: `account.key`, `sas`).
-_SECRET = re.compile(
-    r"(?i)secret|password|passphrase|token|credential|[.]sas[.]|(access|account|private|encryption)[._-]?key"
-)
+
+_REPOSITORIES = "spark.jars.repositories"
 
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -68,7 +67,7 @@ _DEFAULTS = {
     "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.session.timeZone": "UTC",
-    "spark.redaction.regex": _SECRET.pattern,
+    "spark.redaction.regex": SECRET_SETTING,
 }
 
 
@@ -171,12 +170,8 @@ def _launch(confs: Mapping[str, str]) -> None:
 
 
 def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in confs.items() if not is_secret_conf(key)}
-
-
-def is_secret_conf(key: str) -> bool:
-    """Whether the name of a setting says that it is a secret."""
-    return bool(_SECRET.search(key))
+    """The settings less secrets, but with a repository's: the JVM fetches jars before it could be given them otherwise."""
+    return {key: value for key, value in confs.items() if key == _REPOSITORIES or not is_secret_setting(key, value)}
 
 
 def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:

@@ -24,8 +24,9 @@ from etc_policy.adapters.java_properties import parse_properties, write_properti
 from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.cluster import is_local
 from etc_policy.adapters.spark.java_runtime import pyspark_folder
-from etc_policy.adapters.spark.session import SOFT_DEFAULTS, is_secret_conf
+from etc_policy.adapters.spark.session import SOFT_DEFAULTS
 from etc_policy.codes.registry import Code
+from etc_policy.declare.secrets import is_secret_setting
 from etc_policy.errors import EngineError, ExitCode, UsageError
 
 ENTRY, JOB, PROPERTIES, OUTCOME = "etc_job.py", "etc_job.json", "spark.properties", "outcome.json"
@@ -55,7 +56,7 @@ class SubmissionResult:
 
 @dataclass(frozen=True)
 class Submission:
-    """A job with Spark's settings. `hidden` are settings that hold values of the environment, besides those named as secrets."""
+    """A job with Spark's settings. `hidden` are settings that hold values of the environment."""
 
     job: str
     confs: Mapping[str, str] = field(repr=False)
@@ -83,7 +84,8 @@ class Submission:
     @property
     def left_out(self) -> tuple[str, ...]:
         """The settings that `save` does not write, of the cluster's defaults too."""
-        return tuple(sorted(key for key in self.settings if is_secret_conf(key) or key in self.hidden))
+        settings = self.settings.items()
+        return tuple(sorted(key for key, value in settings if key in self.hidden or is_secret_setting(key, value)))
 
     def save(self, folder: Path) -> list[str]:
         """Write the job's files, without what could be a secret; returns the command."""

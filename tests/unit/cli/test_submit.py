@@ -47,6 +47,31 @@ def test_a_program_gets_the_command_as_json(etc, saved, tmp_path, times):
     assert "hunter2" not in "".join(one.read_text() for one in (tmp_path / "target" / "submit").iterdir())
 
 
+SECRET_SETTINGS = {
+    "spark.executorEnv.API_KEY": "hunter2",
+    "spark.my.pw": "hunter2",
+    "spark.my.pwd": "hunter2",
+    "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:mysql://u:hunter2@db/hive",
+    "spark.hadoop.other.url": "jdbc:mysql://db/hive?user=u&password=hunter2",
+    "spark.hadoop.aws": "s3n://AKIA:hun/ter2@lake/x",
+}
+
+
+def test_what_may_be_secret_is_in_no_file_that_stays(etc, saved, tmp_path, monkeypatch):
+    """By its name, by a password in its value, or because it comes from the environment, the catalog's address too."""
+    monkeypatch.setenv("METASTORE", "thrift://u:hunter2@metastore:9083")
+    confs = json.dumps({**SECRET_SETTINGS, "spark.hadoop.place": "hdfs://nn:8020/a@b"})
+    catalog = "{type: hive, uri: \"{{ env_var('METASTORE') }}\"}"
+    target = f"dev: {{spark: {{master: yarn, confs: {confs}}}, catalog: {catalog}}}"
+    (tmp_path / "etc_project.yml").write_text(PROJECT[: PROJECT.index("dev: {spark")] + target + "\n")
+    code, out, err = etc("apply", saved, "--submit", "--dry-run", "--output", "json")
+    left_out = sorted([*SECRET_SETTINGS, "spark.hadoop.hive.metastore.uris"])
+    assert (code, json.loads(out)["left_out"]) == (0, left_out), err
+    written = "".join(one.read_text() for one in (tmp_path / "target" / "submit").iterdir())
+    assert not {word for word in ("hunter2", "ter2", "metastore:9083") if word in written}
+    assert "nn\\:8020/a@b" in written or "nn:8020/a@b" in written
+
+
 def test_the_command_to_copy_is_printed_as_it_is(etc, saved, tmp_path, monkeypatch):
     """Paths in other texts are shown from the current folder."""
     settings = tmp_path / "etc_project.yml"

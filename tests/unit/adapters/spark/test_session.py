@@ -87,11 +87,31 @@ def test_what_is_given_wins():
         "fs.s3a.encryption.key",
         "google.cloud.auth.service.account.private.key",
         "javax.jdo.option.ConnectionPassword",
+        "my.pw",
+        "my.pwd",
+        "service.api.key",
+        "API_KEY",
+        "storage.connection.string",
     ],
 )
 def test_secrets_are_no_arguments_of_a_process(key):
     plain = {"spark.executor.memory": "4g", "spark.hadoop.fs.s3a.endpoint": "https://s3"}
     assert _without_secrets({f"spark.hadoop.{key}": "hunter2", **plain}) == plain
+
+
+@pytest.mark.parametrize(
+    "url", ["jdbc:mysql://u:hunter2@db/x", "s3n://AKIA:hun/ter2@lake", "jdbc:x://db?user=u&password=hunter2"]
+)
+def test_passwords_in_values_are_no_arguments_of_a_process(url):
+    assert _without_secrets({"spark.hadoop.x": url, "spark.hadoop.y": "hdfs://nn:8020/a@b"}) == {
+        "spark.hadoop.y": "hdfs://nn:8020/a@b"
+    }
+
+
+def test_the_jars_of_a_repository_with_a_password_are_fetched():
+    """The JVM fetches them as it starts."""
+    repository = {"spark.jars.repositories": "https://u:hunter2@nexus/maven"}
+    assert _without_secrets(repository) == repository
 
 
 def test_what_is_needed_to_start_is_no_secret():
