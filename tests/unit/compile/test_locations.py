@@ -36,6 +36,7 @@ def test_tables(table, resolved):
             "file:///lake/orders/",
         ),
         ("s3://bucket/orders", "s3a://bucket/orders/", "s3n://bucket//orders"),
+        ("abfs://files@lake.dfs.core.windows.net/orders", "abfss://files@lake.dfs.core.windows.net/orders/"),
         ("sales.orders", "Sales.ORDERS", "`sales`.`orders`"),
         ("hdfs://host:8020/orders", "HDFS://host:8020/orders", "hdfs://host/orders"),
         ("hdfs:///orders", "hdfs:/orders/"),

@@ -55,6 +55,12 @@ class TestASavedPlan:
     def test_the_clock_was_set_back(self):
         assert find_clock_refusal(POLICY, PLAN, STATE, epoch_ms("11:10:00")).code == "clock_behind"
 
+    def test_of_a_table_that_declares_utc_no_zone_is_advised(self):
+        early = epoch_ms("11:10:00")
+        declared = find_clock_refusal(POLICY, PLAN, replace(STATE, zone=ZoneReading("UTC")), early)
+        local = find_clock_refusal(POLICY, PLAN, replace(STATE, zone=ZoneReading("UTC", "unsure")), early)
+        assert ("changes nothing" in declared.hint, "set to theirs" in local.hint) == (True, True)
+
     def test_the_zone_has_changed(self):
         refusal = find_clock_refusal(POLICY, PLAN, replace(STATE, timezone="Asia/Tokyo"), NOW)
         assert (refusal.code, "in zone UTC, and here they are read in Asia/Tokyo" in refusal.reason) == (

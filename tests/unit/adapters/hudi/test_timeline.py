@@ -272,17 +272,38 @@ class TestZone:
 
     @pytest.mark.parametrize("properties", [{}, {"hoodie.table.timeline.timezone": "LOCAL"}])
     @pytest.mark.parametrize(
-        ("variable", "zone"), [("Asia/Tokyo", "Asia/Tokyo"), (":Europe/Berlin", "Europe/Berlin"), ("UTC", "UTC")]
+        ("variable", "zone"),
+        [
+            ("Asia/Tokyo", "Asia/Tokyo"),
+            (":Europe/Berlin", "Europe/Berlin"),
+            ("/usr/share/zoneinfo/Europe/Rome", "Europe/Rome"),
+            ("UTC", "UTC"),
+        ],
     )
     def test_local_is_this_machines(self, properties, variable, zone, monkeypatch):
         monkeypatch.setenv("TZ", variable)
         assert table_zone(properties) == zone
 
-    @pytest.mark.parametrize("variable", ["Nowhere/City", "CET-1CEST,M3.5.0,M10.5.0/3", "../etc/passwd"])
+    @pytest.mark.parametrize("variable", ["CET-1CEST,M3.5.0,M10.5.0/3", "<+03>-3", "UTC0"])
     def test_what_is_no_name_is_left_to_the_offset(self, variable, monkeypatch):
         monkeypatch.setenv("TZ", variable)
         monkeypatch.setattr("etc_policy.adapters.hudi.zones._fixed_zone", lambda: "by offset")
         assert table_zone({}) == "by offset"
+
+    @pytest.mark.parametrize(
+        ("variable", "hint"),
+        [
+            ("Europe/Berlni", "did you mean `Europe/Berlin`?"),
+            ("../etc/passwd", "name a zone such as TZ=Europe/Berlin, or unset TZ"),
+            ("X", "name a zone such as TZ=Europe/Berlin, or unset TZ"),
+        ],
+    )
+    def test_a_zone_that_is_not_known_is_not_taken_for_utc(self, variable, hint, monkeypatch):
+        monkeypatch.setenv("TZ", variable)
+        with pytest.raises(TableError, match="is no known time zone") as error:
+            table_zone({})
+        assert (error.value.code, error.value.hint) == ("ETC214", hint)
+        assert table_zone({"hoodie.table.timeline.timezone": "UTC"}) == "UTC"
 
     def test_without_a_variable_the_link_of_the_machine_decides(self, monkeypatch):
         monkeypatch.delenv("TZ", raising=False)

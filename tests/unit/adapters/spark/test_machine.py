@@ -21,6 +21,33 @@ def java(folder, text):
     return str(folder)
 
 
+class TestSparkHome:
+    def spark(self, folder, version):
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "spark-submit").write_text("")
+        (folder / "jars").mkdir()
+        (folder / "jars" / f"spark-core_2.12-{version}.jar").write_text("")
+        return str(folder)
+
+    def test_one_that_is_no_spark(self, tmp_path):
+        found = look("spark", SPARK_HOME=str(tmp_path / "nosuch"))
+        assert (found.status, "which has no bin/spark-submit" in found.message) == ("error", True)
+        assert "unset it" in found.hint
+
+    def test_versions(self, tmp_path):
+        for version, status in (("3.5.1", "ok"), ("3.4.2", "error"), ("4.0.0", "error")):
+            found = look("spark", SPARK_HOME=self.spark(tmp_path / version, version))
+            assert (found.status, version in found.message) == (status, status == "error")
+
+
+def test_a_time_zone_that_is_not_known(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlni")
+    found = look("time zone")
+    assert (found.status, found.hint) == ("warn", "did you mean `Europe/Berlin`?")
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    assert (look("time zone").status, look("time zone").message) == ("ok", "Europe/Berlin")
+
+
 class TestJava:
     def test_versions(self, tmp_path):
         numbers = (
