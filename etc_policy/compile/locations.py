@@ -13,6 +13,18 @@ _CATALOG_NAME = re.compile(rf"{_WORD}\.{_WORD}")
 _LONG_CATALOG_NAME = re.compile(rf"{_WORD}(?:\.{_WORD}){{2,}}")
 #: Schemes that mean one store, and what each is known by.
 _SAME_SCHEME = ((re.compile(r"(?i)^s3[an]?://"), "s3://"), (re.compile(r"(?i)^abfss?://"), "abfs://"))
+#: This machine, which Spark would take for another one.
+_LOCALHOST = re.compile(r"^file://localhost/")
+#: The schemes of tables that can be read, and how such a table is written.
+_FORMS = {
+    "file": "file:///FOLDER",
+    "hdfs": "hdfs://HOST:PORT/FOLDER",
+    "s3": "s3://BUCKET/FOLDER",
+    "s3a": "s3a://BUCKET/FOLDER",
+    "gs": "gs://BUCKET/FOLDER",
+    "abfs": "abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER",
+    "abfss": "abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER",
+}
 #: The port of a NameNode that is named without one.
 _HDFS_PORT = re.compile(r"^(hdfs:/[^/]+):8020(?=/|$)")
 S3_SCHEMES = ("s3://", "s3a://", "s3n://")
@@ -33,11 +45,36 @@ def location_fault(table: str) -> tuple[str, str] | None:
         return "begins with `~`, which is not expanded", "write the whole path, or \"{{ env_var('HOME') }}/...\""
     if _LONG_CATALOG_NAME.fullmatch(table):
         return "has more than two parts", "write `db.table` of the Spark catalog; a folder's name begins with `./`"
+    return _uri_fault(table) if _URI.match(table) else None
+
+
+def _uri_fault(uri: str) -> tuple[str, str] | None:
+    scheme, _, rest = uri.partition(":")
+    host, _, path = rest.removeprefix("//").partition("/")
+    if scheme not in _FORMS:
+        near = scheme.lower() if scheme.lower() in _FORMS else None
+        known = ", ".join(f"`{one}`" for one in _FORMS)
+        hint = f"write `{near}:` in small letters" if near else f"the schemes are {known}; a mounted folder is a path"
+        return f"has the scheme `{scheme[:20]}`, which etc cannot read", hint
+    if scheme == "file":
+        is_here = not rest.startswith("//") or host in ("", "localhost")
+        return (
+            None
+            if is_here
+            else (f"is on another machine, `{host[:60]}`", "mount its folder, and write `file:///FOLDER`")
+        )
+    is_on_azure = "@" in _FORMS[scheme]
+    needed = path.strip("/") if scheme == "hdfs" else host.strip("@")
+    if not rest.startswith("//") or not needed or ("@" in needed) != is_on_azure:
+        return f"names no {'folder' if scheme == 'hdfs' else 'bucket'}", f"write `{_FORMS[scheme]}`"
+    if any(part in (".", "..") for part in path.split("/")):
+        return "has `.` or `..` in its path, which a store takes for names", "write the path without them"
     return None
 
 
 def resolve_location(table: str, root: str) -> str:
-    """The table with a relative path taken from `root`, an absolute path or a URI; URIs and catalog names stay."""
+    """The table with a relative path taken from `root`, an absolute path or a URI; other URIs and catalog names stay."""
+    table, root = (_LOCALHOST.sub("file:///", text) for text in (table, root))
     if _URI.match(table) or is_catalog_name(table):
         return table
     if _URI.match(root) and not table.startswith("/"):

@@ -80,7 +80,7 @@ def tables_are_locations(project: CheckedProject) -> Iterator[Issue]:
             message = f"the table `{policy.shown('table')}` {fault[0]}"
             yield Issue(Code.BAD_TABLE, message, policy.where("table"), fault[1])
     root, places = project.target.table_root, project.target_places
-    fault = location_fault(f"{root}/") if root else None
+    fault = location_fault(f"{root}/x") if root else None  # a root need not name a folder
     if root and fault is not None:
         where = places.where(("table_root",)) if places else None
         yield Issue(

@@ -76,9 +76,10 @@ def _text(storage: TableStorage) -> str:
 def _refuse_no_table(storage: TableStorage) -> NoReturn:
     try:
         storage.names("")
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError) as error:
         hint = "check `table` in the policy"
-        message = f"there is no table at `{storage.location}`: the folder does not exist"
+        reason = "this is a file" if isinstance(error, NotADirectoryError) else "the folder does not exist"
+        message = f"there is no table at `{storage.location}`: {reason}"
         raise TableError(Code.NO_TABLE, message, hint=hint) from None
     message = f"`{storage.location}` is not a Hudi table: it has no .hoodie/hoodie.properties"
     raise TableError(Code.NOT_HUDI, message) from None

@@ -15,6 +15,8 @@ from etc_policy.errors import TableError
 
 _OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
 _HDFS = "hdfs://"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_FILE = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 #: The target's, of the command that runs in this context: locations are handed on as texts.
 _SETTINGS: ContextVar[StorageSettings | None] = ContextVar("storage settings", default=None)
 
@@ -86,7 +88,11 @@ def local_path(location: str) -> Path:
         where = "HDFS" if is_on_hdfs(location) else "an object store"
         hint = "it works on local disk and mounted folders"
         raise TableError(Code.NOT_LOCAL, f"this does not work on {where} yet: `{location}`", hint=hint)
-    if "://" in location and not location.startswith("file://"):
+    file = _FILE.fullmatch(location)
+    if file is not None and file["host"] not in (None, "", "localhost"):
+        hint = "mount its folder, and write `file:///FOLDER`"
+        raise TableError(Code.NOT_LOCAL, f"`{location}` is on another machine", hint=hint)
+    if _URI.match(location) and file is None:
         hint = "tables on local disk, a mounted folder, hdfs://, s3://, gs:// and abfs:// can be planned"
         raise TableError(Code.NOT_LOCAL, f"cannot read `{location}` without a JVM", hint=hint)
-    return Path(re.sub(r"^file:(//)?", "", location))
+    return Path(file["path"] if file is not None else location)

@@ -59,7 +59,7 @@ def parse_bucket(location: str) -> Bucket:
     """The bucket of a location, and the prefix in it.
 
     Raises:
-        TableError: it names none.
+        TableError: it names none, or its prefix is not plain.
 
     """
     scheme, _, rest = location.partition("://")
@@ -69,6 +69,9 @@ def parse_bucket(location: str) -> Bucket:
     if not name or bool(account) != is_azure:
         form = f"{scheme}://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER" if is_azure else f"{scheme}://BUCKET/FOLDER"
         raise TableError(Code.NOT_LOCAL, f"`{location}` names no bucket", hint=f"write `{form}`")
+    if any(part in (".", "..") for part in prefix.split("/")):
+        message = f"`{location}` has `.` or `..` in its path, which a store takes for names"
+        raise TableError(Code.NOT_LOCAL, message, hint="write the path without them")
     return Bucket(scheme, name, account.partition(".")[0], "/".join(part for part in prefix.split("/") if part))
 
 

@@ -291,3 +291,16 @@ def test_two_policies_do_not_govern_one_table_through_a_link(etc, project):
     )
     code, _, err = etc("parse")
     assert (code, err.count("error[ETC131]"), "the first is at policies/a.yml" in err) == (1, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("root", "fault"),
+    [("hdfs://nn:8020/", None), ("s3://lake", None), ("ftp://lake", "scheme"), ("s3://", "no bucket")],
+)
+def test_a_root_of_tables_is_a_location_too(etc, project, root, fault):
+    (project / "etc_project.yml").write_text(
+        f"name: x\nprofiles: {{x: {{target: a, targets: {{a: {{table_root: '{root}'}}}}}}}}\n"
+    )
+    code, _, err = etc("parse")
+    assert (code, "error[ETC132]: the target's `table_root`" in err) == (bool(fault), bool(fault))
+    assert (fault or "") in err

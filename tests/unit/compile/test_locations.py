@@ -12,6 +12,7 @@ from etc_policy.compile.locations import is_catalog_name, location_fault, locati
         ("/lake/orders", "/lake/orders"),
         ("file:/lake/orders", "file:/lake/orders"),
         ("file:///lake/orders", "file:///lake/orders"),
+        ("file://localhost/lake/orders", "file:///lake/orders"),
         ("s3a://bucket/orders", "s3a://bucket/orders"),
         ("sales.orders", "sales.orders"),
         ("./sales.orders", "/project/sales.orders"),
@@ -76,3 +77,39 @@ def test_what_is_no_catalog_name(table):
 @pytest.mark.parametrize("table", [" lake", "lake\n", "la\tke", "~/lake", "a.b.c"])
 def test_what_cannot_be_found(table):
     assert location_fault(table) is not None
+
+
+@pytest.mark.parametrize(
+    ("table", "fault", "hint"),
+    [
+        ("s3://", "names no bucket", "write `s3://BUCKET/FOLDER`"),
+        ("s3a:///orders", "names no bucket", "write `s3a://BUCKET/FOLDER`"),
+        ("gs:/bucket/orders", "names no bucket", "write `gs://BUCKET/FOLDER`"),
+        ("abfs://files/x", "names no bucket", "write `abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER`"),
+        ("ftp://host/orders", "has the scheme `ftp`, which etc cannot read", "the schemes are `file`, `hdfs`, "),
+        ("S3://bucket/orders", "has the scheme `S3`, which etc cannot read", "write `s3:` in small letters"),
+        ("s3://bucket/x/../orders", "has `.` or `..` in its path", "without them"),
+        ("s3://bucket/./orders", "has `.` or `..` in its path", "without them"),
+        ("hdfs://host/lake/../orders", "has `.` or `..` in its path", "without them"),
+        ("hdfs:/lake/orders", "names no folder", "write `hdfs://HOST:PORT/FOLDER`"),
+        ("hdfs://host/", "names no folder", "write `hdfs://HOST:PORT/FOLDER`"),
+        ("s3://a@b/orders", "names no bucket", "write `s3://BUCKET/FOLDER`"),
+        ("file://other/lake/orders", "is on another machine, `other`", "file:///FOLDER"),
+        ("s3://user:hunter2@bucket/orders", "has a password in it", "environment"),
+    ],
+)
+def test_what_no_storage_takes_is_found_by_its_text(table, fault, hint):
+    found = location_fault(table)
+    assert found is not None
+    assert (fault in found[0], hint in found[1]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "s3://bucket", "s3a://bucket/a..b/.hidden", "gs://bucket/orders", "abfss://files@lake.dfs.core.windows.net/x",
+        "hdfs:///orders", "hdfs://nn:8020/orders", "file:/x/../y", "file://localhost/x", "/x/../y", "../y",
+    ],
+)  # fmt: skip
+def test_what_a_storage_takes(table):
+    assert location_fault(table) is None

@@ -107,6 +107,12 @@ class TestRefused:
             FileTableReader().read(str(tmp_path / "none"), TS)
         assert error.value.code == "ETC201"
 
+    def test_a_file_is_no_table(self, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(TableError, match="this is a file") as error:
+            FileTableReader().read(str(tmp_path / "file"), TS)
+        assert error.value.code == "ETC201"
+
     def test_a_folder_that_is_no_table(self, tmp_path):
         with pytest.raises(TableError, match="not a Hudi table") as error:
             FileTableReader().read(str(tmp_path), TS)

@@ -7,13 +7,22 @@ from etc_policy.errors import TableError
 
 
 @pytest.mark.parametrize(
-    ("location", "path"), [("/a/b", "/a/b"), ("file:///a/b", "/a/b"), ("file:/a/b", "/a/b"), ("lake/x", "lake/x")]
+    ("location", "path"),
+    [
+        ("/a/b", "/a/b"),
+        ("file:///a/b", "/a/b"),
+        ("file:/a/b", "/a/b"),
+        ("file://localhost/a/b", "/a/b"),
+        ("lake/x", "lake/x"),
+    ],
 )
 def test_local_locations(location, path):
     assert local_path(location) == Path(path)
 
 
-@pytest.mark.parametrize("location", ["viewfs://n/t", "wasb://c@a/t", "memory://t"])
+@pytest.mark.parametrize(
+    "location", ["viewfs://n/t", "wasb://c@a/t", "memory://t", "hdfs:/t", "dbfs:/t", "file://host/t", "S3://b/t"]
+)
 def test_what_only_java_reaches_is_refused(location):
     with pytest.raises(TableError) as error:
         open_storage(location)
