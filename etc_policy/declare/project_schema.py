@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
 
 from etc_policy.declare.quantities import DEFAULT_JOBS, MAX_JOBS
-from etc_policy.declare.schema_values import Declared, DurationMs, IntervalMs, Name, OptionValue, Text
+from etc_policy.declare.schema_values import Declared, DurationMs, FormatVersion, IntervalMs, Name, OptionValue, Text
 
 
 class SparkSettings(Declared):
@@ -137,7 +137,7 @@ class Folders(Declared):
 class ProjectFile(Declared):
     """The optional file `etc_project.yml`."""
 
-    version: Literal[1] = Field(1, description="Version of this file format.", examples=[1])
+    version: FormatVersion = Field(1, description="Version of this file format.", examples=[1])
     name: Name | None = Field(None, description="Name of the project.", examples=["warehouse"])
     require_etc: Text | None = Field(
         None, description="Versions of etc that the project works with.", examples=[">=0.1,<1"]

@@ -22,6 +22,7 @@ from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.declare.schema_values import (
     Declared,
     DurationMs,
+    FormatVersion,
     IntervalMs,
     Name,
     OptionValue,
@@ -243,7 +244,7 @@ class PolicyDeclaration(Declared):
 class PolicyFile(Declared):
     """A file under `policies/`."""
 
-    version: Literal[1] = Field(description="Version of this file format.", examples=[1])
+    version: FormatVersion = Field(description="Version of this file format.", examples=[1])
     vars: dict[StrictStr, JsonValue] = Field(
         default_factory=dict,
         description="Values for `{{ var('name') }}` in this file; they win over etc_project.yml.",
@@ -258,7 +259,7 @@ class PolicyFile(Declared):
 class PolicyFileShape(Declared):
     """A file under `policies/` whose policies are looked at one by one."""
 
-    version: Literal[1]
+    version: FormatVersion
     vars: dict[StrictStr, JsonValue] = Field(default_factory=dict)
     policies: tuple[Any, ...]
 
@@ -266,7 +267,7 @@ class PolicyFileShape(Declared):
 class TemplateFile(Declared):
     """A file under `templates/` that policies extend; its name is the template's."""
 
-    version: Literal[1] = Field(description="Version of this file format.", examples=[1])
+    version: FormatVersion = Field(description="Version of this file format.", examples=[1])
     template: dict[StrictStr, Any] = Field(
         description="Keys of a policy, all but `name` and `table`.", examples=[{"data_latency": "30m"}]
     )

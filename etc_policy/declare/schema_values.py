@@ -16,6 +16,7 @@ from pydantic import (
     StrictStr,
 )
 from pydantic.json_schema import WithJsonSchema
+from pydantic_core import PydanticKnownError
 
 from etc_policy.declare.quantities import parse_duration_ms, parse_size_bytes
 from etc_policy.declare.shared_regex import require_plain
@@ -77,10 +78,20 @@ StrategyType: TypeAlias = Literal[
 ]
 
 
+#: The version of a file's format; `true` is not 1 there, as it is in Python.
+FormatVersion: TypeAlias = Annotated[Literal[1], BeforeValidator(lambda value: _no_flag(value))]
+
+
 class Declared(BaseModel):
     """Base of the file's models: immutable, no unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _no_flag(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticKnownError("literal_error", {"expected": "1"})
+    return value
 
 
 def _above_zero(value: int) -> int:

@@ -16,9 +16,11 @@ import pytest
 from dev.error_page import render_error_codes
 from dev.options_page import leaf_commands, render_options, rows_of
 from dev.reference_page import render_reference
+from etc_policy.api.project import Project
 from etc_policy.cli.main import COMMANDS, INTERRUPTED, main
 from etc_policy.codes.registry import Code
 from etc_policy.errors import ExitCode
+from etc_policy.publish.metrics import GAUGES
 from tests.unit.cli.test_help import commands
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -145,6 +147,20 @@ def test_the_yaml_of_many_tables_is_a_project(capsys, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert etc("parse", "--project-dir", str(tmp_path)) == (0, "3 policies OK\n", "")
+    manifest = Project(tmp_path).manifest()
+    assert {one.name: one.verify.level for one in manifest.policies} == {
+        "orders_ro": "metadata",
+        "payments_ro": "data",
+        "refunds_ro": "data",
+    }, "every default on the page has an effect"
+    assert {one.tags for one in manifest.policies} == {("hourly",)}
+
+
+def test_the_page_of_metrics_names_every_metric():
+    page = (DOCS / "how-to" / "monitor.md").read_text()
+    rows = re.findall(r"^\| (`etc_.*?) \|", page, re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(etc_\w+(?:\{\w+\})?)`", row)]
+    assert sorted(named) == sorted(g.name + (f"{{{g.extra_label}}}" if g.extra_label else "") for g in GAUGES)
 
 
 def test_the_page_of_commands_names_every_command():
