@@ -147,6 +147,18 @@ def test_init_makes_a_project_that_parses(etc, tmp_path, monkeypatch):
     assert etc("compile", "--project-dir", str(root))[0] == 0
 
 
+def test_init_begins_a_project_in_a_repository(etc, tmp_path):
+    """Its README and .gitignore stay as they are."""
+    for name in ("README.md", ".gitignore"):
+        (tmp_path / name).write_text("mine\n")
+    code, out, err = etc("init", str(tmp_path))
+    assert (code, out.splitlines()) == (0, [f"{tmp_path}/policies/orders.yml", f"{tmp_path}/.etc/policy.v1.json"])
+    assert "left as they are: README.md, .gitignore; `target/`" in err
+    assert [(tmp_path / name).read_text() for name in ("README.md", ".gitignore")] == ["mine\n"] * 2
+    assert etc("parse", "--project-dir", str(tmp_path))[0] == 0
+    assert etc("init", str(tmp_path))[0] == 64
+
+
 def test_what_init_and_plan_say_to_run_can_be_run(etc, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = etc("init", "my project")[2].splitlines()[-1]
@@ -212,12 +224,13 @@ def _is_yaml(line):
 
 
 def test_init_overwrites_nothing(etc, tmp_path):
-    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "orders.yml").write_text("mine")
     code, out, err = etc("init", str(tmp_path))
     assert (code, out) == (64, "")
     assert "error[ETC004]" in err
-    assert (tmp_path / "README.md").read_text() == "mine"
-    assert not (tmp_path / "policies").exists()
+    assert (tmp_path / "policies" / "orders.yml").read_text() == "mine"
+    assert [one.name for one in tmp_path.iterdir()] == ["policies"]
 
 
 def test_init_where_nothing_can_be_made(etc, tmp_path):
