@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etc_policy.api.outcomes import errors_of, raise_all
+from etc_policy.cli.messages import SETTINGS
 from etc_policy.cli.places import FILE
 from etc_policy.cli.terminal import print_data
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors
+from etc_policy.codes.registry import Code
+from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError
 
 if TYPE_CHECKING:
     from etc_policy.compile.manifest import Policy
@@ -54,7 +56,14 @@ class CheckedCommand(click.Command):
         """Run the command, then write the forms; an error of the command is in them, and goes on.
 
         A form that cannot be written is one more error beside those.
+
+        Raises:
+            UsageError: annotations would stand among messages that are JSON.
+
         """
+        if SETTINGS.json and ctx.meta.get(_FORMS, {}).get("github"):
+            hint = "leave `--log-format` at text: GitHub reads the lines of `--github` between the messages"
+            raise UsageError(Code.USAGE, "`--github` and `--log-format json` both write to stderr", hint=hint)
         checks: list[Check] = ctx.meta.setdefault(_KEY, [])
         try:
             result = super().invoke(ctx)

@@ -1,5 +1,6 @@
 """`--junit-xml`, `--github`, `--summary` and `--fail-on` of the commands, over tables of files."""
 
+import json
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -159,3 +160,9 @@ def test_a_verdict_of_verify(etc, project):
         "files_are_what_their_commits_wrote",
         "expect_freshness_within",
     ]
+
+
+def test_annotations_do_not_stand_among_messages_that_are_json(etc, project):
+    code, out, err = etc("parse", "--github", "--log-format", "json")
+    assert (code, out, len(err.splitlines())) == (64, "", 1)
+    assert json.loads(err)["code"] == "ETC001"
