@@ -129,7 +129,7 @@ class _Finding:
         return Issue(Code.MISSING_KEY, f"`{self.path[-1]}` is missing{inside}", where, self._missing_hint())
 
     def _missing_hint(self) -> str:
-        parent = _value_at(self.value, self.path[:-1])
+        parent = value_at(self.value, self.path[:-1])
         near = did_you_mean(str(self.path[-1]), parent) if isinstance(parent, dict) else None
         examples = {
             "version": "write `version: 1` at the top",
@@ -199,7 +199,8 @@ def _key_name(path: YamlPath) -> str:
     return text
 
 
-def _value_at(value: object, path: YamlPath) -> object:
+def value_at(value: object, path: YamlPath) -> object:
+    """The part of a value that keys and numbers lead to; None where there is none."""
     for part in path:
         if isinstance(value, dict):
             value = value.get(part)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.findings import schema_issues
+from etc_policy.declare.findings import schema_issues, value_at
 from etc_policy.declare.project import FileMarks, Places
 from etc_policy.declare.sources import SourceFile
 from etc_policy.declare.templating.context import Context, has_template
@@ -45,14 +45,14 @@ class Loaded:
 
     def template_issues(self, name_of: Mapping[YamlPath, str] | None = None) -> Iterator[tuple[YamlPath, Issue]]:
         """A path and issue for each template that gave no value."""
-        for path, problem in self.problems.items():
-            if problem.reported:
-                continue
+        for path, first in self.problems.items():
             name = (name_of or {}).get(path[:2])
-            where = self.file.where(path, name)
-            if problem.place is not None:
-                where = Where(where.path, *problem.place, name)
-            yield path, Issue(problem.code, problem.message, where, problem.hint)
+            for problem in (first, *first.beside):
+                where = self.file.where(path, name)
+                if problem.place is not None:
+                    where = Where(where.path, *problem.place, name)
+                if not problem.reported:
+                    yield path, Issue(problem.code, problem.message, where, problem.hint)
 
     def validate(self, model: type[Model]) -> Model | None:
         """The file as `model`; None when it has issues, which are then recorded."""
@@ -63,8 +63,16 @@ class Loaded:
         except ValidationError as error:
             found = schema_issues(error, self.value, model, Places(self.file))
             lost = {("policies",), ("template",)} if self.partial else set()
-            self.issues += [issue for path, issue in found if path not in self.problems and path not in lost]
+            self.issues += [
+                issue
+                for path, issue in found
+                if path not in self.problems and path not in lost and not self.may_be_lost(self.value, path)
+            ]
             return None
+
+    def may_be_lost(self, value: object, path: YamlPath) -> bool:
+        """Whether nothing is at `path` of a value because a template failed that would have made it."""
+        return self.partial and value_at(value, path) is None
 
 
 def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:

@@ -62,13 +62,24 @@ def read_project(
     issues += [*settings.issues, *sources.issues, *reader.issues, *reader.default_issues()]
     files = (*sources.policy_files, *sources.template_files, *sources.macro_files)
     texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
-    unique = tuple(dict.fromkeys(issues))
+    first: dict[object, Issue] = {}
+    for issue in issues:
+        first.setdefault(_once(issue), issue)
+    unique = tuple(first.values())
     if not any(issue.level == "error" for issue in unique):
         require_known(variables or {}, settings.context.known_variables, texts.values())
     name, target_now, places = settings.project.name, settings.target, settings.target_places
     return ProjectFiles(
         sources.project_dir, policies, unique, name, target_now, texts, places, variables or {}, folders
     )
+
+
+def _once(issue: Issue) -> object:
+    """What makes two issues the same one: a loop makes a fault again in each round, for another policy."""
+    where = issue.where
+    if where is None or where.line is None:
+        return issue
+    return issue.code, issue.message, where.path, where.line, where.column
 
 
 @dataclass(slots=True)
@@ -153,7 +164,8 @@ class _ProjectReader:
             for place, issue in found:
                 missing = issue.code == Code.MISSING_KEY
                 elsewhere = issue.where is not None and issue.where.path != own_path and not missing
-                if place not in problems and not elsewhere and not (missing and broken):
+                lost = place in problems or (missing and broken) or loaded.may_be_lost(merged, place)
+                if not lost and not elsewhere:
                     self.issues.append(issue)
             return None
         if broken:

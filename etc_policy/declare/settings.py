@@ -86,19 +86,29 @@ def read_settings(
     loaded = load_file(source, context, _HINT)
     context = replace(context, variables={**plain_variables(loaded), **own, **(given or {})})
     project = loaded.validate(ProjectFile)
-    found = dict(loaded.template_issues())
-    issues += [issue for path, issue in found.items() if path[:1] not in (("vars",), ("profiles",), ("policies",))]
+    found = list(loaded.template_issues())
+    issues += [issue for path, issue in found if path[:1] not in (("vars",), ("profiles",), ("policies",))]
     issues += loaded.issues
     if project is None and not issues:
-        issues += found.values()
+        issues += [issue for _, issue in found]
     if project is None or issues:
         return Settings(context, issues=tuple(issues), file=loaded.file)
-    issues += [*_wrong_version(project, loaded), *_missing_targets(project, loaded), *_wrong_folders(project, loaded)]
-    if issues:
+    outside = tuple(_wrong_folders(project, loaded))
+    issues = [*_wrong_version(project, loaded), *_missing_targets(project, loaded), *outside]
+    if outside:
         return Settings(context, issues=tuple(issues), file=loaded.file)
+    if issues:  # what does not go by the target is looked at all the same
+        found_so_far = Settings(context, project, Target(), {}, loaded.file, tuple(issues))
+        return found_so_far if loaded.asks_target else _with_defaults(found_so_far, source, loaded)
+    return _with_defaults(_of_target(project, target, loaded, context), source, loaded)
+
+
+def _of_target(project: ProjectFile, target: str | None, loaded: Loaded, context: Context) -> Settings:
+    """The settings for the target that is asked for, without `policies:`."""
     chosen = choose_target(project, target)
     path: YamlPath = ("profiles", *chosen[:1], "targets", *chosen[1:]) if chosen else ("profiles",)
-    issues += [issue for place, issue in found.items() if chosen and place[: len(path)] == path]
+    found = loaded.template_issues()
+    issues = [issue for place, issue in found if chosen and place[: len(path)] == path]
     lock = _at(loaded.value, (*path, "lock")) or {}
     for key, message in changed_secrets(lock):
         where = loaded.file.where((*path, "lock", key))
@@ -108,7 +118,7 @@ def read_settings(
     used = target_of(chosen, project, lock, confs) if chosen and not issues else Target()
     context = replace(context, target=_visible(used))
     places = Places(loaded.file, path) if chosen else None
-    return _with_defaults(Settings(context, project, used, {}, loaded.file, tuple(issues), places), source, loaded)
+    return Settings(context, project, used, {}, loaded.file, tuple(issues), places)
 
 
 def _with_defaults(settings: Settings, source: SourceFile, loaded: Loaded) -> Settings:

@@ -195,7 +195,8 @@ class _Reader:
             value = self._node(next(self.events), depth + 1)
             name = self._key(key, event)
             if key.problem is not None:
-                self.issues.append(_template_issue(key.problem, self._where(event)))
+                found = (key.problem, *key.problem.beside)
+                self.issues += [_template_issue(problem, self._where(event)) for problem in found]
             elif isinstance(name, EnvText):
                 self._report(Code.TEMPLATE_FORBIDDEN, "a key cannot come from the environment", event)
             elif name is None:
@@ -236,9 +237,10 @@ class _Reader:
             node.scalar = scalar(event.value) if not event.style else event.value
             return
         try:
-            for piece in pieces:
-                if isinstance(piece, TemplateProblem):
-                    raise piece
+            problems = tuple(piece for piece in pieces if isinstance(piece, TemplateProblem))
+            if problems:
+                problems[0].beside = problems[1:]
+                raise problems[0]
             if len(pieces) == 1 and not event.style:
                 self._fill_value(node, pieces[0], depth)
             else:

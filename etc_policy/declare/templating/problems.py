@@ -13,13 +13,15 @@ ALLOWED_HINT = "a template may use `var`, `env_var`, `target`, macros, and Jinja
 class TemplateProblem(Exception):  # noqa: N818 - carried into an Issue, never shown as an exception
     """Something in a template that cannot be carried out: code, message and hint of the issue it becomes.
 
-    `place` is line and column in the file, where they are known; `reported` says that an issue was made of it already.
+    `place` is line and column in the file, where they are known; `reported` says that an issue was made of it already;
+    `beside` are those of other expressions in the same value.
     """
 
     def __init__(self, code: Code, message: str, hint: str | None = None, place: tuple[int, int] | None = None) -> None:
         super().__init__(message)
         self.code, self.message, self.hint, self.place = code, message, hint, place
         self.reported = False
+        self.beside: tuple[TemplateProblem, ...] = ()
 
     def issue(self, path: str) -> Issue:
         """The issue that it becomes in the file of `path`."""
