@@ -159,10 +159,15 @@ class FileLock:
         """Remove the lock of a dead run of etc on this table, and one that has expired; whether there was one."""
         dead = is_left(holder, self._base)
         limit = self._place.expiry_minutes * 60
-        if not dead and not (limit and holder.age_seconds > limit):
+        if not dead and not (limit and self._now() - holder.changed > limit):
             return False
         self._progress(f"removing the lock `{self._path}` that {'a killed run' if dead else 'somebody'} has left")
         return remove(holder)
+
+    def _now(self) -> float:
+        """The time of the lock's file system, which may be shared: by it the age of another's lock is told."""
+        os.utime(self._own)
+        return self._own.stat().st_mtime
 
     def _held_too_long(self, holder: Holder) -> RetryableError:
         waited = format_duration(self._wait_ms)
