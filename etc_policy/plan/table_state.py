@@ -32,7 +32,8 @@ class LogFile(NamedTuple):
     (commit, file group), because a log file that rolled over records its events on its predecessor (FACTS 4.1).
     `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no active commit has a stat.
     `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too, but for
-    those of rows where `unknown_is_deletes`: deletes by key have none.
+    those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows
+    was written, where they may be older than `completed`; it is empty where nobody knows one.
     """
 
     name: str
@@ -44,6 +45,12 @@ class LogFile(NamedTuple):
     recorded_bytes: int | None = None
     seen_event_time_ms: int | None = None
     unknown_is_deletes: bool = False
+    rows_since: str | None = None
+
+    @property
+    def may_hold_anything(self) -> bool:
+        """Whether nothing at all is known of the event times of its rows, not even since when they can have come."""
+        return self.rows_since == "" and self.min_event_time_ms is None and not self.unknown_is_deletes
 
 
 _EVENT_TIME = attrgetter("min_event_time_ms")

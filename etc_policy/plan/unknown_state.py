@@ -12,10 +12,24 @@ from etc_policy.plan.table_state import TableState
 def why_unknown(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
     """Why the table's metadata do not show how far RO is complete, whatever is pending on it; None where they do.
 
-    Its instants are wrong or of another zone, data files are missing or damaged, event times cannot be read, or files belong
-    together by rules that are not known.
+    Its instants are wrong or of another zone, data files are missing or damaged, event times cannot be read, files belong
+    together by rules that are not known, or nothing bounds the event times of one.
     """
-    return times_refusal(policy, state, clock_ms) or unsupported_version(state) or find_damage(policy, state)
+    return (
+        times_refusal(policy, state, clock_ms)
+        or unsupported_version(state)
+        or find_damage(policy, state)
+        or _unbounded(state)
+    )
+
+
+def _unbounded(state: TableState) -> Refusal | None:
+    """A carried log file of table version 6: its rows came before the compaction that carried it, which is archived."""
+    name = next((one.name for _, one in state.log_files if one.may_hold_anything), None)
+    if name is None:
+        return None
+    reason = f"nobody knows what event times {name} holds: it was carried by a compaction that is archived, and is not read"
+    return Refusal("unbounded_event_times", reason, "leave out `--metadata-only`; `etc apply` compacts it in any case")
 
 
 def claiming_nothing(refused: TablePlan, why: Refusal) -> TablePlan:

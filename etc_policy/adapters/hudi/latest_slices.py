@@ -85,7 +85,7 @@ def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> Fi
     if threshold_ms is None:
         return file_slice
     logs = (
-        one._replace(seen_event_time_ms=threshold_ms + 1)
+        one._replace(seen_event_time_ms=threshold_ms + 1, rows_since=None)
         if is_carried_name(one.name) and one.seen_event_time_ms is None
         else one
         for one in file_slice.log_files
