@@ -30,7 +30,7 @@ class LogFile(NamedTuple):
     `yyyyMMddHHmmssSSS`). An archived delta commit whose completion time is not known counts as completed when requested.
     `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
     (commit, file group), because a log file that rolled over records its events on its predecessor (FACTS 4.1).
-    `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no active commit has a stat.
+    `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no commit that is known has a stat.
     `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too, but for
     those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows
     was written, where they may be older than `completed`; it is empty where nobody knows one.

@@ -150,7 +150,9 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
         Its rows may have come before the write at the instant in its name had ended, and not before that began: a clustering
         gives its instant to log files of other writes (FACTS 5). Those of a carried file are older, nobody knows by how much.
         """
-        sizes = {(one.partition, one.file_name): one.size_bytes for one in recorded}
+        # Of a file that is recorded more than once the largest size counts: log files may grow.
+        in_order = sorted(recorded, key=attrgetter("size_bytes"))
+        sizes = {(one.partition, one.file_name): one.size_bytes for one in in_order}
         for file in files:
             (partition, _), name = file.group, file.name
             size = sizes.get((partition, name.name))
@@ -247,12 +249,17 @@ def _paths(files: Iterable[DataFile]) -> tuple[str, ...]:
     return tuple(sorted(path_below(file.group[0], file.name.name) for file in files))
 
 
-def base_files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
-    """The base files that an archived commit says that it wrote."""
+def files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
+    """The files that an archived commit says that it wrote."""
     stats = commit.stats
     for (partition, _), name, size in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
-        if not name.startswith("."):
-            yield RecordedFile(requested, partition, name, size)
+        yield RecordedFile(requested, partition, name, size)
+
+
+def instants_in(listed: Listing) -> frozenset[str]:
+    """The instants in the names of data files."""
+    names = (parse_data_file(name) for files in listed.values() for name in files)
+    return frozenset(name.instant for name in names if name is not None)
 
 
 def twin_instants(files: Iterable[DataFile]) -> frozenset[str]:

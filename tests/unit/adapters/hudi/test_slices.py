@@ -415,7 +415,7 @@ def test_a_log_file_that_only_an_archived_commit_books(table):
     table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 5)))
     table.data(at("09:00:00"), log("f1", 5))
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
-    assert [(f.min_event_time_ms, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(5, None), (40, 10)]
+    assert [(f.min_event_time_ms, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(5, 10), (40, 10)]
 
 
 def with_stats(table, *more):
@@ -490,3 +490,44 @@ def test_what_was_replaced_or_never_completed_may_be_gone(table):
     table.start(at("10:00:06"), log("f3", 1))
     (table.base / "p" / base("f1").name(at("10:00:00"))).unlink()
     assert read(table).missing_files == ()
+
+
+class TestArchivedCommits:
+    """What they wrote is still what the latest slices are made of."""
+
+    WRITES = ((at("09:00:00"), base("f1", partition="q")), (at("09:10:00"), log("f1", 5, partition="q", size=1000)))
+
+    @pytest.fixture
+    def settled(self, table):
+        """A partition that nobody has written to since its commits were archived."""
+        table.archive(*(archived(instant, instant[:-3] + "900", written) for instant, written in self.WRITES))
+        for instant, written in self.WRITES:
+            table.data(instant, written)
+        table.commit(at("10:00:00"), at("10:00:01"), base("f2"))
+        return table
+
+    def path(self, table, place):
+        instant, written = self.WRITES[place]
+        return table.base / "q" / written.name(instant)
+
+    def test_a_sound_one(self, settled):
+        state = read(settled)
+        assert (state.missing_files, find_damage(POLICY, state)) == ((), None)
+        assert [one.recorded_bytes for _, one in state.log_files] == [1000]
+
+    def test_a_log_file_that_was_cut_short(self, settled):
+        self.path(settled, 1).write_bytes(b"x" * 400)
+        assert find_damage(POLICY, read(settled)).code == "files_damaged"
+
+    def test_a_partition_that_lost_its_mark(self, settled):
+        """Readers by the metadata table see its rows all the same: RO would count as complete without them."""
+        (settled.base / "q" / ".hoodie_partition_metadata").unlink()
+        state = read(settled)
+        assert state.missing_files == ("q/.hoodie_partition_metadata",)
+        assert find_damage(POLICY, state).code == "files_missing"
+
+    def test_a_copy_beside_the_table_is_no_partition(self, settled):
+        folder = settled.base / "export"
+        folder.mkdir()
+        (folder / self.path(settled, 0).name).write_bytes(b"x" * 100)
+        assert read(settled).missing_files == ()
