@@ -28,7 +28,9 @@ def _unbounded(state: TableState) -> Refusal | None:
     name = next((one.name for _, one in state.log_files if one.may_hold_anything), None)
     if name is None:
         return None
-    reason = f"nobody knows what event times {name} holds: it was carried by a compaction that is archived, and is not read"
+    reason = (
+        f"nobody knows what event times {name} holds: it was carried by a compaction that is archived, and is not read"
+    )
     return Refusal("unbounded_event_times", reason, "leave out `--metadata-only`; `etc apply` compacts it in any case")
 
 
