@@ -83,7 +83,8 @@ class Instant:
 
     A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's.
     `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
-    `has_savepoint` says that archiving may have gone beyond it and left it behind.
+    `has_savepoint` says that archiving may have gone beyond it and left it behind. `schema` names the evolved schema that a
+    completed write carries, as those of tables with schema on read do; it is empty where it carries none.
     """
 
     requested: str
@@ -92,6 +93,7 @@ class Instant:
     completed: str | None = None
     file_ids: frozenset[str] | None = None
     has_savepoint: bool = False
+    schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)
