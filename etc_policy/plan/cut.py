@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import attrgetter
 
 from etc_policy.plan.instants import add_ms
@@ -141,11 +140,13 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
 def after_schema_changes(cut: Cut, instant: str) -> Raised | None:
     """Guard 8: C is later than the last write that carries another evolved schema than the write before it.
 
-    Hudi merges by the schema of the last write that was requested before C, whatever has been altered since.
+    Hudi merges by the schema of the last write that was requested before C, whatever has been altered since, and by none
+    where all writes before C are archived.
     """
     writes = (one for one in cut.instants if one.action in WRITE_ACTIONS and one.state == "completed")
     done = sorted(writes, key=attrgetter("requested"))
-    altered = next((new for old, new in reversed([*pairwise(done)]) if old.schema != new.schema), None)
+    before = ("", *(one.schema for one in done))
+    altered = next((one for one, old in reversed([*zip(done, before, strict=False)]) if one.schema != old), None)
     if altered is None or altered.requested < instant:
         return None
     why = "the table's schema was altered after that, and values would be lost"

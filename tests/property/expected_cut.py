@@ -71,8 +71,9 @@ def _wrong_place(instant: int, policy: Policy, state: TableState, clock: int) ->
         yield "within the clock skew bound of now"
     done = [i for i in state.instants if i.action in COMMIT_ACTIONS and i.state == "completed"]
     known = max((i for i in done if instant_time(i.requested) < instant), key=lambda i: i.requested, default=None)
-    if known and any(i.schema != known.schema for i in done if i.requested > known.requested):
-        yield "Hudi would merge by a schema that was altered since"
+    schema = known.schema if known else ""
+    if any(i.schema != schema for i in done if instant_time(i.requested) >= instant):
+        yield "Hudi would merge by another schema than a later write carries"
     first = min((i.requested for i in state.instants if i.action in COMMIT_ACTIONS), default=None)
     if first is not None and instant <= instant_time(first):
         yield "not later than the first active commit"
