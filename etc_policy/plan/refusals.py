@@ -260,9 +260,18 @@ def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("unreadable_times", reason, hint)
 
 
+#: What a restore that failed leaves pending (FACTS 5).
+_BY_RESTORE = ("restore", "rollback")
+
+
 def _finish_hint(action: str, policy: Policy) -> str:
     if action in FINISHED_SERVICES:
         return f"if no job of yours is running it, `etc finish --select {policy.name}` does"
+    if action in _BY_RESTORE:
+        return (
+            "plan again when it has completed; a restore that failed with `Found commits after time` is called again, after "
+            "`SET hoodie.clean.failed.writes.policy=LAZY`"
+        )
     return "plan again when it has completed; a writer that died leaves it to its next run"
 
 
