@@ -21,7 +21,7 @@ _INDEX_OPTIONS: Mapping[str, str] = {
 #: Hudi asks its timeline server when it updates these, and fails without one (FACTS 5).
 _SERVED_INDEXES = ("secondary_index_", "expr_index_", "func_index_")
 
-#: How rows of a reader are made of a slice's files. A reader's other ways, set for a whole cluster, would be written to base files.
+#: How rows are made of a slice's files. Readers know other ways, which, set for a whole cluster, would be written to base files.
 MERGED_ROWS = {"hoodie.datasource.merge.type": "payload_combine"}
 #: The client's own lock: its caller holds the table's, which cannot be taken twice.
 _IN_PROCESS = {PROVIDER: "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}

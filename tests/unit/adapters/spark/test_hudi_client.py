@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from etc_policy.adapters.spark.hudi_client import java_causes
 
-ABORTED = """org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0: java.lang.RuntimeException: f2.parquet is
+ABORTED = """org.apache.spark.SparkException: Job aborted due to stage failure: java.lang.RuntimeException: f2.parquet is
 not a Parquet file
 \tat org.apache.parquet.hadoop.ParquetFileReader.readFooter(ParquetFileReader.java:565)
 \tat java.base/java.lang.Thread.run(Thread.java:840)
