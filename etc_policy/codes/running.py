@@ -97,7 +97,7 @@ RUNNING: Mapping[Code, str] = {
     Code.NO_COLUMN_STATISTICS: "Its causes are below the message. Plan without `--read-stats`: event times "
     "that are not known are compacted.",
     Code.CANNOT_LOCK: "etc keeps a lease in `.hoodie/.etc` of the table: the folder must be writable, and its "
-    "file system must keep locks.",
+    "file system must keep locks and have hard links. A mounted bucket has neither: name the table by its location in the store.",
     Code.ALREADY_COMPLETED: "Nothing needs to be done: check it with `etc verify`.",
     Code.MISSING_SECRET: "`hudi_options`, a lock or a Spark setting takes it from `env_var`. Export it where "
     "`etc` runs.",

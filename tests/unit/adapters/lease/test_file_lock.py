@@ -83,6 +83,16 @@ def test_a_lock_is_as_old_as_its_file_system_says(lock, path, monkeypatch):
     assert path.exists()
 
 
+def test_a_file_system_without_hard_links_is_named(lock, path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(EngineError) as error, lock():
+        pass
+    assert (error.value.code, "hard links" in error.value.hint, list(path.parent.iterdir())) == ("ETC309", True, [])
+
+
 def test_what_a_killed_run_left_is_taken_over(lock, path, said):
     killed_while_holding(path, path.parents[1])
     with lock():
