@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
+from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.plan.formats import count_of, format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
-from etc_policy.plan.table_state import CompactionRecord, LogFile
+from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
 from etc_policy.plan.watermark import event_time_bound
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
@@ -108,7 +109,9 @@ def check_listing(wrong: Sequence[str]) -> ExpectationResult:
 
 
 def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationResult:
-    """The threshold that a compaction carries is its plan's, no later than its own completion, and it saw what it merged."""
+    """The threshold that a compaction carries is its plan's, no later than its own completion, it saw what it merged, and it
+    merged by the schema that the table had then.
+    """
     faults = []
     if record.instant in evidence.history.disputed:
         faults.append("its commit promises something different from its plan")
@@ -117,8 +120,22 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
     seen = record.seen_until or record.instant
     if any(seen < write.completed < record.instant for write in evidence.history.writes):
         faults.append("it says that it had not seen what it merged")
+    if (altered := _altered_before(evidence.state, record)) is not None:
+        faults.append(f"it merged by the schema of before {altered}, when that was altered: values may be lost in every view")
     message = f"the compaction at {record.instant} cannot be trusted: {', '.join(faults)}" if faults else None
     return judged(PROMISE, {"instant": record.instant, "threshold_ms": record.threshold_ms}, message)
+
+
+def _altered_before(state: TableState, record: CompactionRecord) -> str | None:
+    """The last write that had completed before a compaction did, if it carries another evolved schema (FACTS 1.8).
+
+    A writer without schema on read carries none, which says nothing.
+    """
+    own = next((one.schema for one in state.instants if one.requested == record.instant), None)
+    others = ((one.completed or "", one) for one in state.instants if one.action in WRITE_ACTIONS)
+    done = sorted((pair for pair in others if "" < pair[0] < record.completed), key=lambda pair: pair[0])
+    last = done[-1][1] if done else None
+    return last.requested if last is not None and own is not None and last.schema not in ("", own) else None
 
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:

@@ -76,6 +76,8 @@ def test_the_cut_lies_after_it(bench, statements, column):
     plan = bench.plan(SECOND)
     assert [move.guard for move in plan.tables[0].moves if move.guard == "after_schema_changes"]
     assert bench.apply(plan).status == "compacted"
+    schemas = {one.requested: one.schema for one in bench.state().instants}
+    assert schemas[plan.tables[0].instant] == schemas[max(schemas)] != ""
     assert both(bench, column) == before
     assert promised(bench, column) == [one for one in before[0] if one[0] in (0, 2, 3)]
 
