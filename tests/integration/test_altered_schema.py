@@ -82,6 +82,7 @@ def test_the_cut_lies_after_it(bench, statements, column):
     assert promised(bench, column) == [one for one in before[0] if one[0] in (0, 2, 3)]
 
 
+@pytest.mark.extended
 def test_one_that_comes_later_withdraws_the_plan(bench):
     """Saved: it is stale. Published by a run that died: it is taken back, and the next plan is right."""
     saved = bench.plan(SECOND)
@@ -96,6 +97,7 @@ def test_one_that_comes_later_withdraws_the_plan(bench):
     assert both(bench) == [ROWS, ROWS]
 
 
+@pytest.mark.extended
 def test_what_stock_has_scheduled_before_it_is_not_finished(bench):
     always = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
     bench.spark.sql(f"CALL run_compaction(op => 'schedule', path => '{bench.base}', options => '{always}')").collect()
