@@ -214,11 +214,12 @@ class Project(DeclaredProject):
 
         Raises:
             RetryableError: the time ran out, or no wait of this length can be enough.
+            UsageError: no policy is selected.
 
         """
         from etc_policy.api.waiting import wait_for
 
-        policies = self.policies(select, exclude)
+        policies = self._select(self._read(), select, exclude, needs_one=True)
         return wait_for(self.environment, policies, moment_ms(until), span_ms(timeout), span_ms(poll))
 
     def history(self, name: str) -> PolicyHistory:

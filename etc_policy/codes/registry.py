@@ -26,7 +26,7 @@ class Code(StrEnum):
     CANNOT_WRITE = "ETC003", "An output file cannot be written"
     ALREADY_THERE = "ETC004", "`etc init` would overwrite a file"
     NO_SUCH_TARGET = "ETC005", "There is no target of that name"
-    BAD_SELECTION = "ETC006", "A selection that cannot be read"
+    BAD_SELECTION = "ETC006", "A selection that cannot be read, or that selects nothing"
     BAD_STATE = "ETC007", "The manifest of `--state` cannot be used"
     UNEXPECTED = "ETC009", "An error in etc itself"
 
