@@ -89,9 +89,13 @@ class Issue:
 
 
 class EtcError(Exception):
-    """Base of all errors: a message, a code, and where there is one a place, a hint and the engine's own words."""
+    """Base of all errors: a message, a code, and where there is one a place, a hint and the engine's own words.
+
+    `report` is what the verb found and did all the same, in the form that it returns; None for most errors.
+    """
 
     exit_code = ExitCode.ENGINE
+    report: object = None
 
     def __init__(
         self, code: str, message: str, *, where: Where | None = None, hint: str | None = None, cause: str | None = None
@@ -173,7 +177,7 @@ class VerdictError(EtcError):
 
 
 class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
-    """The errors of several tables, gathered while the other tables went on; `report` is what the verb found and did.
+    """The errors of several tables, gathered while the other tables went on.
 
     What all have in common (code, place, hint) is the group's own; of different codes it is `SEVERAL`, and the text has each.
     """

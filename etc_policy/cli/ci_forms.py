@@ -111,12 +111,14 @@ def _with_issues(checks: Iterable[Check], error: EtcError) -> list[Check]:
             found.append(issue)
         else:
             reported = found[index]
-            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or issue.hint)
+            hint = None if issue.hint and issue.hint in (reported.message or "") else issue.hint
+            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or hint)
     return found
 
 
 def _is_reported(issue: Check, check: Check) -> bool:
-    return check.status == "error" and bool(check.message) and (check.message or "") in (issue.message or "")
+    said, message = check.message or "", issue.message or ""
+    return check.status == "error" and bool(said and message) and (said in message or said.startswith(message))
 
 
 def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:

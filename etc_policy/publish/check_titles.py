@@ -12,6 +12,8 @@ _NAMED = {
     "expect_ro_to_contain_rt_up_to": "RO to contain RT up to T",
     "expect_freshness_within": "freshness within its limits",
     "data_can_be_read": "the rows can be read",
+    "table_can_be_read": "the table can be read",
+    "suite_fits_the_table": "the suite fits the table",
     "table_can_be_reached": "the table can be reached",
     "table_unchanged_while_read": "the table unchanged while its rows were read",
     "expect_completeness_up_to": "completeness up to a time",

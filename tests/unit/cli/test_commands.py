@@ -324,8 +324,27 @@ class TestVerify:
 
     def test_a_table_that_is_not_there(self, etc, project):
         code, out, err = self.verify(etc, "--output", "json")
-        assert (code, json.loads(out)["tables"]) == (3, [])
+        (table,) = json.loads(out)["tables"]
+        assert (code, table["policy"], table["base_path"]) == (3, "orders_ro", f"{project}/lake/orders")
+        assert (table["verification"]["status"], table["verification"]["threshold_ms"]) == ("error", None)
+        (check,) = table["verification"]["expectations"]
+        assert (check["expectation"], check["status"]) == ("table_can_be_read", "error")
+        assert check["message"].startswith("there is no table at `")
         assert "error[ETC201]" in err
+
+    def test_one_that_is_not_there_is_in_the_text_the_run_file_and_junit_once(self, etc, project, orders):
+        code, out, _ = etc("verify", "--level", "metadata", "--junit-xml", "j.xml", "--summary", "s.md")
+        assert code == 3
+        assert "payments_ro  lake/payments\n  verified      ERROR (level: metadata)\n" in out
+        assert "error the table can be read: there is no table at" in out
+        (run,) = (project / "target" / "runs").iterdir()
+        assert [one["policy"] for one in json.loads(run.read_text())["verifications"]["tables"]] == [
+            "orders_ro",
+            "payments_ro",
+        ]
+        for file in ("j.xml", "s.md"):
+            text = (project / file).read_text().replace("&#95;", "_")
+            assert (text.count("table_can_be_read"), "ETC201" in text) == (1, False)
 
 
 @pytest.mark.parametrize("command", ["undo", "finish"])
@@ -335,3 +354,14 @@ def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, proj
     assert "error[ETC201]" in err
     code, out, err = etc(command, "--select", "orders_ro")
     assert (code, "pending" in out, err) == (0, True, "")
+
+
+@pytest.mark.parametrize(("command", "done"), [("undo", "withdrawn"), ("finish", "finished")])
+def test_the_json_names_each_table_that_failed(etc, project, orders, command, done):
+    code, out, _ = etc(command, "--output", "json")
+    found = json.loads(out)
+    assert (code, found[done], len(found["failed"])) == (3, [], 1)
+    assert (found["failed"][0]["policy"], found["failed"][0]["reason_code"]) == ("payments_ro", "ETC201")
+    assert "there is no table at" in found["failed"][0]["reason"]
+    assert found["failed"][0]["hints"] == ["check `table` in the policy"]
+    assert json.loads(etc(command, "-s", "orders_ro", "--output", "json")[1])["failed"] == []
