@@ -13,17 +13,19 @@ from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.log_witness import NOT_THERE
+from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.publish.results import TableVerification
-from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import PROMISE, always_checked
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
 from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
 from etc_policy.verify.suites import parse_suite, suite_issues
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, clock_ms
 
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
 REREADS = 2
@@ -90,7 +92,7 @@ def _verify(
     reading: tuple[TableState, TableHistory],
 ) -> TableVerification:
     def evidence_of(state: TableState, history: TableHistory) -> Evidence:
-        return Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
+        return gather_evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
 
     def read_again() -> Evidence:
         return evidence_of(*read_for_proof(environment, policy, level))
@@ -100,6 +102,13 @@ def _verify(
     located = policy.model_copy(update={"table": judged.state.base_path})
     note_verdict(located, judged.state, environment.apply_states, verification, level, judged.claim)
     return TableVerification(policy=policy.name, base_path=judged.state.base_path, verification=verification)
+
+
+def gather_evidence(policy: Policy, state: TableState, history: TableHistory, claim: Claim, now_ms: int) -> Evidence:
+    """What a claim is judged by; that files are missing or damaged is shown by the check of the files."""
+    unknown = no_commit(state) or why_unknown(policy, state, clock_ms())
+    is_shown = unknown is not None and unknown.code in ("files_missing", "files_unclear", "files_damaged")
+    return Evidence(policy, state, history, claim, now_ms, None if is_shown else unknown)
 
 
 def verdict_codes(verifications: Iterable[Verification | None]) -> tuple[ExitCode, ...]:

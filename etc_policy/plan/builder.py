@@ -35,6 +35,7 @@ from etc_policy.plan.planning_context import (
 from etc_policy.plan.refusals import (
     Refusal,
     find_refusal,
+    no_commit,
     nothing_due,
     overlapping_writer,
     unknown_left_out,
@@ -75,6 +76,8 @@ def build_table_plan(
     if refusal is not None:
         refused, unknown = _idle(context, "refused", refusal), why_unknown(policy, state, clock_ms)
         return claiming_nothing(refused, unknown) if unknown else refused
+    if empty := no_commit(state):
+        return claiming_nothing(_idle(context, "nothing_due", empty), empty)
     due = tuple(filter(context.is_due, state.slices))
     wanted = tuple(one for one in due if is_wanted(context, one))
     by_stock = bool(policy.stock_options)

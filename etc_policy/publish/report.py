@@ -95,7 +95,8 @@ def _result(table: TableResult) -> Iterator[Line]:
         yield "instant C", str(table.instant)
     if table.threshold_ms is not None:
         yield "threshold T", format_time(table.threshold_ms)
-    if table.verification is not None and table.threshold_ms is not None:
+    has_claim = table.verification is not None and table.verification.threshold_ms is not None
+    if table.verification is not None and table.threshold_ms is not None and has_claim:
         measured = table.watermark_measured_ms
         until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
         as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms

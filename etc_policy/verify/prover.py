@@ -122,7 +122,9 @@ def _verification(
     return Verification(
         level=level,
         status=verdict_over(expectations),
-        threshold_ms=evidence.claim.threshold_ms,
+        threshold_ms=None
+        if evidence.unknown and evidence.state.last_compaction is None
+        else evidence.claim.threshold_ms,
         late_rows=late_rows,
         coverage=coverage,
         expectations=expectations,

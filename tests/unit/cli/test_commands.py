@@ -332,6 +332,37 @@ class TestVerify:
         assert check["message"].startswith("there is no table at `")
         assert "error[ETC201]" in err
 
+    def test_a_table_before_its_first_commit_is_not_verified_up_to_anything(self, etc, project):
+        TableFolder(project / "lake" / "payments")
+        code, out, _ = at_noon(etc, "verify", "--select", "payments_ro", "--level", "metadata")
+        assert (code, "verified      WARN (level: metadata)" in out, "up to 2" in out) == (0, True, False)
+        assert "warn  known how far RO is complete: no commit yet" in out
+        (run,) = (project / "target" / "runs").iterdir()
+        assert json.loads(run.read_text())["verifications"]["tables"][0]["verification"]["threshold_ms"] is None
+
+    def test_its_freshness_is_not_within_limits_either(self, etc, project):
+        TableFolder(project / "lake" / "orders")
+        code, out, _ = self.verify(etc)
+        assert (code, "error freshness within its limits: how far RO is complete is not known" in out) == (3, True)
+
+    def test_nothing_of_it_is_kept_as_a_proof(self, etc, project):
+        table = TableFolder(project / "lake" / "payments")
+        verify = ("verify", "--level", "metadata", "--select", "payments_ro")
+        proofs = []
+        for commit in (None, at("08:00:00")):
+            if commit:
+                table.commit(commit, at("08:00:05"), base("f1"))
+            at_noon(etc, *verify)
+            found = at_noon(etc, "freshness", "--select", "payments_ro", "--output", "json")[1]
+            proofs.append(len(json.loads(found)["tables"][0]["proofs"]))
+        assert proofs == [0, 1]
+
+    def test_a_table_of_another_version_is_not_verified(self, etc, project):
+        TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
+        code, out, _ = self.verify(etc)
+        assert (code, "verified      ERROR (level: metadata)" in out) == (3, True)
+        assert "error known how far RO is complete: table version 7 is not supported" in out
+
     def test_one_that_is_not_there_is_in_the_text_the_run_file_and_junit_once(self, etc, project, orders):
         code, out, _ = etc("verify", "--level", "metadata", "--junit-xml", "j.xml", "--summary", "s.md")
         assert code == 3
