@@ -30,12 +30,13 @@ from etc_policy.plan.promise import promise_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.unknown_state import PASSING_REFUSALS
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
 #: Refusals that another run may not meet.
 _RETRY_CODES = frozenset(
     {
-        *("pending_service", "pending_own_plan", "writer_in_flight", "too_young"),
+        *PASSING_REFUSALS,
         *(Code.TIMELINE_KEEPS_CHANGING, Code.NO_MASTER, Code.NO_EXECUTOR),
         *(Code.STORE_UNREACHABLE, Code.HDFS_UNREACHABLE),
     }

@@ -213,7 +213,7 @@ class Project(DeclaredProject):
         """Return when every selected table is complete up to `until` (aware, or epoch milliseconds).
 
         Raises:
-            RetryableError: the time ran out, or no wait of this length can be enough.
+            RetryableError: the time ran out, or no wait of this length can be enough. TableError: no wait helps.
             UsageError: no policy is selected.
 
         """

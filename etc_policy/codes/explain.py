@@ -21,6 +21,7 @@ _ENDS = {
     **dict.fromkeys(("451", "452", "453", "454", "455", "458", "459"), "Exit code 3. Nothing was changed."),
     "457": "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.",
     "405": "Exit code 4 where it passes by itself, else 3.",
+    "413": "Exit code 3.",
     "412": "Exit code 1, or 3 where a check could not be carried out.",
     "416": "Exit code 1.",
     "418": "Exit code 3.",

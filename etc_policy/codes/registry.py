@@ -162,6 +162,7 @@ class Code(StrEnum):
     WAIT_TIMED_OUT = "ETC410", "The wait ran out"
     WAIT_TOO_SHORT = "ETC411", "A wait of this length cannot be long enough"
     VERIFICATION_FAILED = "ETC412", "A table did not pass its verification"
+    WAIT_IN_VAIN = "ETC413", "No wait makes it known how far the table is complete"
     PLAN_FROM_THE_FUTURE = "ETC418", "The saved plan was made ahead of this machine's clock"
     LOCK_IS_HELD = "ETC414", "Another process holds the table's lock or heartbeat"
     OVERTAKEN = "ETC415", "A writer added to a file slice of which deletes were being compacted"

@@ -161,6 +161,8 @@ RUNNING: Mapping[Code, str] = {
     "the catalog answers.",
     Code.WAIT_TIMED_OUT: "RO is not complete up to the wanted time yet; the message says how far it is.",
     Code.WAIT_TOO_SHORT: "RO is complete up to now minus `data_latency` at best. Wait longer, or for an earlier time.",
+    Code.WAIT_IN_VAIN: "The message says what keeps anybody from knowing it: a table version that is not supported, a data file "
+    "that is missing or damaged, a time that cannot be true. None of these passes by itself; see the hint.",
     Code.VERIFICATION_FAILED: "The compaction is done; what RO holds is not what was promised. The report "
     "names each check; see docs/how-to/verify.md.",
     Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could exist twice. Plan again when\n"

@@ -378,6 +378,38 @@ class TestVerify:
             assert (text.count("table_can_be_read"), "ETC201" in text) == (1, False)
 
 
+class TestWait:
+    def wait(self, etc, *arguments, until="2020-01-01T00:00:00Z"):
+        return etc("wait", *arguments, "--until", until, "--timeout", "0s", "--output", "json")
+
+    def statuses(self, out):
+        return [(table["policy"], table["complete_until_ms"] is not None) for table in json.loads(out)["tables"]]
+
+    def test_when_the_time_runs_out_its_json_says_how_far_each_table_is(self, etc, orders):
+        code, out, err = self.wait(etc, "orders_ro", until="2026-01-02T12:00:00Z")
+        assert (code, self.statuses(out), "error[ETC410]" in err) == (4, [("orders_ro", True)], True)
+
+    def test_where_the_wait_is_too_short_no_table_was_read(self, etc, orders):
+        code, out, err = self.wait(etc, "orders_ro", until="2999-01-01T00:00:00Z")
+        assert (code, self.statuses(out), "error[ETC411]" in err) == (4, [("orders_ro", False)], True)
+
+    def test_a_table_that_is_not_there_is_unknown_with_the_reason(self, etc, orders):
+        code, out, err = self.wait(etc, "orders_ro", "payments_ro")
+        assert (code, self.statuses(out)) == (3, [("orders_ro", True), ("payments_ro", False)])
+        assert "there is no table at" in json.loads(out)["tables"][1]["reason"]
+        assert "error[ETC201]" in err
+
+    def test_in_words_nothing_is_printed_then(self, etc, orders):
+        assert etc("wait", "*_ro", "--until", "2020-01-01", "--timeout", "0s")[:2] == (3, "")
+
+    def test_of_a_table_that_can_never_be_complete_it_ends_at_once(self, etc, project):
+        TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
+        code, _, err = etc("wait", "orders_ro", "--until", "2020-01-01", "--timeout", "30m")
+        assert (code, "error[ETC413]: waiting does not help" in err) == (3, True)
+        code, out, _ = etc("debug", "--select", "orders_ro")
+        assert (code, "table version 7 is not supported" in out) == (1, True)
+
+
 @pytest.mark.parametrize("command", ["undo", "finish"])
 def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, project, orders, command):
     code, out, err = etc(command)
