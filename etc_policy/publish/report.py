@@ -278,9 +278,9 @@ def _late_data(late: LateData) -> str:
 def _latency(verdict: LatencyVerdict) -> str:
     """The policy's `data_latency` against what was observed, with a suggestion where it does not fit."""
     said = f"{format_duration(verdict.declared_ms)} {_LATENCY[verdict.status]}: "
-    seen = verdict.observed
-    if seen is None or verdict.status == "unknown":
-        return f"{said}{verdict.reason}{_known_so_far(verdict, seen) if seen else ''}"
+    seen = verdict.judged
+    if seen is None:
+        return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
     said += (
         f"of {count_of(seen.writes, 'write')} half came within {format_duration(seen.p50_ms)}, "
         f"99 % within {format_duration(seen.p99_ms)}, all within {format_duration(seen.max_ms)}"

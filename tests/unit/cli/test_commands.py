@@ -428,3 +428,25 @@ def test_the_json_names_each_table_that_failed(etc, project, orders, command, do
     assert "there is no table at" in found["failed"][0]["reason"]
     assert found["failed"][0]["hints"] == ["check `table` in the policy"]
     assert json.loads(etc(command, "-s", "orders_ro", "--output", "json")[1])["failed"] == []
+
+
+@pytest.mark.parametrize(
+    ("writes", "said"),
+    [
+        (
+            3,
+            "<small>cannot be judged yet: 3 of 3 writes to log files record their event times, a judgement needs 20</small>",
+        ),
+        (20, "<small>99 % came within 10m5s</small>"),
+    ],
+)
+def test_the_site_judges_a_latency_by_as_many_writes_as_freshness_does(etc, project, writes, said):
+    table = TableFolder(project / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    for minute in range(20, 20 + writes):
+        event = epoch_ms(f"09:{minute - 10}:00")
+        table.commit(at(f"09:{minute}:00"), at(f"09:{minute}:05"), log("f1", min_event=event))
+    assert at_noon(etc, "docs", "generate", "--select", "orders_ro")[0] == 0
+    assert said in (project / "target" / "site" / "tables" / "orders_ro.html").read_text()
+    judged = "99 % within" in at_noon(etc, "freshness", "--select", "orders_ro")[1]
+    assert judged == ("99 %" in said)
