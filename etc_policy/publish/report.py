@@ -34,7 +34,7 @@ from etc_policy.publish.results import (
     VerificationReport,
 )
 from etc_policy.publish.sync import COMPLETE_UNTIL, THRESHOLD
-from etc_policy.verify.freshness import FreshnessStatus
+from etc_policy.verify.freshness import FreshnessStatus, effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
@@ -258,11 +258,8 @@ def _further_proofs(table: TableFreshness) -> Iterator[Line]:
 
 
 def _limits(limits: Freshness) -> str:
-    """`target 6h, error after 8h`: what the lag is judged against; a limit equal to the one before it goes unsaid."""
-    named = {"target": limits.target_ms, "warn after": limits.warn_after_ms, "error after": limits.error_after_ms}
-    if named["warn after"] == named["target"]:
-        del named["warn after"]
-    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in named.items() if limit is not None)
+    """`target 6h, error after 8h`: what the lag is judged against."""
+    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in effective_limits_ms(limits).items())
 
 
 def _late_data(late: LateData) -> str:
