@@ -5,7 +5,7 @@ EtcError
 ├── TableError       the table is not what we can work on   exit 3
 ├── EngineError      Spark, Hudi or IO failed               exit 3
 ├── RetryableError   another run may succeed                exit 4
-├── StalePlanError   the table moved on since planning      exit 4
+├── StalePlanError   the plan does not fit any more         exit 4, with a new plan
 │   └── OvertakenError   it did while its plan was executed
 ├── UsageError       the command line is wrong              exit 64
 ├── VerdictError     a verification did not pass            exit 1 or 3
@@ -154,8 +154,15 @@ class RetryableError(EtcError):
     exit_code = ExitCode.RETRY
 
 
+#: What helps where a plan is stale: a retry that makes no new one does not.
+PLAN_AGAIN = (
+    "nothing was touched. A retry with the same plan does not help: `etc plan` makes a new one, and so does `etc apply` "
+    "without a plan"
+)
+
+
 class StalePlanError(RetryableError):
-    """The table changed since the plan was made, so the plan was not carried out."""
+    """The plan does not fit any more, so it was not carried out: another run may succeed, with a new plan."""
 
 
 class OvertakenError(StalePlanError):
