@@ -22,7 +22,7 @@ from etc_policy.plan.formats import (
     rows_of,
 )
 from etc_policy.plan.pace_explanation import next_due_rows
-from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, expectation_title, result_title, subject_of, title_of_key
+from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, result_title, subject_of, title_of_key, unchecked_titles
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -149,9 +149,8 @@ def _verdict(verification: Verification) -> Iterator[Line]:
         yield "", f"rows read: {coverage_text(verification.coverage)}"
     for expectation in verification.expectations:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
-    if verification.not_checked:
-        names = dict.fromkeys(expectation_title(name) for name in verification.not_checked)
-        yield "not checked", f"needs rows: {', '.join(names)}"
+    if unchecked := unchecked_titles(verification):
+        yield "not checked", f"needs rows: {', '.join(unchecked)}"
 
 
 def coverage_text(coverage: Coverage) -> str:

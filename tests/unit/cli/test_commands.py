@@ -332,6 +332,14 @@ class TestVerify:
         assert check["message"].startswith("there is no table at `")
         assert "error[ETC201]" in err
 
+    def test_each_check_that_needs_rows_is_said_not_to_be_made(self, etc, orders):
+        said = " ".join(self.verify(etc)[1].partition("not checked")[2].split())
+        assert "no row without an event time held back from RO, event times within bounds" in said
+        found = json.loads(self.verify(etc, "--output", "json")[1])["tables"][0]["verification"]
+        bounds = "expect_event_times_within_bounds"
+        assert found["not_checked"].count(bounds) == 1
+        assert [one["arguments"] for one in found["unchecked"] if one["expectation"] == bounds] == [[], ["latest_ms"]]
+
     def test_a_table_before_its_first_commit_is_not_verified_up_to_anything(self, etc, project):
         TableFolder(project / "lake" / "payments")
         code, out, _ = at_noon(etc, "verify", "--select", "payments_ro", "--level", "metadata")

@@ -1,6 +1,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import etc_policy
 from etc_policy import errors
 from etc_policy.codes.explain import explain
