@@ -108,6 +108,7 @@ class Waiter:
         except EtcError as error:
             self.unread[policy.name] = error.message
             if not isinstance(error, RetryableError):
+                self.found.pop(policy.name, None)  # what was seen before is not so any more
                 raise
             self.environment.progress(f"{policy.name}: {error.message}")
             return False

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _KEY = "etc_policy.checks"
 _FORMS = "etc_policy.ci_forms"
-#: The files that commands keep in the target folder.
 _PLAN = "plan.json"
+#: The files that commands keep in the target folder.
 _KEPT = ("manifest.json", _PLAN, "freshness.json", "run_results.json")
 
 
@@ -116,11 +116,13 @@ def _require_own_files(context: click.Context) -> None:
             continue
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
-            raise click.UsageError(f"`{other}` and `{option}` name one file, `{path}`: name another one for either")
+            raise click.UsageError(
+                f"`{other}` and `{option}` name one file, `{path}`: name another one for either", context
+            )
     for kept in (given["target_dir"] / name for name in _KEPT):
         holder = taken.get(os.path.realpath(kept))
         if holder is not None and not (kept.name == _PLAN and holder in ("PLAN_FILE", "--out")):
-            raise click.UsageError(f"`{holder}` names `{kept}`, which etc writes itself: name another file")
+            raise click.UsageError(f"`{holder}` names `{kept}`, which etc writes itself: name another file", context)
 
 
 def _asked(context: click.Context) -> bool:

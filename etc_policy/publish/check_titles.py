@@ -13,7 +13,7 @@ _NAMED = {
     "expect_freshness_within": "freshness within its limits",
     "data_can_be_read": "the rows can be read",
     "table_can_be_read": "the table can be read",
-    "completeness_is_known": "known how far RO is complete",
+    "completeness_is_known": "how far RO is complete is known",
     "suite_fits_the_table": "the suite fits the table",
     "table_can_be_reached": "the table can be reached",
     "table_unchanged_while_read": "the table unchanged while its rows were read",

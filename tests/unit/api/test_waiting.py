@@ -130,6 +130,17 @@ def test_what_no_waiting_changes_is_said_at_once(state, said):
     assert (error.value.exit_code, error.value.code, world.slept) == (3, "ETC413", [])
 
 
+def test_a_table_that_is_damaged_meanwhile_is_unknown_in_the_report():
+    lost = OPEN | {"missing_files": ["p/.f1.log.1"]}
+    world = World("12:00:00", orders_ro=[("00:00:00", OPEN), ("12:01:00", lost)], payments_ro=[("00:00:00", OPEN)])
+    policies = policy(), policy("payments_ro")
+    waiter = Waiter(world, epoch_ms("11:30:00"), 60 * MINUTE, MINUTE, lambda: world.now_ms, world.sleep)
+    with pytest.raises(TableError):
+        waiter.wait(policies)
+    found = [(table.policy, table.status == "unknown") for table in waiter.last_seen(policies)]
+    assert found == [("orders_ro", True), ("payments_ro", False)]
+
+
 def test_commits_of_another_zone_are_said_at_once():
     world = World("09:00:00", orders_ro=[("00:00:00", OPEN)])
     with pytest.raises(TableError, match=r"ahead of this machine's clock"):

@@ -344,7 +344,7 @@ class TestVerify:
         TableFolder(project / "lake" / "payments")
         code, out, _ = at_noon(etc, "verify", "--select", "payments_ro", "--level", "metadata")
         assert (code, "verified      WARN (level: metadata)" in out, "up to 2" in out) == (0, True, False)
-        assert "warn  known how far RO is complete: no commit yet" in out
+        assert "warn  how far RO is complete is known: no commit yet" in out
         (run,) = (project / "target" / "runs").iterdir()
         assert json.loads(run.read_text())["verifications"]["tables"][0]["verification"]["threshold_ms"] is None
 
@@ -369,7 +369,7 @@ class TestVerify:
         TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
         code, out, _ = self.verify(etc)
         assert (code, "verified      ERROR (level: metadata)" in out) == (3, True)
-        assert "error known how far RO is complete: table version 7 is not supported" in out
+        assert "error how far RO is complete is known: table version 7 is not supported" in out
 
     def test_one_that_is_not_there_is_in_the_text_the_run_file_and_junit_once(self, etc, project, orders):
         code, out, _ = etc("verify", "--level", "metadata", "--junit-xml", "j.xml", "--summary", "s.md")

@@ -216,6 +216,7 @@ def test_two_outputs_never_go_to_one_file(etc, project, arguments, options):
     code, out, err = etc(*arguments)
     assert (code, out, (project / "X").read_text()) == (64, "", "mine")
     assert f"`{options[0]}` and `{options[1]}` name one file, `" in err
+    assert f"hint: run `etc {arguments[0]} --help`" in err
     assert not (project / "target").exists()
 
 
