@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.errors import PLAN_AGAIN, EngineError, StalePlanError
 from etc_policy.execute.ports import Job, TableFiles
 from etc_policy.plan.clock import find_clock_refusal
 from etc_policy.plan.cut import archive_passed
@@ -38,9 +38,7 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
     changes = find_stale(policy, table, state, published=published)
     if changes:
         message = f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}"
-        raise StalePlanError(
-            Code.STALE_PLAN, message, hint="nothing was touched; plan again, or `etc apply` without a plan"
-        )
+        raise StalePlanError(Code.STALE_PLAN, message, hint=PLAN_AGAIN)
 
 
 def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:

@@ -142,6 +142,12 @@ def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
     return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
 
 
+def no_commit(state: TableState) -> Refusal | None:
+    """Nothing was ever written to the table: there is nothing to compact, and of no time is it known what RO should hold."""
+    has_writes = any(i.action == "deltacommit" and i.completed for i in state.instants)
+    return None if has_writes or state.slices else Refusal("no_commit", "no commit yet")
+
+
 def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
     """A slice that is left out may hold any event, so that no T would be true."""
     if written_to:

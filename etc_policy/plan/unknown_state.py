@@ -1,12 +1,21 @@
-"""What keeps anybody from knowing how far RO of a table is complete; a plan over it says nothing of that."""
+"""What keeps a table from being planned, and anybody from knowing how far RO is complete: a plan says nothing of that then."""
 
 from __future__ import annotations
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.clock import times_refusal
-from etc_policy.plan.refusals import Refusal, find_damage, unsupported_version
+from etc_policy.plan.refusals import Refusal, find_damage, find_refusal, unsupported_version
 from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.stock_choice import days_refusal
 from etc_policy.plan.table_state import TableState
+
+#: Refusals that pass by themselves, or that the next `etc apply` ends.
+PASSING_REFUSALS = frozenset({"pending_service", "pending_own_plan", "writer_in_flight", "too_young"})
+
+
+def why_refused(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
+    """Why no compaction of the table may be planned, whatever is due; None where one may."""
+    return find_refusal(policy, state) or times_refusal(policy, state, clock_ms) or days_refusal(policy, state)
 
 
 def why_unknown(policy: Policy, state: TableState, clock_ms: int) -> Refusal | None:
