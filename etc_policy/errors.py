@@ -5,7 +5,7 @@ EtcError
 ├── TableError       the table is not what we can work on   exit 3
 ├── EngineError      Spark, Hudi or IO failed               exit 3
 ├── RetryableError   another run may succeed                exit 4
-├── StalePlanError   the table moved on since planning      exit 4
+├── StalePlanError   the plan does not fit any more         exit 4, with a new plan
 │   └── OvertakenError   it did while its plan was executed
 ├── UsageError       the command line is wrong              exit 64
 ├── VerdictError     a verification did not pass            exit 1 or 3
@@ -96,9 +96,13 @@ class Issue:
 
 
 class EtcError(Exception):
-    """Base of all errors: a message, a code, and where there is one a place, a hint and the engine's own words."""
+    """Base of all errors: a message, a code, and where there is one a place, a hint and the engine's own words.
+
+    `report` is what the verb found and did all the same, in the form that it returns; None for most errors.
+    """
 
     exit_code = ExitCode.ENGINE
+    report: object = None
 
     def __init__(
         self, code: str, message: str, *, where: Where | None = None, hint: str | None = None, cause: str | None = None
@@ -158,8 +162,15 @@ class RetryableError(EtcError):
     exit_code = ExitCode.RETRY
 
 
+#: What helps where a plan is stale: a retry that makes no new one does not.
+PLAN_AGAIN = (
+    "nothing was touched. A retry with the same plan does not help: `etc plan` makes a new one, and so does `etc apply` "
+    "without a plan"
+)
+
+
 class StalePlanError(RetryableError):
-    """The table changed since the plan was made, so the plan was not carried out."""
+    """The plan does not fit any more, so it was not carried out: another run may succeed, with a new plan."""
 
 
 class OvertakenError(StalePlanError):
@@ -181,7 +192,7 @@ class VerdictError(EtcError):
 
 
 class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
-    """The errors of several tables, gathered while the other tables went on; `report` is what the verb found and did.
+    """The errors of several tables, gathered while the other tables went on.
 
     What all have in common (code, place, hint) is the group's own; of different codes it is `SEVERAL`, and the text has each.
     """

@@ -40,6 +40,7 @@ TOGETHER = {
     "test_storage_behaviour.py": "servers",
     "test_hdfs_storage.py": "servers",
     "test_object_storage.py": "servers",
+    "test_apply_state.py": "servers",
     "test_lease_behaviour.py": "servers",
     "test_hdfs_lease.py": "servers",
     "test_tables_on_object_stores.py": "servers",

@@ -34,6 +34,7 @@ class MemoryTable:
     missing: tuple[str, ...] = ()
     left_lock: bool = False
     cut_off: str | None = None
+    altered: str | None = None
     mark: str | None = None
 
     def runner(self, lease: Callable[[str], Lease] | None = None, compactor: MemoryCompactor | None = None) -> Runner:
@@ -113,6 +114,9 @@ class MemoryFiles:
 
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         return self.table.commits.get(instant)
+
+    def schema_altered(self, base_path: str, instant: str) -> str | None:
+        return self.table.altered
 
 
 @dataclass

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import StalePlanError, UsageError, Where
+from etc_policy.errors import PLAN_AGAIN, StalePlanError, UsageError, Where
 from etc_policy.plan.derivation import find_malformed, find_underived, is_plain_time
 from etc_policy.plan.formats import iso_ms
 from etc_policy.plan.stages import Plan, TablePlan
@@ -83,9 +83,8 @@ def require_derived(
     more = f"; and {len(first) - _SHOWN} more" if len(first) > _SHOWN else ""
     message = f"the plan for `{table.policy}` does not follow from its table: {'; '.join(first[:_SHOWN])}{more}"
     hint = (
-        "nothing was touched; plan again. If nothing was written to the table since, the plan file was changed, or the metadata "
-        "table does not list what is in the table's folders; "
-        "`etc plan --out FILE` and `etc apply` without a plan go by the folders"
+        f"{PLAN_AGAIN}. If nothing was written to the table since, the plan file was changed, or the metadata table does not "
+        "list what is in the table's folders: `etc plan --out FILE` and `etc apply` without a plan go by the folders"
     )
     raise StalePlanError(Code.PLAN_NOT_DERIVED, message, hint=hint)
 

@@ -13,7 +13,7 @@ from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
 from etc_policy.publish.debug import DebugReport
 from etc_policy.verify.diagnosis import Finding, TableFacts, diagnose_table
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, clock_ms
 
 
 def diagnose(
@@ -101,6 +101,7 @@ def _read_facts(environment: Environment, policy: Policy) -> TableFacts:
         state=state,
         history=history,
         properties=properties,
+        clock_ms=clock_ms(),
         lock=environment.held_lock(policy),
     )
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from etc_policy.api.freshness import freshness_of
-from etc_policy.api.one_table import each_reading, one_table, outcomes_of
+from etc_policy.api.one_table import one_table, outcomes_of
 from etc_policy.api.outcomes import raise_all
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, Issue
 from etc_policy.publish.freshness import unreadable
-from etc_policy.publish.history import PolicyHistory, policy_history
+from etc_policy.publish.history import PolicyHistory, policy_history, unread_history
 from etc_policy.publish.metrics import TableObservation
 from etc_policy.publish.results import TableFreshness, TableResult
 from etc_policy.publish.run_files import RunFiles
@@ -82,27 +82,43 @@ def table_histories(
     """The history of each table.
 
     Raises:
-        SeveralErrors: some cannot be read; the report has the others.
+        SeveralErrors: some cannot be read; in the report these have the reason.
 
     """
     runs = load_runs(target_dir, warn)
-    found, errors = each_reading(
-        policies,
-        lambda policy: _history(environment, policy, runs),
-        lambda _, history: history,
-        environment.jobs,
-        environment.progress,
-    )
-    raise_all(errors, (), found)
-    return found
+    histories: list[PolicyHistory] = []
+    errors: list[EtcError] = []
+
+    def read(policy: Policy) -> PolicyHistory:
+        return _history(environment, policy, runs)
+
+    for policy, found in outcomes_of(
+        policies, read, lambda _, history: history, environment.jobs, environment.progress
+    ):
+        if isinstance(found, EtcError):
+            errors.append(found)
+            histories.append(unread_history(policy, found))
+        else:
+            histories.append(found)
+    raise_all(errors, (), tuple(histories))
+    return tuple(histories)
 
 
 def table_history(
     environment: Environment, policy: Policy, target_dir: Path, warn: Callable[[Issue], None]
 ) -> PolicyHistory:
-    """The compactions of a policy's table from its own commits, with the checks of the runs that are kept here."""
-    with one_table(policy):
-        return _history(environment, policy, load_runs(target_dir, warn))
+    """The compactions of a policy's table from its own commits, with the checks of the runs that are kept here.
+
+    Raises:
+        EtcError: the table cannot be read; its report says so too.
+
+    """
+    try:
+        with one_table(policy):
+            return _history(environment, policy, load_runs(target_dir, warn))
+    except EtcError as error:
+        error.report = unread_history(policy, error)
+        raise
 
 
 def _history(environment: Environment, policy: Policy, runs: RunFiles) -> PolicyHistory:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from traceback import clear_frames
@@ -127,5 +128,8 @@ def place(source: str | None, name: str) -> Where | None:
 
 
 def set_place(error: EtcError, policy: Policy) -> None:
-    """Give the error the policy's place, where it has none of its own."""
-    error.where = error.where or place(policy.source, policy.name)
+    """Give the error the policy's place; one of its own stays, with the policy's name."""
+    if error.where is None:
+        error.where = place(policy.source, policy.name)
+    elif error.where.object_name is None:
+        error.where = replace(error.where, object_name=policy.name)

@@ -20,7 +20,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Policy, digest
 from etc_policy.compile.policy_values import changed_values, policy_values
-from etc_policy.errors import EtcError, RetryableError, StalePlanError, UsageError, Where
+from etc_policy.errors import PLAN_AGAIN, EtcError, RetryableError, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
@@ -30,12 +30,13 @@ from etc_policy.plan.promise import promise_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.unknown_state import PASSING_REFUSALS
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
 #: Refusals that another run may not meet.
 _RETRY_CODES = frozenset(
     {
-        *("pending_service", "pending_own_plan", "writer_in_flight", "too_young"),
+        *PASSING_REFUSALS,
         *(Code.TIMELINE_KEEPS_CHANGING, Code.NO_MASTER, Code.NO_EXECUTOR),
         *(Code.STORE_UNREACHABLE, Code.HDFS_UNREACHABLE),
     }
@@ -204,12 +205,12 @@ def match_policies(plan: Plan, policies: Iterable[Policy], path: Path | None = N
         policy = known.get(table.policy)
         if policy is None:
             message = f"the plan is for a policy `{table.policy}` that this project does not have"
-            raise StalePlanError(Code.POLICY_IS_GONE, message, where=_file(path))
+            raise StalePlanError(Code.POLICY_IS_GONE, message, where=_file(path), hint=PLAN_AGAIN)
         if policy.fingerprint != table.policy_fingerprint:
             changes = changed_values(table.policy_values, policy_values(policy)) if table.policy_values else ()
             what = f": {'; '.join(changes)}" if changes else ""
             message = f"policy `{table.policy}` was changed since the plan was made{what}"
-            raise StalePlanError(Code.POLICY_CHANGED, message, where=_file(path), hint="plan again")
+            raise StalePlanError(Code.POLICY_CHANGED, message, where=_file(path), hint=PLAN_AGAIN)
     return {table.policy: known[table.policy] for table in plan.tables}
 
 
@@ -241,7 +242,7 @@ def _require_enabled(matched: Mapping[str, Policy], disabled: Iterable[Policy], 
     for policy in disabled:
         if policy.name in matched:
             message = f"policy `{policy.name}` of the plan is disabled (`enabled: false` at {policy.source})"
-            hint = f"plan again, or leave it out by `--exclude {policy.name}`"
+            hint = f"{PLAN_AGAIN}. Or leave the policy out by `--exclude {policy.name}`"
             raise StalePlanError(Code.POLICY_CHANGED, message, where=_file(path), hint=hint)
 
 
@@ -256,4 +257,4 @@ def require_same_table(table: TablePlan, policy: Policy) -> None:
         message = (
             f"the plan for `{table.policy}` is for the table at `{table.base_path}`, which is now at `{policy.table}`"
         )
-        raise StalePlanError(Code.OTHER_TABLE, message, hint="plan again")
+        raise StalePlanError(Code.OTHER_TABLE, message, hint=PLAN_AGAIN)

@@ -150,7 +150,7 @@ class Project(DeclaredProject):
         """What the tables' read-optimized views hold; the verdicts are in the report, and kept in `runs/`.
 
         Raises:
-            SeveralErrors: some table could not be read at all, or the verdicts could not be written.
+            SeveralErrors: some table could not be read at all, which is in the report too, or that could not be kept.
 
         """
         from etc_policy.api.recording import verify_and_record
@@ -214,11 +214,12 @@ class Project(DeclaredProject):
     ) -> FreshnessReport:
         """Return when every selected table is complete up to `until` (aware, or epoch milliseconds).
 
-        RetryableError where the time ran out, or where no wait of this length can be enough.
+        RetryableError where the time ran out, or where no wait of this length can be enough; TableError where no wait helps;
+        UsageError where no policy is selected.
         """
         from etc_policy.api.waiting import wait_for
 
-        policies = self.policies(select, exclude)
+        policies = self._select(self._read(), select, exclude, needs_one=True)
         return wait_for(self.environment, policies, moment_ms(until), span_ms(timeout), span_ms(poll))
 
     def history(self, name: str) -> PolicyHistory:
@@ -229,7 +230,7 @@ class Project(DeclaredProject):
         return table_history(self.environment, policy, self.target_dir, self._warn)
 
     def histories(self, select: Terms = (), exclude: Terms = ()) -> tuple[PolicyHistory, ...]:
-        """The history of each selected table; SeveralErrors, with those of the others as report, where one is not read."""
+        """The history of each selected table; SeveralErrors where one is not read, which has the reason in their report."""
         from etc_policy.api.observing import table_histories
 
         policies = self.policies(select, exclude)

@@ -98,7 +98,7 @@ def _proofs_after(
 
     if verification.status == "fail":
         return Proofs(subject, ())
-    if verification.status == "error" or claim is None:
+    if verification.status == "error" or claim is None or verification.threshold_ms is None:
         return kept.proofs
     proof = Proof(level=proof_level(verification), until_ms=claim.threshold_ms, proved_at_ms=now_ms)
     return Proofs(subject, with_proof(kept.proofs_of(subject), proof))

@@ -65,7 +65,7 @@ def run_and_record(
 def verify_and_record(
     environment: Environment, now_ms: int, target_dir: Path, policies: Iterable[Policy], level: VerifyLevel | None
 ) -> tuple[VerificationReport, tuple[EtcError, ...], tuple[EtcError, ...]]:
-    """Verify the tables and keep the verdicts; none is kept where no table could be read.
+    """Verify the tables and keep the verdicts, if there is one.
 
     Returns the report, the errors of tables, and why the verdicts could not be written.
     """

@@ -13,7 +13,14 @@ from etc_policy.api.planning import require_same_table
 from etc_policy.api.proofs import begin_proof, claim_for, level_to_prove, note_verdict
 from etc_policy.api.starvation import count_refusal, count_stale, end_refusals, is_blocked_by_pending_work
 from etc_policy.api.syncing import failed_sync, sync_table
-from etc_policy.api.verifying import broken_verification, read_for_proof, verify, without_promise, wrong_times_errors
+from etc_policy.api.verifying import (
+    broken_verification,
+    gather_evidence,
+    read_for_proof,
+    verify,
+    without_promise,
+    wrong_times_errors,
+)
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
@@ -216,7 +223,7 @@ class TableRun:
         """The table as it is now, and what of it is to be verified; None where it makes no claim."""
         state, history = read_for_proof(self.environment, self.policy, self.policy.verify.level)
         claim = claim_for(self.policy, outcome, state, history, self.now_ms)
-        return state, Evidence(self.policy, state, history, claim, self.now_ms) if claim else None
+        return state, gather_evidence(self.policy, state, history, claim, self.now_ms) if claim else None
 
     def _record(
         self,

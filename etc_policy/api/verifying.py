@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.api.one_table import each_reading, set_place
+from etc_policy.api.one_table import outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -13,10 +13,12 @@ from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.log_witness import NOT_THERE
+from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.publish.results import TableVerification
-from etc_policy.verify.evidence import Evidence
+from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import PROMISE, always_checked
 from etc_policy.verify.pinning import pin_of
@@ -24,12 +26,13 @@ from etc_policy.verify.ports import ExpectationResult, Verification, Verificatio
 from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
 from etc_policy.verify.suite_faults import suite_issues
 from etc_policy.verify.suites import parse_suite
-from etc_policy.wiring import Environment
+from etc_policy.wiring import Environment, clock_ms
 
 #: How often a verification that could not read what it wanted is repeated on a table that has moved on.
 REREADS = 2
 
 _UNREADABLE, _MOVED_ON, _UNANSWERED = "data_can_be_read", "table_unchanged_while_read", "table_can_be_reached"
+_NO_TABLE, _UNFIT = "table_can_be_read", "suite_fits_the_table"
 #: Expectations that may be met at another try.
 _PASSING = frozenset({_MOVED_ON, _UNANSWERED})
 
@@ -37,9 +40,9 @@ _PASSING = frozenset({_MOVED_ON, _UNANSWERED})
 def verify_tables(
     environment: Environment, policies: Iterable[Policy], now_ms: int, level: VerifyLevel | None = None
 ) -> tuple[tuple[TableVerification, ...], tuple[EtcError, ...]]:
-    """The verdict over each table that could be read, and the errors of the others; `level` wins over the policies'.
+    """The verdict over each table, and the errors of those that could not be read: of these it is an `error` too.
 
-    Log files that contradict their commits are errors besides.
+    `level` wins over the policies'. Log files that contradict their commits are errors besides.
     """
     by_name = {policy.name: policy for policy in policies}
 
@@ -51,9 +54,22 @@ def verify_tables(
 
     rows = any((level or policy.verify.level) not in WITHOUT_ROWS for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
-    found, errors = each_reading(by_name.values(), read, use, jobs, environment.progress)
-    wrong = (error for one in found for error in wrong_times_errors(by_name[one.policy], one.verification))
-    return found, (*errors, *wrong)
+    tables: list[TableVerification] = []
+    errors: list[EtcError] = []
+    for policy, found in outcomes_of(by_name.values(), read, use, jobs, environment.progress):
+        if isinstance(found, EtcError):
+            errors.append(found)
+            tables.append(_unverified(policy, level or policy.verify.level, found))
+        else:
+            tables.append(found)
+    wrong = (error for one in tables for error in wrong_times_errors(by_name[one.policy], one.verification))
+    return tuple(tables), (*errors, *wrong)
+
+
+def _unverified(policy: Policy, level: VerifyLevel, error: EtcError) -> TableVerification:
+    """The entry of a table that could not be read."""
+    verification = broken_verification(level, None, error, expectation=_expectation_of(error, _NO_TABLE))
+    return TableVerification(policy=policy.name, base_path=policy.table, verification=verification)
 
 
 def read_for_proof(environment: Environment, policy: Policy, level: VerifyLevel) -> tuple[TableState, TableHistory]:
@@ -77,7 +93,7 @@ def _verify(
     reading: tuple[TableState, TableHistory],
 ) -> TableVerification:
     def evidence_of(state: TableState, history: TableHistory) -> Evidence:
-        return Evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
+        return gather_evidence(policy, state, history, claim_of(policy, state, now_ms), now_ms)
 
     def read_again() -> Evidence:
         return evidence_of(*read_for_proof(environment, policy, level))
@@ -89,18 +105,30 @@ def _verify(
     return TableVerification(policy=policy.name, base_path=judged.state.base_path, verification=verification)
 
 
+def gather_evidence(policy: Policy, state: TableState, history: TableHistory, claim: Claim, now_ms: int) -> Evidence:
+    """What a claim is judged by; that files are missing or damaged is shown by the check of the files."""
+    unknown = no_commit(state) or why_unknown(policy, state, clock_ms())
+    is_shown = unknown is not None and unknown.code in ("files_missing", "files_unclear", "files_damaged")
+    return Evidence(policy, state, history, claim, now_ms, None if is_shown else unknown)
+
+
 def verdict_codes(verifications: Iterable[Verification | None]) -> tuple[ExitCode, ...]:
     """What the verifications say, as exit codes; one that passed says nothing."""
     return tuple(code for found in verifications if found and (code := exit_code_of(found)) is not None)
 
 
 def exit_code_of(verification: Verification) -> ExitCode | None:
-    """None for a verification that passed; to be tried again where only busy writers or a silent store were in the way."""
+    """None for a verification that passed; to be tried again where only busy writers or a silent store were in the way.
+
+    A suite that does not fit the table is an error of the project's files.
+    """
     if verification.status == "fail":
         return ExitCode.FAILED
     if verification.status != "error":
         return None
     failed = {one.expectation for one in verification.expectations if one.status != "pass"}
+    if failed == {_UNFIT}:
+        return ExitCode.FAILED
     return ExitCode.RETRY if failed and failed <= _PASSING else ExitCode.ENGINE
 
 
@@ -194,8 +222,10 @@ def _verify_once(
         return _without_rows(evidence, level, error, _expectation_of(error))
 
 
-def _expectation_of(error: EtcError) -> str:
-    return _UNANSWERED if isinstance(error, RetryableError) else _UNREADABLE
+def _expectation_of(error: EtcError, otherwise: str = _UNREADABLE) -> str:
+    if isinstance(error, PolicyError):
+        return _UNFIT
+    return _UNANSWERED if isinstance(error, RetryableError) else otherwise
 
 
 def _without_rows(evidence: Evidence, level: VerifyLevel, error: EtcError, expectation: str) -> Verification:
@@ -212,7 +242,8 @@ def broken_verification(
     """The verdict where nothing could be checked: an error, neither success nor failed data."""
     cause = f": {' '.join(error.cause.split())}" if error.cause else ""
     hint = f" ({error.hint})" if error.hint else ""
-    message = f"{error.message}{cause}{hint}"
+    said = "; ".join(issue.message for issue in error.issues)
+    message = f"{said}{cause}{hint}"
     name = expectation or _expectation_of(error)
     broken = ExpectationResult(expectation=name, status="error", message=message)
     return Verification(level=level, status="error", threshold_ms=threshold_ms, expectations=(broken,))

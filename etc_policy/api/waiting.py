@@ -10,8 +10,11 @@ from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import RetryableError
+from etc_policy.errors import EtcError, RetryableError, TableError
 from etc_policy.plan.formats import format_duration, format_time, iso_time
+from etc_policy.plan.table_state import TableState
+from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.results import FreshnessReport, TableFreshness
 from etc_policy.wiring import Environment, clock_ms
 
@@ -23,14 +26,22 @@ def _sleep(milliseconds: int) -> None:
 def wait_for(
     environment: Environment, policies: Sequence[Policy], until_ms: int, timeout_ms: int, poll_ms: int
 ) -> FreshnessReport:
-    """The freshness of each table once all are complete up to `until_ms`; raises as `Waiter.wait` does."""
-    tables = Waiter(environment, until_ms, timeout_ms, max(poll_ms, 100)).wait(policies)
-    return FreshnessReport(observed_at=iso_time(clock_ms()), tables=tables)
+    """The freshness of each table once all are complete up to `until_ms`; raises as `Waiter.wait` does, with the same report."""
+    waiter = Waiter(environment, until_ms, timeout_ms, max(poll_ms, 100))
+    try:
+        waiter.wait(policies)
+    except EtcError as error:
+        error.report = FreshnessReport(observed_at=iso_time(clock_ms()), tables=waiter.last_seen(policies))
+        raise
+    return FreshnessReport(observed_at=iso_time(clock_ms()), tables=waiter.last_seen(policies))
 
 
 @dataclass
 class Waiter:
-    """Waits for tables, one reading of each per round; `now` and `sleep` are in milliseconds."""
+    """Waits for tables, one reading of each per round; `now` and `sleep` are in milliseconds.
+
+    `found` is what was last seen of each table, `unread` why the last reading of one gave nothing.
+    """
 
     environment: Environment
     until_ms: int
@@ -39,31 +50,40 @@ class Waiter:
     now: Callable[[], int] = clock_ms
     sleep: Callable[[int], None] = _sleep
     found: dict[str, TableFreshness] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    deadline_ms: int = field(init=False, default=0)
+
+    def last_seen(self, policies: Sequence[Policy]) -> tuple[TableFreshness, ...]:
+        """The freshness of each table when it was last read; one that never was is unknown, with the reason."""
+        return tuple(
+            self.found.get(one.name) or unreadable(one, self.unread.get(one.name, "it was not read"))
+            for one in policies
+        )
 
     def wait(self, policies: Sequence[Policy]) -> tuple[TableFreshness, ...]:
         """The freshness of each table as it was when the table became complete up to `until_ms`.
 
         Raises:
             RetryableError: the time ran out, or no wait of this length can be enough.
-            TableError: a table cannot be read at all.
+            TableError: a table cannot be read at all, or no waiting makes it known how far it is complete.
 
         """
-        deadline_ms = self.now() + self.timeout_ms
-        self._require_possible(policies, deadline_ms)
+        self.deadline_ms = self.now() + self.timeout_ms
+        self._require_possible(policies)
         while True:
             open_ones = [policy for policy in policies if not self._complete(policy)]
             if not open_ones:
-                return tuple(self.found[policy.name] for policy in policies)
-            left_ms = deadline_ms - self.now()
+                return self.last_seen(policies)
+            left_ms = self.deadline_ms - self.now()
             if left_ms <= 0:
                 raise self._timed_out(open_ones)
             self.sleep(min(left_ms, max(self.poll_ms, self._until_possible_ms(open_ones))))
 
-    def _require_possible(self, policies: Sequence[Policy], deadline_ms: int) -> None:
+    def _require_possible(self, policies: Sequence[Policy]) -> None:
         """Completeness never comes nearer to now than the data latency: report at once where no waiting can help."""
         for policy in policies:
             earliest_ms = self.until_ms + policy.data_latency_ms
-            if earliest_ms > deadline_ms:
+            if earliest_ms > self.deadline_ms:
                 latency = format_duration(policy.data_latency_ms)
                 message = (
                     f"`{policy.name}` cannot be complete up to {format_time(self.until_ms)} "
@@ -83,14 +103,26 @@ class Waiter:
         try:
             with one_table(policy):
                 state, now_ms = self.environment.read_state(policy), self.now()
+                self._require_knowable(policy, state)
                 found = freshness_of(policy, state, now_ms, clock_at_ms=now_ms)
-        except RetryableError as error:
+        except EtcError as error:
+            self.unread[policy.name] = error.message
+            if not isinstance(error, RetryableError):
+                self.found.pop(policy.name, None)  # what was seen before is not so any more
+                raise
             self.environment.progress(f"{policy.name}: {error.message}")
             return False
         if known is None or found.complete_until_ms != known.complete_until_ms:
             self.environment.progress(f"{policy.name}: {_progress(found)}")
         self.found[policy.name] = found
         return _reaches(found, self.until_ms)
+
+    def _require_knowable(self, policy: Policy, state: TableState) -> None:
+        """Report at once what no waiting changes: a writer's clock that is ahead is reached by then, or it is not."""
+        refusal = why_unknown(policy, state, self.deadline_ms)
+        if refusal is not None:
+            message = f"waiting does not help: how far `{policy.name}` is complete cannot be known, as {refusal.reason}"
+            raise TableError(Code.WAIT_IN_VAIN, message, hint=refusal.hint)
 
     def _timed_out(self, policies: Sequence[Policy]) -> RetryableError:
         late = "; ".join(f"`{policy.name}` {self._short_of(policy)}" for policy in policies)

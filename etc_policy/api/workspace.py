@@ -20,7 +20,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.compile.reserved_options import spark_conf_fault
 from etc_policy.compile.resolve import interval_errors
-from etc_policy.compile.selection import Selection, disabled_policies, select_policies
+from etc_policy.compile.selection import Selection, disabled_policies, require_some, select_policies
 from etc_policy.compile.table_shape import TableShape
 from etc_policy.declare.project_schema import Folders
 from etc_policy.declare.settings import read_own_settings
@@ -160,7 +160,7 @@ class Workspace:
 
         Raises:
             PolicyError: the project has errors; carries all of them.
-            UsageError: a term that can mean nothing, or a policy that is named but disabled.
+            UsageError: a term that can mean nothing, a policy that is named but disabled, or terms that select nothing.
 
         """
         return self._select(self._read(), select, exclude)
@@ -226,10 +226,15 @@ class Workspace:
             self._note("no selected policy has a `freshness.target`: how often runs come changes nothing")
         return every_ms
 
-    def _select(self, reading: ProjectReading, select: Terms, exclude: Terms) -> tuple[Policy, ...]:
-        manifest = self._manifest(reading)
-        found = select_policies(manifest, _selection(reading, select, exclude))
+    def _select(
+        self, reading: ProjectReading, select: Terms, exclude: Terms, *, needs_one: bool = False
+    ) -> tuple[Policy, ...]:
+        """What is selected; nothing where no policy is enabled, unless the verb `needs_one`, or where `state:` says so."""
+        manifest, selection = self._manifest(reading), _selection(reading, select, exclude)
+        found = select_policies(manifest, selection)
         if not found:
+            if needs_one or any(policy.enabled for policy in manifest.policies):
+                require_some(manifest, selection)
             self._note("no policy is selected" if manifest.policies else "the project has no policies")
         return found
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _KEY = "etc_policy.checks"
 _FORMS = "etc_policy.ci_forms"
+_PLAN = "plan.json"
+#: The files that commands keep in the target folder.
+_KEPT = ("manifest.json", _PLAN, "freshness.json", "run_results.json")
 
 
 def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -65,6 +68,7 @@ class CheckedCommand(click.Command):
             hint = "leave `--log-format` at text: GitHub reads the lines of `--github` between the messages"
             raise UsageError(Code.USAGE, "`--github` and `--log-format json` both write to stderr", hint=hint)
         checks: list[Check] = ctx.meta.setdefault(_KEY, [])
+        _require_own_files(ctx)
         try:
             result = super().invoke(ctx)
         except EtcError as error:
@@ -105,6 +109,31 @@ def places(policies: Iterable[Policy]) -> Places:
     return {policy.name: place(policy.source, policy.name) for policy in policies}
 
 
+def _require_own_files(context: click.Context) -> None:
+    """Return if each file that is named is another one, and none of those that etc keeps in the target folder.
+
+    Raises:
+        UsageError: one of them would overwrite the other.
+
+    """
+    asked, given = context.meta.get(_FORMS, {}), context.params
+    named = {"PLAN_FILE": given.get("plan_file"), "--out": given.get("out")}
+    named |= {"--junit-xml": asked.get("junit_xml"), "--summary": asked.get("summary")}
+    taken: dict[str, str] = {}
+    for option, path in named.items():
+        if path is None or (path.exists() and not path.is_file()):  # a pipe or a device takes what comes
+            continue
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise click.UsageError(
+                f"`{other}` and `{option}` name one file, `{path}`: name another one for either", context
+            )
+    for kept in (given["target_dir"] / name for name in _KEPT):
+        holder = taken.get(os.path.realpath(kept))
+        if holder is not None and not (kept.name == _PLAN and holder in ("PLAN_FILE", "--out")):
+            raise click.UsageError(f"`{holder}` names `{kept}`, which etc writes itself: name another file", context)
+
+
 def _asked(context: click.Context) -> bool:
     return any(context.meta.get(_FORMS, {}).values())
 
@@ -120,12 +149,14 @@ def _with_issues(checks: Iterable[Check], error: EtcError) -> list[Check]:
             found.append(issue)
         else:
             reported = found[index]
-            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or issue.hint)
+            hint = None if issue.hint and issue.hint in (reported.message or "") else issue.hint
+            found[index] = replace(reported, where=reported.where or issue.where, hint=reported.hint or hint)
     return found
 
 
 def _is_reported(issue: Check, check: Check) -> bool:
-    return check.status == "error" and bool(check.message) and (check.message or "") in (issue.message or "")
+    said, message = check.message or "", issue.message or ""
+    return check.status == "error" and bool(said and message) and (said in message or said.startswith(message))
 
 
 def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:

@@ -10,7 +10,7 @@ import click
 
 from etc_policy.api.compiling import manifest_text
 from etc_policy.cli.opening import open_project
-from etc_policy.cli.options import Flags, common_options, examples
+from etc_policy.cli.options import Flags, common_options, examples, require_one_form
 from etc_policy.cli.printing import counted, say
 from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.compile.manifest import Policy
@@ -45,6 +45,9 @@ def command(flags: Flags, form: FormName | None, explain: bool) -> None:
     writers need go to target/writers/, one file for each kind of writer; those of policies that are gone are removed. The
     resolved values of each policy, with the line of each, go to target/compiled/.
     """
+    require_one_form(flags, form=form, explain=explain)
+    if form is not None and explain:
+        raise click.UsageError("`--form` and `--explain` exclude each other: leave one of them out")
     with open_project(flags) as project:
         manifest = project.compile(*flags.terms)
         policies = project.policies(*flags.terms)

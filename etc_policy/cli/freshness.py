@@ -15,6 +15,7 @@ from etc_policy.cli.options import (
     jobs_option,
     long_option,
     metadata_only_option,
+    require_one_form,
 )
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
@@ -55,6 +56,7 @@ def command(flags: Flags, long: bool, archived: bool, fail_on: str) -> ExitCode:
     its limit or nothing is known of it, with `--fail-on warn` also when it is beyond its target. The report is written
     to target/freshness.json too.
     """
+    require_one_form(flags, long=long)
     with open_project(flags) as project:
         report, error = settle(lambda: project.freshness(*flags.terms, at=flags.at, archived=archived, check=True))
         where = places(project.policies(*flags.terms))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 
 import click
 
@@ -19,9 +19,9 @@ from etc_policy.cli.options import (
     require_choice,
     shared_options,
 )
-from etc_policy.cli.printing import say, show, text_width
-from etc_policy.cli.terminal import print_json
+from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
+from etc_policy.publish.history import PolicyHistories, PolicyHistory
 from etc_policy.publish.history_text import render_history
 
 
@@ -50,19 +50,21 @@ def command(flags: Flags, name: str | None, limit: int) -> ExitCode:
     Each compaction is read from the table's own commits, active and archived, so it is known on any machine that can
     read the table, without Spark: the git commit, the policy's fingerprint, the plan, the instant and what it wrote.
     The checks of a run come from target/runs/ where the run was made here. A compaction by somebody else is shown too.
-    With `--select` there is a history for each table, in JSON as the list `histories`.
+    With `--select` there is a history for each table, in JSON as the list `histories`;
+    one that cannot be read is in it with the reason.
     """
     if name is not None and flags.terms == ((), ()):
         with open_project(flags) as project:
-            found = project.history(name)
-        show(flags, found, lambda: render_history(found, limit, text_width()))
-        return ExitCode.DONE
+            found, error = settle(lambda: project.history(name))
+        show(flags, found, lambda: _shown((found,), limit))
+        return finish(error)
     select, exclude = require_choice(flags, *([name] if name is not None else []))
     with open_project(flags) as project:
         histories, error = settle(lambda: project.histories(select, exclude))
-    if flags.output == "json":
-        listed = [history.model_dump(mode="json") for history in histories]
-        print_json(json.dumps({"schema_version": 1, "histories": listed}, indent=2))
-    else:
-        say("\n\n".join(render_history(history, limit, text_width()) for history in histories))
+    show(flags, PolicyHistories(histories=histories), lambda: _shown(histories, limit))
     return finish(error)
+
+
+def _shown(histories: Iterable[PolicyHistory], limit: int) -> str:
+    """The histories as text; why a table cannot be read is said by its error."""
+    return "\n\n".join(render_history(one, limit, text_width()) for one in histories if one.reason is None)

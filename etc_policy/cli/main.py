@@ -182,14 +182,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """The exit code of some work; what it raises is printed to stderr."""
+    """The exit code of some work; what it raises is printed to stderr. A reader of stdout that has gone changes no code."""
+    code: int = ExitCode.DONE
     try:
         code = work()
         sys.stdout.flush()
     except EtcError as error:  # some are OSErrors too
         code = _print_error(error)
     except OSError as error:
-        code = _print_lost_output(error) if is_lost_output(error) else _print_unexpected(error)
+        if not is_lost_output(error):
+            code = _print_unexpected(error)
+        elif not isinstance(error, BrokenPipeError):
+            code = _print_lost_output(error)
     except KeyboardInterrupt:
         show_note("interrupted")
         code = INTERRUPTED
@@ -232,11 +236,9 @@ def _print_error(error: EtcError) -> int:
 
 
 def _print_lost_output(error: OSError) -> int:
-    """Say that standard output cannot be written; whoever has closed a pipe wants no more and needs no message."""
-    if not isinstance(error, BrokenPipeError):
-        hint = "name a file that can be written, or make room on its disk"
-        message = "cannot write to standard output"
-        show_issues([Issue(Code.CANNOT_PRINT, message, hint=hint)], cause=error.strerror)
+    hint = "name a file that can be written, or make room on its disk"
+    message = "cannot write to standard output"
+    show_issues([Issue(Code.CANNOT_PRINT, message, hint=hint)], cause=error.strerror)
     return ExitCode.ENGINE
 
 

@@ -54,18 +54,32 @@ def _warn(issue: Issue) -> None:
 
 
 def settle(verb: Callable[[], T]) -> tuple[T, SeveralErrors | None]:
-    """The report of a verb and, where it failed for some tables, their errors: to be raised when the report is printed.
+    """The report of a verb and, where it failed and has one, its errors: to be raised when the report is printed.
 
     A verdict that did not pass is in the report, and is not said again as an error.
     """
     try:
         return verb(), None
-    except SeveralErrors as error:
+    except EtcError as error:
         if error.report is None:
             raise
-        errors: list[EtcError] = [one for one in error.errors if not isinstance(one, VerdictError)]
+        found = error.errors if isinstance(error, SeveralErrors) else (error,)
+        errors = [one for one in found if not isinstance(one, VerdictError)]
         report = cast(T, error.report)
         return report, SeveralErrors(errors, error.exit_code) if errors else None
+
+
+def failed_tables(error: SeveralErrors | None) -> list[dict[str, object]]:
+    """Each table that failed and why, as JSON has it."""
+    return [
+        {
+            "policy": one.where.object_name if one.where else None,
+            "reason": one.message,
+            "reason_code": str(one.code),
+            "hints": [issue.hint for issue in one.issues if issue.hint],
+        }
+        for one in (error.errors if error is not None else ())
+    ]
 
 
 def finish(error: SeveralErrors | None, codes: tuple[ExitCode, ...] = ()) -> ExitCode:

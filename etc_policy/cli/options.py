@@ -215,6 +215,18 @@ def require_choice(flags: Flags, *names: str) -> tuple[tuple[str, ...], tuple[st
     return select, flags.exclude
 
 
+def require_one_form(flags: Flags, **given: object) -> None:
+    """Return unless an option that decides what text is printed was given beside `--output json`.
+
+    Raises:
+        UsageError: one was; JSON has everything.
+
+    """
+    names = ", ".join(f"`--{name.replace('_', '-')}`" for name, value in given.items() if value)
+    if names and flags.output == "json":
+        raise click.UsageError(f"{names} and `--output json` exclude each other: leave one of them out")
+
+
 common_options = shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
 
 

@@ -20,6 +20,7 @@ from etc_policy.cli.options import (
     jobs_option,
     long_option,
     metadata_only_option,
+    require_one_form,
 )
 from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import show, text_width
@@ -68,6 +69,7 @@ def command(
     as target/plan.json too. A table that cannot be compacted now is refused with its reason, and the others are planned
     all the same.
     """
+    require_one_form(flags, explain=explain, long=long)
     with open_project(flags) as project:
         plan, error = settle(
             lambda: project.plan(*flags.terms, at=flags.at, every=every, read_stats=read_stats, out=out, check=True)

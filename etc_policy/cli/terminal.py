@@ -1,7 +1,7 @@
 """The one place where something is printed: text is cleaned here, data stays what it is.
 
 What cannot be written to standard error is lost, as there is no other place to say so. What cannot be written to standard
-output is an OSError.
+output is an OSError, but for a reader that has gone: the command goes on, and its exit code is that of what it did.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ def print_data(text: str, *, err: bool = False) -> None:
 
 def _write(text: str, *, err: bool) -> None:
     if not err:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _discard(1)  # the reader wants no more, which is no error of the command
         return
     try:
         sys.stderr.write(text)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import click
 
-from etc_policy.cli.opening import finish, open_project, settle
+from etc_policy.cli.opening import failed_tables, finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples
 from etc_policy.cli.printing import say
 from etc_policy.cli.terminal import print_json
-from etc_policy.errors import ExitCode
+from etc_policy.errors import ExitCode, SeveralErrors
 
 
 @click.command(
@@ -29,17 +29,17 @@ def command(flags: Flags) -> ExitCode:
     """
     with open_project(flags) as project:
         withdrawn, error = settle(lambda: project.undo(*flags.terms))
-    _print(withdrawn, flags.output, whole=error is None)
+    _print(withdrawn, flags.output, error)
     return finish(error)
 
 
-def _print(withdrawn: Mapping[str, str], output: str, *, whole: bool) -> None:
+def _print(withdrawn: Mapping[str, str], output: str, error: SeveralErrors | None) -> None:
     """Print what was done; that nothing was to do is known only where every table could be read."""
     if output == "json":
         tables = [{"policy": name, "instant": instant} for name, instant in withdrawn.items()]
-        print_json(json.dumps({"schema_version": 1, "withdrawn": tables}, indent=2))
+        print_json(json.dumps({"schema_version": 1, "withdrawn": tables, "failed": failed_tables(error)}, indent=2))
         return
     for name, instant in withdrawn.items():
         say(f"{name}: the plan at {instant} is withdrawn")
-    if whole and not withdrawn:
+    if error is None and not withdrawn:
         say("etc has no pending plan.")

@@ -8,7 +8,7 @@ import click
 
 from etc_policy.api.arguments import DEFAULT_POLL, span_ms
 from etc_policy.cli.moments import MomentType, Span
-from etc_policy.cli.opening import open_project
+from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
     SELECT_OPTIONS,
@@ -22,7 +22,9 @@ from etc_policy.cli.options import (
     shared_options,
 )
 from etc_policy.cli.printing import show
+from etc_policy.errors import ExitCode
 from etc_policy.plan.formats import format_duration, format_time
+from etc_policy.publish.results import TableFreshness
 
 
 @click.command(
@@ -59,16 +61,22 @@ from etc_policy.plan.formats import format_duration, format_time
     help="Time between two readings of the metadata.",
 )
 @shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, conf_option, metadata_only_option, output_option)
-def command(flags: Flags, names: tuple[str, ...], until: datetime, timeout_ms: int, poll_ms: int) -> None:
+def command(flags: Flags, names: tuple[str, ...], until: datetime, timeout_ms: int, poll_ms: int) -> ExitCode:
     """Wait until RO is complete up to a time.
 
     For the job that reads the view: exits with 0 as soon as every selected table holds all rows with event time up to
-    `--until`, as far as the data keep their promise on latency, and with 4 when the time runs out. It only reads
-    metadata, so it starts no Spark (a `db.table` is looked up in Spark's catalog once); who compacts, and where, does not matter.
+    `--until`, as far as the data keep their promise on latency, and with 4 when the time runs out. Where no waiting helps, such
+    as for a missing data file, it ends at once with 3. However it ends, `--output json` has the freshness of each table as it
+    was last seen. It only reads metadata, so it starts no Spark (a `db.table` is looked up in Spark's catalog once); who
+    compacts, and where, does not matter.
     """
     timeout, poll = (timedelta(milliseconds=span) for span in (timeout_ms, poll_ms))
     select, exclude = require_choice(flags, *names)
     with open_project(flags) as project:
-        report = project.wait(select, exclude, until=until, timeout=timeout, poll=poll)
-    lines = (f"{one.policy}  RO is complete until {format_time(one.complete_until_ms)}" for one in report.tables)
-    show(flags, report, lambda: "\n".join(lines))
+        report, error = settle(lambda: project.wait(select, exclude, until=until, timeout=timeout, poll=poll))
+    show(flags, report, lambda: "" if error else "\n".join(_line(table) for table in report.tables))
+    return finish(error)
+
+
+def _line(table: TableFreshness) -> str:
+    return f"{table.policy}  RO is complete until {format_time(table.complete_until_ms)}"

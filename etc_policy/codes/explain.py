@@ -20,7 +20,12 @@ _ENDS = {
     "4": "Exit code 4.",
     **dict.fromkeys(("451", "452", "453", "454", "455", "458", "459"), "Exit code 3. Nothing was changed."),
     "457": "Exit code 3. Nothing is lost: the same command finishes or rolls back what was begun.",
+    **dict.fromkeys(
+        ("402", "406", "407", "408", "415", "441"),
+        "Exit code 4: the job may succeed when it runs again and makes a new plan. A retry with the same plan does not help.",
+    ),
     "405": "Exit code 4 where it passes by itself, else 3.",
+    "413": "Exit code 3.",
     "412": "Exit code 1, or 3 where a check could not be carried out.",
     "416": "Exit code 1.",
     "418": "Exit code 3.",
@@ -29,7 +34,7 @@ _ENDS = {
     "442": "Exit code 3.",
     "470": "Exit code 1.",
     "6": "Exit code 64.",
-    **dict.fromkeys(("220", "471", "611", "612"), "A warning: the exit code is that of what else was found."),
+    **dict.fromkeys(("150", "220", "471", "611", "612"), "A warning: the exit code is that of what else was found."),
 }
 
 

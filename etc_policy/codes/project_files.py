@@ -58,6 +58,8 @@ PROJECT_FILES: Mapping[Code, str] = {
     "freshness limit below `data_latency` can never be met. Where it is known how often runs come (`strategy.every`,\n"
     "`--every`) neither can a target that equals it.",
     Code.FRESHNESS_ORDER: "`warn_after` comes before `error_after`, which is not shorter than `target`.",
+    Code.LIMIT_WITHOUT_EFFECT: "Beyond `target` a table is a warning, and without `error_after` an error. A `warn_after` that\n"
+    "is not shorter changes nothing: give one below the target to be warned before it is missed, or an `error_after`.",
     Code.UNIT_AND_FORMAT: "`unit` is for integer columns (s, ms, us since 1970), `format` for text columns. A column is one\n"
     "of the two; a `timestamp` column needs neither.",
     Code.BAD_FORMAT: "`format` is a pattern of Spark, such as `yyyy-MM-dd HH:mm:ss`, with year, month and day.",

@@ -26,7 +26,7 @@ class Code(StrEnum):
     CANNOT_WRITE = "ETC003", "An output file cannot be written"
     ALREADY_THERE = "ETC004", "`etc init` would overwrite a file"
     NO_SUCH_TARGET = "ETC005", "There is no target of that name"
-    BAD_SELECTION = "ETC006", "A selection that cannot be read"
+    BAD_SELECTION = "ETC006", "A selection that cannot be read, or that selects nothing"
     BAD_STATE = "ETC007", "The manifest of `--state` cannot be used"
     UNEXPECTED = "ETC009", "An error in etc itself"
 
@@ -79,6 +79,7 @@ class Code(StrEnum):
     INTERVAL_WITHOUT_TARGET = "ETC147", "An interval between runs without a freshness target"
     NOT_OF_STRATEGY = "ETC148", "A key that does not go with the type of strategy"
     LOCK_IN_PROCESS = "ETC149", "A lock that no other process sees"
+    LIMIT_WITHOUT_EFFECT = "ETC150", "A freshness limit that has no effect"
     CHANGED_SECRET = "ETC144", "A value of the environment may only be used unchanged"
 
     NO_TABLE = "ETC201", "There is no table at that path"
@@ -164,6 +165,7 @@ class Code(StrEnum):
     WAIT_TIMED_OUT = "ETC410", "The wait ran out"
     WAIT_TOO_SHORT = "ETC411", "A wait of this length cannot be long enough"
     VERIFICATION_FAILED = "ETC412", "A table did not pass its verification"
+    WAIT_IN_VAIN = "ETC413", "No wait makes it known how far the table is complete"
     PLAN_FROM_THE_FUTURE = "ETC418", "The saved plan was made ahead of this machine's clock"
     LOCK_IS_HELD = "ETC414", "Another process holds the table's lock or heartbeat"
     OVERTAKEN = "ETC415", "A writer added to a file slice of which deletes were being compacted"

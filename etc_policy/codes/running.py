@@ -18,7 +18,8 @@ RUNNING: Mapping[Code, str] = {
     "etc_project.yml.",
     Code.BAD_SELECTION: "`--select` takes names, globs, `tag:`, `path:`, `strategy:` and `state:`; spaces "
     "unite, commas intersect. An empty one, mostly a variable that is not set, does not mean every policy; an empty "
-    "`--exclude` leaves none out.",
+    "`--exclude` leaves none out. Terms that select no policy at all are a mistake: mostly a comma, which keeps only what all of "
+    "its parts select, where a space was meant. That nothing has changed (`state:`) is none, and the command does nothing.",
     Code.BAD_STATE: "`--state DIR` names a folder with the manifest.json that `etc compile` wrote, by this "
     "version of etc or an older one, for the same target and with the same `--vars`.",
     Code.UNEXPECTED: "This is a bug in etc. Report it with what `--debug` prints; no data of a table are lost.",
@@ -100,7 +101,7 @@ RUNNING: Mapping[Code, str] = {
     Code.NO_COLUMN_STATISTICS: "Its causes are below the message. Plan without `--read-stats`: event times "
     "that are not known are compacted.",
     Code.CANNOT_LOCK: "etc keeps a lease in `.hoodie/.etc` of the table: the folder must be writable, and its "
-    "file system must keep locks.",
+    "file system must keep locks and have hard links. A mounted bucket has neither: name the table by its location in the store.",
     Code.ALREADY_COMPLETED: "Nothing needs to be done: check it with `etc verify`.",
     Code.MISSING_SECRET: "`hudi_options`, a lock or a Spark setting takes it from `env_var`. Export it where "
     "`etc` runs.",
@@ -163,6 +164,8 @@ RUNNING: Mapping[Code, str] = {
     "the catalog answers.",
     Code.WAIT_TIMED_OUT: "RO is not complete up to the wanted time yet; the message says how far it is.",
     Code.WAIT_TOO_SHORT: "RO is complete up to now minus `data_latency` at best. Wait longer, or for an earlier time.",
+    Code.WAIT_IN_VAIN: "The message says what keeps anybody from knowing it: a table version that is not supported, a data file "
+    "that is missing or damaged, a time that cannot be true. None of these passes by itself; see the hint.",
     Code.VERIFICATION_FAILED: "The compaction is done; what RO holds is not what was promised. The report "
     "names each check; see docs/how-to/verify.md.",
     Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could exist twice. Plan again when\n"

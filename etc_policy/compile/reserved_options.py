@@ -8,6 +8,7 @@ _TABLE = "is a property of the table, which a compaction never changes"
 _METADATA = "is taken from the table: a client with other settings drops or builds its indexes"
 _SCHEDULE = "is decided by this policy: it says when and what is compacted"
 _ALONE = "is fixed: a run compacts and starts no other service"
+_MERGED = "is fixed: a compaction writes merged rows, whatever readers ask for"
 _SAFETY = "is fixed, so that two runs of `etc apply` cannot harm each other"
 
 #: What the table says of how the rows of a key are merged, by the names that writers' options have. The classes of a merger of
@@ -41,6 +42,7 @@ RESERVED = {
     "hoodie.clean.automatic": _ALONE,
     "hoodie.archive.automatic": _ALONE,
     "hoodie.embed.timeline.server": _ALONE,
+    "hoodie.datasource.merge.type": _MERGED,
     "hoodie.client.heartbeat.": _SAFETY,
     "hoodie.write.concurrency.mode": _SAFETY,
     "hoodie.clean.failed.writes.policy": _SAFETY,

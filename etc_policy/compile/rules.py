@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.formats import format_fault
+from etc_policy.compile.freshness_rules import order_issues
 from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.compile.lock_rules import lock_issues
 from etc_policy.compile.pace_rules import interval_issues, pace_issues
@@ -124,16 +125,7 @@ def freshness_can_be_met(project: CheckedProject) -> Iterator[Issue]:
 def freshness_is_ordered(project: CheckedProject) -> Iterator[Issue]:
     """`warn_after` comes before `error_after`, and `error_after` not before `target`."""
     for policy in project.policies:
-        limits = policy.declaration.freshness
-        where = policy.where("freshness", "error_after")
-        if limits.error_after is None:
-            continue
-        if limits.warn_after is not None and limits.warn_after >= limits.error_after:
-            message = "`freshness.error_after` must be longer than `freshness.warn_after`"
-            yield Issue(Code.FRESHNESS_ORDER, message, where, "a warning comes before the error")
-        if limits.target is not None and limits.error_after < limits.target:
-            message = "`freshness.error_after` must not be shorter than `freshness.target`"
-            yield Issue(Code.FRESHNESS_ORDER, message, where, "an error means that the target was missed")
+        yield from order_issues(policy)
 
 
 def proofs_can_be_made(project: CheckedProject) -> Iterator[Issue]:

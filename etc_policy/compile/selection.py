@@ -55,6 +55,34 @@ def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) ->
     return tuple(policy for policy in manifest.policies if policy.name in chosen)
 
 
+def require_some(manifest: Manifest, selection: Selection) -> None:
+    """Return if the terms could select a policy: that nothing has changed since an earlier manifest is no mistake.
+
+    Raises:
+        UsageError: they select none, whatever `state:` means.
+
+    """
+    chooser = _Chooser(manifest, selection.earlier, any_state=True)
+    chosen = chooser.union(selection.select) if selection.select else chooser.enabled
+    certain = (term for term in selection.exclude if not any(p.startswith("state:") for p in term.split(",")))
+    if chosen - chooser.union(certain, excluding=True):
+        return
+    selected, excluded = (" ".join(terms)[:60] for terms in (selection.select, selection.exclude))
+    if not chooser.enabled:
+        raise UsageError(Code.BAD_SELECTION, "no policy is enabled, so none is selected")
+    said = f"`{selected}` selects no policy" if selected else "no policy is left"
+    without = f" without `{excluded}`" if excluded else ""
+    raise UsageError(Code.BAD_SELECTION, f"{said}{without}", hint=_why_none(selection, chosen))
+
+
+def _why_none(selection: Selection, chosen: _Names) -> str:
+    if chosen:
+        return "what is excluded is left out, also where it is selected by its name"
+    if any("," in term for term in selection.select):
+        return "a comma keeps what all of its parts select; to select each of them put spaces between them"
+    return "`etc ls` lists the policies"
+
+
 def disabled_policies(manifest: Manifest, selection: Selection) -> tuple[Policy, ...]:
     """The disabled policies that a selection would mean if they were enabled.
 
@@ -68,10 +96,10 @@ def disabled_policies(manifest: Manifest, selection: Selection) -> tuple[Policy,
 
 
 class _Chooser:
-    """Finds the names that terms mean."""
+    """Finds the names that terms mean; with `any_state` every policy is in the state that is asked for."""
 
-    def __init__(self, manifest: Manifest, earlier: Manifest | None) -> None:
-        self._manifest, self._earlier = manifest, earlier
+    def __init__(self, manifest: Manifest, earlier: Manifest | None, *, any_state: bool = False) -> None:
+        self._manifest, self._earlier, self._any_state = manifest, earlier, any_state
         self._policies = [policy for policy in manifest.policies if policy.enabled]
         self._known = {policy.name: policy for policy in manifest.policies}
         self.enabled: _Names = frozenset(policy.name for policy in self._policies)
@@ -150,6 +178,8 @@ class _Chooser:
             hint = "name the folder of an earlier manifest: --state DIR"
             raise UsageError(Code.BAD_SELECTION, f"`state:{state}` needs something to compare with", hint=hint)
         _require_comparable(self._manifest, self._earlier)
+        if self._any_state:
+            return self.enabled
         before = {policy.name: _comparable(policy, self._earlier) for policy in self._earlier.policies}
         same = self._names(lambda policy: before.get(policy.name) == _comparable(policy, self._manifest))
         old = self.enabled & frozenset(before)

@@ -62,10 +62,12 @@ class FreshnessLimits(Declared):
         None, description="The lag that is promised; at least `data_latency`.", examples=["1h"]
     )
     warn_after: DurationMs | None = Field(
-        None, description="`etc freshness` warns from this lag on.", examples=["1h30m"]
+        None,
+        description="`etc freshness` warns beyond this lag; shorter than `target`, beyond which it warns anyway.",
+        examples=["45m"],
     )
     error_after: DurationMs | None = Field(
-        None, description="`etc freshness` fails (exit 1) from this lag on.", examples=["3h"]
+        None, description="`etc freshness` fails (exit 1) beyond this lag; without it beyond `target`.", examples=["3h"]
     )
     proof: Literal["logs", "data"] | None = Field(
         None,
@@ -213,7 +215,7 @@ class PolicyDeclaration(Declared):
     freshness: FreshnessLimits = Field(
         FreshnessLimits(),
         description="How far completeness may lag behind now.",
-        examples=[{"target": "1h", "warn_after": "1h30m", "error_after": "3h"}],
+        examples=[{"target": "1h", "warn_after": "45m", "error_after": "3h"}],
     )
     verify: VerifyChoice = Field(
         VerifyChoice(),

@@ -38,10 +38,20 @@ class Fence:
         if self.files.completed_commit(self.job.base_path, self.job.instant) is not None:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
+        self._require_same_schema()
         if self.job.carries:
             self._require_as_carried()
         if self._deleting:
             self._refuse(self._overtaken())
+
+    def _require_same_schema(self) -> None:
+        """Hudi merges by the schema of the last write before the compaction's instant (FACTS 1.8)."""
+        altered = self.files.schema_altered(self.job.base_path, self.job.instant)
+        if altered is not None:
+            what = f"the table's schema was altered at {altered}"
+            message = f"the plan for `{self.job.policy.name}` was overtaken: {what}"
+            hint = "nothing was committed; plan again: the next plan lies after it"
+            raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=hint)
 
     def _require_as_carried(self) -> None:
         """Before table version 8 what was added to the old slice since it was carried from would be lost (FACTS 8)."""

@@ -10,7 +10,7 @@ from etc_policy.execute.ports import Job, Lease, Services
 from etc_policy.execute.refusing import raise_refusal
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.clock import times_refusal
-from etc_policy.plan.refusals import FINISHED_SERVICES
+from etc_policy.plan.refusals import FINISHED_SERVICES, Refusal
 from etc_policy.plan.table_state import Instant, TableState
 
 
@@ -38,6 +38,7 @@ class Finisher:
                 if not pending:
                     return tuple(done)
                 raise_refusal(policy, times_refusal(policy, state, self.runner.clock_ms()))
+                raise_refusal(policy, self._altered(base_path, pending[0]))
                 self._run(policy, state, pending[0], lease)
                 done.append(pending[0])
 
@@ -45,6 +46,15 @@ class Finisher:
         state = self.runner.reader.read(base_path, policy.event_time)
         found = (i for i in state.pending if i.action in FINISHED_SERVICES and i.requested != state.own_pending)
         return state, tuple(sorted(found, key=lambda instant: instant.requested))
+
+    def _altered(self, base_path: str, pending: Instant) -> Refusal | None:
+        """Stock Hudi loses values where it carries out what was scheduled before the schema was altered (FACTS 1.8)."""
+        altered = self.runner.files.schema_altered(base_path, pending.requested)
+        if altered is None:
+            return None
+        what = f"the {pending.action} at {pending.requested} was scheduled before the table's schema was altered at {altered}"
+        hint = f"take it off the timeline (`compaction unschedule --instant {pending.requested}` of Hudi's CLI), and plan anew"
+        return Refusal("schema_altered", f"{what}: Hudi would carry it out by the one of before, and lose values", hint)
 
     def _run(self, policy: Policy, state: TableState, pending: Instant, lease: Lease) -> None:
         """The engine starts first: the job that has begun it shows itself meanwhile."""

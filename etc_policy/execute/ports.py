@@ -122,6 +122,10 @@ class TableFiles(Protocol):
         """The completed compaction at an instant, or None."""
         ...
 
+    def schema_altered(self, base_path: str, instant: str) -> str | None:
+        """The first write after an instant that carries another evolved schema than the last one before it; None without one."""
+        ...
+
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """A compaction of etc whose commit has a file, and nothing in it; None without one."""
         ...

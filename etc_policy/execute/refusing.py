@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EngineError, StalePlanError
+from etc_policy.errors import PLAN_AGAIN, EngineError, StalePlanError
 from etc_policy.execute.ports import Job, TableFiles
 from etc_policy.plan.clock import find_clock_refusal
 from etc_policy.plan.cut import archive_passed
@@ -38,9 +38,7 @@ def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int
     changes = find_stale(policy, table, state, published=published)
     if changes:
         message = f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}"
-        raise StalePlanError(
-            Code.STALE_PLAN, message, hint="nothing was touched; plan again, or `etc apply` without a plan"
-        )
+        raise StalePlanError(Code.STALE_PLAN, message, hint=PLAN_AGAIN)
 
 
 def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
@@ -50,6 +48,8 @@ def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
         return f"its file {missing[0]} is gone (rolled back)"
     if archive_passed(state.instants, job.instant):
         return "archiving has passed it"
+    if (altered := files.schema_altered(job.base_path, job.instant)) is not None:
+        return f"the table's schema was altered at {altered}, and Hudi would merge by the one of before"
     if job.table_version not in CUT_VERSIONS and not job.carries:
         return None  # what writers have added forbids to take it back
     changed = next(changed_slices(job.operations, state, job.instant), None)

@@ -8,7 +8,6 @@ from operator import attrgetter
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
-from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.closed_slices import closed_before
 from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut
 from etc_policy.plan.instants import add_ms, instant_from_ms
@@ -34,7 +33,7 @@ from etc_policy.plan.planning_context import (
 )
 from etc_policy.plan.refusals import (
     Refusal,
-    find_refusal,
+    no_commit,
     nothing_due,
     overlapping_writer,
     unknown_left_out,
@@ -42,10 +41,9 @@ from etc_policy.plan.refusals import (
 )
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
-from etc_policy.plan.stock_choice import days_refusal
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
-from etc_policy.plan.unknown_state import claiming_nothing, why_unknown
+from etc_policy.plan.unknown_state import claiming_nothing, why_refused, why_unknown
 
 _GROUP = attrgetter("group")
 
@@ -71,10 +69,12 @@ def build_table_plan(
     can wait for the next run.
     """
     context = context_of(policy, state, now_ms, clock_ms, written_to, pace)
-    refusal = find_refusal(policy, state) or times_refusal(policy, state, clock_ms) or days_refusal(policy, state)
+    refusal = why_refused(policy, state, clock_ms)
     if refusal is not None:
         refused, unknown = _idle(context, "refused", refusal), why_unknown(policy, state, clock_ms)
         return claiming_nothing(refused, unknown) if unknown else refused
+    if empty := no_commit(state):
+        return claiming_nothing(_idle(context, "nothing_due", empty), empty)
     due = tuple(filter(context.is_due, state.slices))
     wanted = tuple(one for one in due if is_wanted(context, one))
     by_stock = bool(policy.stock_options)

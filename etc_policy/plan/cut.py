@@ -137,6 +137,22 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
     return Raised(add_ms(latest, 1), why, f"the {last.action} at {last.requested}, completed at {last.completed}")
 
 
+def after_schema_changes(cut: Cut, instant: str) -> Raised | None:
+    """Guard 8: C is later than the last write that carries another evolved schema than the write before it.
+
+    Hudi merges by the schema of the last write that was requested before C, whatever has been altered since, and by none
+    where all writes before C are archived.
+    """
+    writes = (one for one in cut.instants if one.action in WRITE_ACTIONS and one.state == "completed")
+    done = sorted(writes, key=attrgetter("requested"))
+    before = ("", *(one.schema for one in done))
+    altered = next((one for one, old in reversed([*zip(done, before, strict=False)]) if one.schema != old), None)
+    if altered is None or altered.requested < instant:
+        return None
+    why = "the table's schema was altered after that, and values would be lost"
+    return Raised(add_ms(altered.requested, 1), why, f"the {altered.action} at {altered.requested}")
+
+
 def after_archive(cut: Cut, instant: str) -> Raised | None:
     """Guard 3: C is later than the first active commit, also after the archiving that is about to happen.
 
@@ -182,7 +198,14 @@ def at_a_free_time(cut: Cut, instant: str) -> Raised | None:
     return Raised(free, "another instant has that time") if free != instant else None
 
 
-GUARDS: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_services, after_archive, at_a_free_time)
+GUARDS: tuple[Guard, ...] = (
+    closed_in_both_orders,
+    no_tombstone_alone,
+    after_services,
+    after_schema_changes,
+    after_archive,
+    at_a_free_time,
+)
 
 
 def find_cut(cut: Cut, start: str, guards: Iterable[Guard] = GUARDS) -> tuple[str, tuple[Move, ...]]:

@@ -41,6 +41,8 @@ def list_plan(plan: Plan, width: int = TEXT_WIDTH) -> str:
 def _line(table: TablePlan) -> str:
     if table.action == "refused":
         return table.reason or ""
+    if not table.watermark_known:
+        return f"{table.reason}; how far RO is complete is not known"
     until = _until(table, table.watermark_after_ms, whole_seconds=True)
     if table.action == "nothing_due":
         due = f"; next due {format_time(table.next_due_ms)}" if table.next_due_ms is not None else ""

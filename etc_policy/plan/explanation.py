@@ -40,6 +40,11 @@ _GUARD_REASONS = {
         "table services",
         "A compaction, log compaction, replace or rollback has changed a chosen slice since. C must come after it.",
     ),
+    "after_schema_changes": (
+        "altered schema",
+        "A compaction reads by the schema that the last commit before C carries. Before an ALTER TABLE it would lose the values "
+        "of columns that were renamed, added again or given another type.",
+    ),
     "after_archive": (
         "archiving",
         "Hudi has archived the commits up to there, or is about to. Over a pending compaction that is older than the first "

@@ -10,7 +10,7 @@ from etc_policy.plan.table_versions import CUT_VERSIONS
 
 
 class UnlikeRecorded(NamedTuple):
-    """A data file of a latest slice; `recorded_bytes` is None where no active commit has a write stat of it."""
+    """A data file of a latest slice; `recorded_bytes` is None where no commit that is known has a write stat of it."""
 
     name: str
     size_bytes: int

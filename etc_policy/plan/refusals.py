@@ -142,6 +142,12 @@ def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
     return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
 
 
+def no_commit(state: TableState) -> Refusal | None:
+    """Nothing was ever written to the table: there is nothing to compact, and of no time is it known what RO should hold."""
+    has_writes = any(i.action == "deltacommit" and i.completed for i in state.instants)
+    return None if has_writes or state.slices else Refusal("no_commit", "no commit yet")
+
+
 def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
     """A slice that is left out may hold any event, so that no T would be true."""
     if written_to:
@@ -263,9 +269,18 @@ def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("unreadable_times", reason, hint)
 
 
+#: What a restore that failed leaves pending (FACTS 5).
+_BY_RESTORE = ("restore", "rollback")
+
+
 def _finish_hint(action: str, policy: Policy) -> str:
     if action in FINISHED_SERVICES:
         return f"if no job of yours is running it, `etc finish --select {policy.name}` does"
+    if action in _BY_RESTORE:
+        return (
+            "plan again when it has completed; a restore that failed with `Found commits after time` is called again, after "
+            "`SET hoodie.clean.failed.writes.policy=LAZY`"
+        )
     return "plan again when it has completed; a writer that died leaves it to its next run"
 
 

@@ -11,6 +11,7 @@ from etc_policy.plan.cut import (
     Cut,
     Guard,
     after_archive,
+    after_schema_changes,
     archive_limits,
     at_a_free_time,
     closed_in_both_orders,
@@ -23,7 +24,13 @@ from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: What must still allow the plan's C; guard 2 has a finer form below, by what the plan had seen.
-_GUARDS_WHEN_PUBLISHED: tuple[Guard, ...] = (closed_in_both_orders, no_tombstone_alone, after_archive, at_a_free_time)
+_GUARDS_WHEN_PUBLISHED: tuple[Guard, ...] = (
+    closed_in_both_orders,
+    no_tombstone_alone,
+    after_schema_changes,
+    after_archive,
+    at_a_free_time,
+)
 
 
 def find_stale(policy: Policy, table: TablePlan, state: TableState, *, published: bool = False) -> tuple[str, ...]:

@@ -30,9 +30,10 @@ class LogFile(NamedTuple):
     `yyyyMMddHHmmssSSS`). An archived delta commit whose completion time is not known counts as completed when requested.
     `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
     (commit, file group), because a log file that rolled over records its events on its predecessor (FACTS 4.1).
-    `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no active commit has a stat.
+    `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no commit that is known has a stat.
     `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too, but for
-    those of rows where `unknown_is_deletes`: deletes by key have none.
+    those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows
+    was written, where they may be older than `completed`; it is empty where nobody knows one.
     """
 
     name: str
@@ -44,6 +45,12 @@ class LogFile(NamedTuple):
     recorded_bytes: int | None = None
     seen_event_time_ms: int | None = None
     unknown_is_deletes: bool = False
+    rows_since: str | None = None
+
+    @property
+    def may_hold_anything(self) -> bool:
+        """Whether nothing at all is known of the event times of its rows, not even since when they can have come."""
+        return self.rows_since == "" and self.min_event_time_ms is None and not self.unknown_is_deletes
 
 
 _EVENT_TIME = attrgetter("min_event_time_ms")
@@ -76,7 +83,8 @@ class Instant:
 
     A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's.
     `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
-    `has_savepoint` says that archiving may have gone beyond it and left it behind.
+    `has_savepoint` says that archiving may have gone beyond it and left it behind. `schema` names the evolved schema that a
+    completed write carries, as those of tables with schema on read do; it is empty where it carries none.
     """
 
     requested: str
@@ -85,6 +93,7 @@ class Instant:
     completed: str | None = None
     file_ids: frozenset[str] | None = None
     has_savepoint: bool = False
+    schema: str = ""
 
 
 @dataclass(frozen=True, slots=True)

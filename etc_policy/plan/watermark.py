@@ -26,6 +26,10 @@ class Watermark:
     assumed: bool
 
 
+#: Right after the first moment that a calendar has.
+_BEFORE_ALL_MS = -62_135_596_800_000 + 1
+
+
 class EventTimeBound(NamedTuple):
     """The smallest event time that a log file can hold; `assumed` says that it is not known, but promised by the latency."""
 
@@ -40,8 +44,10 @@ def event_time_bound(log_file: LogFile, data_latency_ms: int, zone: tzinfo) -> E
     """
     if log_file.min_event_time_ms is not None:
         return EventTimeBound(log_file.min_event_time_ms, assumed=False)
-    promised_ms = instant_to_ms(log_file.completed, zone) - data_latency_ms
-    return bound_of(promised_ms, log_file.seen_event_time_ms)
+    if log_file.may_hold_anything:
+        return EventTimeBound(_BEFORE_ALL_MS, assumed=True)
+    since = log_file.rows_since or log_file.completed
+    return bound_of(instant_to_ms(since, zone) - data_latency_ms, log_file.seen_event_time_ms)
 
 
 def bound_of(promised_ms: int, seen_ms: int | None) -> EventTimeBound:

@@ -11,6 +11,7 @@ from etc_policy.plan.formats import format_time
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.promise import promise_of, promises_in
 from etc_policy.plan.proof import Proof, proof_of, proven_until
+from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.table_history import TableHistory, with_times_of
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
@@ -37,8 +38,8 @@ def table_freshness(
     Commits that lie in the future of the wall clock were written in another zone, and a data file that is gone may have
     held anything: then nothing is known. Neither is it of a time before all commits and events of the table.
     """
-    if not _writes(state) and not state.slices:
-        return _unknown(policy, state.base_path, "no commit yet", remaining=0)
+    if empty := no_commit(state):
+        return _unknown(policy, state.base_path, empty.reason, remaining=0)
     refusal = why_unknown(policy, state, clock_ms)
     if refusal is not None:
         return unreadable(

@@ -10,6 +10,7 @@ from pydantic import Field
 from etc_policy.compile.locations import location_identity
 from etc_policy.compile.manifest import Frozen, Policy
 from etc_policy.compile.policy_values import changed_values
+from etc_policy.errors import EtcError
 from etc_policy.execute.ports import TableStatus
 from etc_policy.plan.commit_metadata import (
     FINGERPRINT,
@@ -95,7 +96,10 @@ class Attempt(Frozen):
 
 
 class PolicyHistory(Frozen):
-    """What happened to one policy's table, oldest first; `complete` is false where the table keeps no older commits."""
+    """What happened to one policy's table, oldest first.
+
+    A table that could not be read has a `reason`, with its code and hints; then nothing is known of its compactions.
+    """
 
     schema_version: int = HISTORY_SCHEMA_VERSION
     policy: str
@@ -103,6 +107,29 @@ class PolicyHistory(Frozen):
     compactions: tuple[Compaction, ...]
     attempts: tuple[Attempt, ...]
     warnings: tuple[str, ...] = ()
+    reason: str | None = None
+    reason_code: str | None = None
+    hints: tuple[str, ...] = ()
+
+
+class PolicyHistories(Frozen):
+    """The history of each selected policy."""
+
+    schema_version: int = HISTORY_SCHEMA_VERSION
+    histories: tuple[PolicyHistory, ...]
+
+
+def unread_history(policy: Policy, error: EtcError) -> PolicyHistory:
+    """The entry of a table that could not be read."""
+    return PolicyHistory(
+        policy=policy.name,
+        base_path=policy.table,
+        compactions=(),
+        attempts=(),
+        reason=error.message,
+        reason_code=error.code,
+        hints=tuple(issue.hint for issue in error.issues if issue.hint),
+    )
 
 
 def policy_history(
@@ -225,8 +252,8 @@ def _at(compactions: Sequence[Compaction], instant: str | None) -> int | None:
 
 
 def _add_check(compactions: list[Compaction], attempts: list[Attempt], run: RunFile, verdict: Verification) -> None:
-    """A later check belongs to the last compaction before it that promised the same threshold."""
-    for index in reversed(range(len(compactions))):
+    """A later check belongs to the last compaction before it that promised the same threshold; without one to none."""
+    for index in reversed(range(len(compactions)) if verdict.threshold_ms is not None else ()):
         compaction = compactions[index]
         if compaction.completed_at <= run.recorded_at and compaction.threshold_ms == verdict.threshold_ms:
             check = RecordedCheck(recorded_at=run.recorded_at, kind=run.kind, verification=verdict)

@@ -186,9 +186,9 @@ def _late_samples(observation: TableObservation) -> Iterator[MetricSample]:
         yield MetricSample(LATE_ROWS, late.rows_at_most)
         yield MetricSample(REGRESSION, late.regression_ms / _THOUSAND)
     yield MetricSample(LATENCY, observation.policy.data_latency_ms / _THOUSAND)
-    if latency is not None and latency.observed is not None and latency.status != "unknown":
-        yield MetricSample(LATENCY_P99, latency.observed.p99_ms / _THOUSAND)
-        yield MetricSample(LATENCY_MAX, latency.observed.max_ms / _THOUSAND)
+    if latency is not None and latency.judged is not None:
+        yield MetricSample(LATENCY_P99, latency.judged.p99_ms / _THOUSAND)
+        yield MetricSample(LATENCY_MAX, latency.judged.max_ms / _THOUSAND)
 
 
 def _run_samples(run: TableResult) -> Iterator[MetricSample]:

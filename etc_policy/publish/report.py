@@ -22,7 +22,7 @@ from etc_policy.plan.formats import (
     rows_of,
 )
 from etc_policy.plan.pace_explanation import next_due_rows
-from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, expectation_title, result_title, subject_of, title_of_key
+from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, result_title, subject_of, title_of_key, unchecked_titles
 from etc_policy.publish.results import (
     FreshnessReport,
     RunResults,
@@ -34,7 +34,7 @@ from etc_policy.publish.results import (
     VerificationReport,
 )
 from etc_policy.publish.sync import COMPLETE_UNTIL, THRESHOLD
-from etc_policy.verify.freshness import FreshnessStatus
+from etc_policy.verify.freshness import FreshnessStatus, effective_limits_ms
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
@@ -95,7 +95,8 @@ def _result(table: TableResult) -> Iterator[Line]:
         yield "instant C", str(table.instant)
     if table.threshold_ms is not None:
         yield "threshold T", format_time(table.threshold_ms)
-    if table.verification is not None and table.threshold_ms is not None:
+    has_claim = table.verification is not None and table.verification.threshold_ms is not None
+    if table.verification is not None and table.threshold_ms is not None and has_claim:
         measured = table.watermark_measured_ms
         until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
         as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
@@ -148,9 +149,8 @@ def _verdict(verification: Verification) -> Iterator[Line]:
         yield "", f"rows read: {coverage_text(verification.coverage)}"
     for expectation in verification.expectations:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
-    if verification.not_checked:
-        names = dict.fromkeys(expectation_title(name) for name in verification.not_checked)
-        yield "not checked", f"needs rows: {', '.join(names)}"
+    if unchecked := unchecked_titles(verification):
+        yield "not checked", f"needs rows: {', '.join(unchecked)}"
 
 
 def coverage_text(coverage: Coverage) -> str:
@@ -257,11 +257,8 @@ def _further_proofs(table: TableFreshness) -> Iterator[Line]:
 
 
 def _limits(limits: Freshness) -> str:
-    """`target 6h, error after 8h`: what the lag is judged against; a limit equal to the one before it goes unsaid."""
-    named = {"target": limits.target_ms, "warn after": limits.warn_after_ms, "error after": limits.error_after_ms}
-    if named["warn after"] == named["target"]:
-        del named["warn after"]
-    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in named.items() if limit is not None)
+    """`target 6h, error after 8h`: what the lag is judged against."""
+    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in effective_limits_ms(limits).items())
 
 
 def _late_data(late: LateData) -> str:
@@ -277,9 +274,9 @@ def _late_data(late: LateData) -> str:
 def _latency(verdict: LatencyVerdict) -> str:
     """The policy's `data_latency` against what was observed, with a suggestion where it does not fit."""
     said = f"{format_duration(verdict.declared_ms)} {_LATENCY[verdict.status]}: "
-    seen = verdict.observed
-    if seen is None or verdict.status == "unknown":
-        return f"{said}{verdict.reason}{_known_so_far(verdict, seen) if seen else ''}"
+    seen = verdict.judged
+    if seen is None:
+        return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
     said += (
         f"of {count_of(seen.writes, 'write')} half came within {format_duration(seen.p50_ms)}, "
         f"99 % within {format_duration(seen.p99_ms)}, all within {format_duration(seen.max_ms)}"

@@ -97,7 +97,7 @@ class SyncReport(Frozen):
 
 
 class TableVerification(Frozen):
-    """One table's verdict."""
+    """One table's verdict; it is an `error` too where the table could not be read."""
 
     policy: str
     base_path: str

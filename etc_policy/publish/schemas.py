@@ -15,7 +15,7 @@ from etc_policy.declare.project_schema import ProjectFile
 from etc_policy.declare.schema import PolicyFile
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, Plan
 from etc_policy.publish.debug import DEBUG_SCHEMA_VERSION, DebugReport
-from etc_policy.publish.history import HISTORY_SCHEMA_VERSION, PolicyHistory
+from etc_policy.publish.history import HISTORY_SCHEMA_VERSION, PolicyHistories, PolicyHistory
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, FreshnessReport, RunResults, VerificationReport
 from etc_policy.publish.run_files import RUN_FILE_SCHEMA_VERSION, RunFile
 
@@ -42,6 +42,7 @@ DOCUMENTS: Mapping[str, Document] = {
     "freshness": Document(FreshnessReport, RESULTS_SCHEMA_VERSION, "etc", "target/freshness.json of `etc freshness`"),
     "run": Document(RunFile, RUN_FILE_SCHEMA_VERSION, "etc", "target/runs/*.json, one for each run"),
     "history": Document(PolicyHistory, HISTORY_SCHEMA_VERSION, "etc", "`etc history NAME --output json`"),
+    "histories": Document(PolicyHistories, HISTORY_SCHEMA_VERSION, "etc", "`etc history --select TERM --output json`"),
     "debug": Document(DebugReport, DEBUG_SCHEMA_VERSION, "etc", "`etc debug --output json`"),
     "verification": Document(VerificationReport, RESULTS_SCHEMA_VERSION, "etc", "`etc verify --output json`"),
 }

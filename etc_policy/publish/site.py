@@ -12,7 +12,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time, iso_time
-from etc_policy.publish.check_titles import expectation_title, result_title, title_of_key
+from etc_policy.publish.check_titles import result_title, title_of_key, unchecked_titles
 from etc_policy.publish.history_text import short_sha
 from etc_policy.publish.report import coverage_text
 from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip, worst_first
@@ -62,7 +62,7 @@ def _environment(read_template: Callable[[str], str]) -> Environment:
         "bytes": lambda size: "-" if size is None else format_bytes(size).replace(" ", "\N{NO-BREAK SPACE}"),
         "duration": lambda ms: "-" if ms is None else format_duration(int(ms)),
         "sha": short_sha,
-        "words": expectation_title,
+        "unchecked": unchecked_titles,
         "result_title": result_title,
         "fact": fact_text,
         "verdict": verdict_chip,

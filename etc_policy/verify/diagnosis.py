@@ -15,9 +15,10 @@ from etc_policy.compile.table_shape import MERGE_MODE, TRACKED_SINCE, TableShape
 from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
-from etc_policy.plan.refusals import find_refusal, writers_elsewhere
+from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.plan.table_state import LogFile, TableState
+from etc_policy.plan.unknown_state import PASSING_REFUSALS, why_refused
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 
@@ -50,12 +51,13 @@ class HeldLock:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """All that the checks look at; `properties` are those of `hoodie.properties`."""
+    """All that the checks look at; `properties` are those of `hoodie.properties`, `clock_ms` is the wall clock."""
 
     policy: Policy
     state: TableState
     history: TableHistory
     properties: Mapping[str, str]
+    clock_ms: int
     lock: HeldLock | None = None
 
     @property
@@ -75,11 +77,12 @@ TableCheck = Callable[[TableFacts], Found]
 
 
 def can_be_planned(facts: TableFacts) -> Found:
-    """Whether a compaction can be planned now."""
-    refusal = find_refusal(facts.policy, facts.state)
+    """Whether a compaction can be planned now; an error where no retry helps, as in `etc plan`."""
+    refusal = why_refused(facts.policy, facts.state, facts.clock_ms)
     version = f"table version {facts.state.table_version}"
     if refusal is not None:
-        return "warn", f"{version}: {refusal.reason}", refusal.hint
+        status: FindingStatus = "warn" if refusal.code in PASSING_REFUSALS else "error"
+        return status, f"{version}: {refusal.reason}", refusal.hint
     return "ok", f"{version}: can be planned now", None
 
 

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.carry import is_carried_name
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
@@ -33,13 +34,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A claim, and all that the table's metadata say about it."""
+    """A claim, and all that the table's metadata say about it; `unknown` says why nobody can know how far RO is complete."""
 
     policy: Policy
     state: TableState
     history: TableHistory
     claim: Claim
     now_ms: int
+    unknown: Refusal | None = None
 
     @property
     def zone(self) -> ZoneInfo:
@@ -60,8 +62,10 @@ class Evidence:
         return found
 
     @property
-    def complete_until_ms(self) -> int:
-        """Up to where RO is complete now."""
+    def complete_until_ms(self) -> int | None:
+        """Up to where RO is complete now; None where nobody can know."""
+        if self.unknown is not None:
+            return None
         return complete_until_ms(self.watermark_ms, self.now_ms, self.policy.data_latency_ms)
 
     def speaks_of(self, file_slice: FileSlice, log_file: LogFile) -> bool:

@@ -19,6 +19,20 @@ def has_limits(freshness: Freshness) -> bool:
     return any(limit is not None for limit in (freshness.target_ms, freshness.warn_after_ms, freshness.error_after_ms))
 
 
+def effective_limits_ms(freshness: Freshness) -> dict[str, int]:
+    """What a lag is judged against, by the words of a report; `warn after` only where it comes before all others."""
+    target_ms, warn_ms, error_ms = freshness.target_ms, freshness.warn_after_ms, error_limit_ms(freshness)
+    others = [limit for limit in (target_ms, error_ms) if limit is not None]
+    warns = warn_ms is not None and all(warn_ms < limit for limit in others)
+    named = {"target": target_ms, "warn after": warn_ms if warns else None, "error after": error_ms}
+    return {name: limit for name, limit in named.items() if limit is not None}
+
+
+def error_limit_ms(freshness: Freshness) -> int | None:
+    """The lag beyond which a table is an error: that of `error_after`, else the target."""
+    return freshness.target_ms if freshness.error_after_ms is None else freshness.error_after_ms
+
+
 def judge_lag(lag_ms: int | None, freshness: Freshness) -> FreshnessStatus:
     """The verdict over a lag; a lag equal to a limit is within it.
 
@@ -27,7 +41,7 @@ def judge_lag(lag_ms: int | None, freshness: Freshness) -> FreshnessStatus:
     """
     if lag_ms is None:
         return "unknown"
-    error_after_ms = freshness.target_ms if freshness.error_after_ms is None else freshness.error_after_ms
+    error_after_ms = error_limit_ms(freshness)
     if error_after_ms is not None and lag_ms > error_after_ms:
         return "error"
     warn_limits_ms = [limit for limit in (freshness.warn_after_ms, freshness.target_ms) if limit is not None]

@@ -67,6 +67,11 @@ class LatencyVerdict(Frozen):
     late_share: float | None = None
     suggested_ms: int | None = None
 
+    @property
+    def judged(self) -> ObservedLatency | None:
+        """What was observed, where that is enough to say anything of a share of the writes."""
+        return None if self.status == "unknown" else self.observed
+
 
 def judge_latency(history: TableHistory, declared_ms: int, now_ms: int) -> LatencyVerdict:
     """The verdict over the writes that had completed at `now_ms`; rows in base files are in RO at once and do not count.

@@ -6,11 +6,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
+from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.plan.formats import count_of, format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
-from etc_policy.plan.table_state import CompactionRecord, LogFile
+from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
 from etc_policy.plan.watermark import event_time_bound
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
@@ -24,6 +26,9 @@ FILES = "files_are_what_their_commits_wrote"
 LISTING = "metadata_table_lists_the_files_that_are_there"
 PROMISE = "compaction_promises_what_it_planned"
 DOUBLE_KEYS = "no_double_keys_possible"
+KNOWN = "completeness_is_known"
+COMPLETENESS = "expect_completeness_up_to"
+_NOT_KNOWN = "how far RO is complete is not known"
 _NAMED_FILES = 5
 #: How much larger than asked for a log file may be: writers begin a new one after a block that is too much.
 LOG_FILE_TOLERANCE = 0.25
@@ -36,6 +41,8 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
     nothing else can read.
     """
     found = [prove_compacted(evidence), check_files(evidence)]
+    if evidence.unknown is not None:
+        found.insert(0, check_known(evidence.unknown))
     if evidence.state.witnesses is not None:
         found.append(check_logs(evidence, rows_compared=VIEWS_AGREE in rows_read))
     if (
@@ -63,6 +70,15 @@ def prove_compacted(evidence: Evidence) -> ExpectationResult:
         observed["pending_compaction"] = pending[0].requested
     message = f"{len(broken)} log files that are not compacted may hold events at or below the threshold"
     return judged(COMPACTED, observed, message if broken else None)
+
+
+def check_known(unknown: Refusal) -> ExpectationResult:
+    """How far RO is complete is not known: of a table without a commit a warning, as nothing is wrong with it."""
+    return ExpectationResult(expectation=KNOWN, status=_status_of(unknown), message=unknown.reason)
+
+
+def _status_of(unknown: Refusal | None) -> CheckStatus:
+    return "warn" if unknown is not None and unknown.code == "no_commit" else "error"
 
 
 def check_files(evidence: Evidence) -> ExpectationResult:
@@ -108,7 +124,9 @@ def check_listing(wrong: Sequence[str]) -> ExpectationResult:
 
 
 def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationResult:
-    """The threshold that a compaction carries is its plan's, no later than its own completion, and it saw what it merged."""
+    """The threshold that a compaction carries is its plan's, no later than its own completion, it saw what it merged, and it
+    merged by the schema that the table had then.
+    """
     faults = []
     if record.instant in evidence.history.disputed:
         faults.append("its commit promises something different from its plan")
@@ -117,8 +135,24 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
     seen = record.seen_until or record.instant
     if any(seen < write.completed < record.instant for write in evidence.history.writes):
         faults.append("it says that it had not seen what it merged")
+    if (altered := _altered_before(evidence.state, record)) is not None:
+        faults.append(
+            f"it merged by the schema of before {altered}, when that was altered: values may be lost in every view"
+        )
     message = f"the compaction at {record.instant} cannot be trusted: {', '.join(faults)}" if faults else None
     return judged(PROMISE, {"instant": record.instant, "threshold_ms": record.threshold_ms}, message)
+
+
+def _altered_before(state: TableState, record: CompactionRecord) -> str | None:
+    """The last write that had completed before a compaction did, if it carries another evolved schema (FACTS 1.8).
+
+    A writer without schema on read carries none, which says nothing.
+    """
+    own = next((one.schema for one in state.instants if one.requested == record.instant), None)
+    others = ((one.completed or "", one) for one in state.instants if one.action in WRITE_ACTIONS)
+    done = sorted((pair for pair in others if "" < pair[0] < record.completed), key=lambda pair: pair[0])
+    last = done[-1][1] if done else None
+    return last.requested if last is not None and own is not None and last.schema not in ("", own) else None
 
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:
@@ -164,20 +198,23 @@ def _freshness_within(kwargs: Mapping[str, Any], evidence: Evidence) -> Expectat
     lag_ms = completeness_lag_ms(kwargs["now_ms"], until)
     verdict = judge_lag(lag_ms, limits)
     observed = {"lag_ms": lag_ms, "verdict": verdict, **limits.model_dump(exclude_none=True)}
-    statuses: dict[str, CheckStatus] = {"pass": "pass", "warn": "warn", "error": "fail", "unknown": "error"}
+    unknown = _status_of(evidence.unknown)
+    statuses: dict[str, CheckStatus] = {"pass": "pass", "warn": "warn", "error": "fail", "unknown": unknown}
     message = None if verdict == "pass" else f"RO lags {format_duration(lag_ms or 0)} behind now"
     if lag_ms is None:
-        message = "how far RO is complete is not known"
+        message = _NOT_KNOWN
     return ExpectationResult(expectation=FRESHNESS, status=statuses[verdict], observed=observed, message=message)
 
 
 def _completeness_up_to(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
     """RO is complete up to `threshold_ms` now: late data makes it fall back below."""
+    if evidence.unknown is not None:
+        return ExpectationResult(expectation=COMPLETENESS, status=_status_of(evidence.unknown), message=_NOT_KNOWN)
     threshold_ms, mark_ms = kwargs["threshold_ms"], evidence.watermark_ms
     regression_ms = 0 if mark_ms is None else max(0, threshold_ms - mark_ms)
     observed = {"threshold_ms": threshold_ms, "watermark_ms": mark_ms, "regression_ms": regression_ms}
     message = f"late data: RO is complete {regression_ms / 1000:.0f} s less far than was published"
-    return judged("expect_completeness_up_to", observed, message if regression_ms else None)
+    return judged(COMPLETENESS, observed, message if regression_ms else None)
 
 
 def _event_times_tracked(kwargs: Mapping[str, Any], evidence: Evidence) -> ExpectationResult:
@@ -207,7 +244,7 @@ def _log_files_no_larger_than(kwargs: Mapping[str, Any], evidence: Evidence) -> 
 
 _CHECKS = {
     FRESHNESS: _freshness_within,
-    "expect_completeness_up_to": _completeness_up_to,
+    COMPLETENESS: _completeness_up_to,
     "expect_event_times_tracked": _event_times_tracked,
     "expect_log_files_no_larger_than": _log_files_no_larger_than,
 }

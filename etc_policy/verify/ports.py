@@ -42,11 +42,18 @@ class Coverage(Frozen):
     where: str | None = None
 
 
+class UncheckedExpectation(Frozen):
+    """An expectation of the suite that was not checked; `arguments` are the names of those that it has."""
+
+    expectation: str
+    arguments: tuple[str, ...] = ()
+
+
 class Verification(Frozen):
     """The verdict over one table at the level that was reached: `metadata` wherever no rows were read.
 
     `late_rows` is None where it was not counted, `coverage` where all rows were read or none.
-    `not_checked` are expectations of the suite that need rows, where none were read.
+    `unchecked` are expectations of the suite that need rows, where none were read; `not_checked` are their names, each once.
     """
 
     level: VerifyLevel
@@ -56,6 +63,7 @@ class Verification(Frozen):
     coverage: Coverage | None = None
     expectations: tuple[ExpectationResult, ...] = ()
     not_checked: tuple[str, ...] = ()
+    unchecked: tuple[UncheckedExpectation, ...] = ()
 
     @property
     def failures(self) -> str:

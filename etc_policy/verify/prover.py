@@ -21,6 +21,7 @@ from etc_policy.verify.ports import (
     DataCheck,
     DataVerifier,
     ExpectationResult,
+    UncheckedExpectation,
     Verification,
     VerificationStatus,
 )
@@ -84,9 +85,12 @@ def verify_table(
             checked = zip(with_rows, results, strict=True)
             found |= {place: _with_threshold(one, bound[place], evidence.claim) for place, one in checked}
             return _verification(evidence, level, found, listing, late_rows, _coverage(request, evidence))
-    unchecked = tuple(bound[place].type for place in with_rows)
+    unchecked = tuple(
+        UncheckedExpectation(expectation=item.type, arguments=tuple(sorted(item.kwargs)))
+        for item in (bound[place] for place in with_rows)
+    )
     reached: VerifyLevel = "logs" if is_proven_by_logs(evidence) else "metadata"
-    return _verification(evidence, reached, found, listing, not_checked=unchecked)
+    return _verification(evidence, reached, found, listing, unchecked=unchecked)
 
 
 def _with_threshold(result: ExpectationResult, item: SuiteExpectation, claim: Claim) -> ExpectationResult:
@@ -111,7 +115,7 @@ def _verification(
     listing: tuple[ExpectationResult, ...],
     late_rows: int | None = None,
     coverage: Coverage | None = None,
-    not_checked: tuple[str, ...] = (),
+    unchecked: tuple[UncheckedExpectation, ...] = (),
 ) -> Verification:
     results = tuple(found[place] for place in sorted(found))
     rows_read = {one.expectation for one in results if one.expectation != VIEWS_AGREE and one.status != "error"}
@@ -122,11 +126,14 @@ def _verification(
     return Verification(
         level=level,
         status=verdict_over(expectations),
-        threshold_ms=evidence.claim.threshold_ms,
+        threshold_ms=None
+        if evidence.unknown and evidence.state.last_compaction is None
+        else evidence.claim.threshold_ms,
         late_rows=late_rows,
         coverage=coverage,
         expectations=expectations,
-        not_checked=not_checked,
+        not_checked=tuple(dict.fromkeys(one.expectation for one in unchecked)),
+        unchecked=unchecked,
     )
 
 

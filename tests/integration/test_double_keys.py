@@ -10,6 +10,7 @@ from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.verify.diagnosis import TableFacts, diagnose_table
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import check_double_keys
+from etc_policy.wiring import clock_ms
 from tests.integration.hudi_tables import WRITER, StockTable
 from tests.integration.test_gx_verifier import ROWS, TWICE, check, row
 
@@ -37,7 +38,7 @@ def looked_at(table):
     policy = Policy(name="t", table=table.base, event_time=TS, data_latency_ms=0, writer=Writer(index="simple"))
     state, history = FileTableReader().read_with_history(table.base, TS)
     found = check_double_keys(Evidence(policy, state, history, Claim(0, ""), 0))
-    debug = diagnose_table(TableFacts(policy, state, history, {}))
+    debug = diagnose_table(TableFacts(policy, state, history, {}, clock_ms()))
     return found, next(finding for finding in debug if finding.check == "double keys")
 
 

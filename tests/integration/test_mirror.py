@@ -9,7 +9,7 @@ import pytest
 from etc_policy.adapters.spark import write_stats
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from tests.integration.bench import ORACLE, SECOND, Bench
-from tests.integration.history import HISTORY, Views, Write, write_history
+from tests.integration.history import HISTORY, QUICK, Views, Write, write_history
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
@@ -55,6 +55,57 @@ def test_later_upserts_by_the_record_index_find_every_key(spark, tmp_path):
     bench.apply(bench.plan())
     write_history(spark, bench.base, HISTORY[1:4], options, first=len(HISTORY))
     assert Views(spark, bench.base).rt() == ORACLE.rt()
+
+
+def test_a_way_of_reading_that_is_set_for_all_jobs_is_not_written_into_base_files(spark, tmp_path):
+    """With it RT and RO got a row for each version of a key, for ever."""
+    bench = Bench(spark, tmp_path / "t")
+    write_history(spark, bench.base, options={**QUICK, "hoodie.metadata.enable": "false"})
+    spark.sql("SET hoodie.datasource.merge.type=skip_merge")
+    try:
+        assert bench.apply(bench.plan()).status == "compacted"
+    finally:
+        spark.sql("RESET hoodie.datasource.merge.type")
+    assert Views(spark, bench.base).rt() == ORACLE.rt()
+    expected = ORACLE.rt_up_to(SECOND)
+    assert {key: Views(spark, bench.base).ro().get(key) for key in expected} == expected
+
+
+CREATE_INDEX = {
+    "secondary_index": "CREATE INDEX i ON indexed (v)",
+    "expr_index": "CREATE INDEX i ON indexed USING column_stats(ts) OPTIONS(expr='from_unixtime', format='yyyy-MM-dd')",
+}
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("kind", CREATE_INDEX)
+def test_indexes_on_columns_are_kept_right(spark, tmp_path, kind):
+    """Hudi updates them through its timeline server."""
+    options = {**INDEXED, "hoodie.embed.timeline.server": "true"}
+    bench = Bench(spark, tmp_path / "t", index="record_index")
+    write_history(spark, bench.base, options=options)
+    spark.sql(f"CREATE TABLE indexed USING hudi LOCATION '{bench.base}'")
+    lock = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
+    spark.sql(f"SET hoodie.write.lock.provider={lock}")
+    try:
+        spark.sql(CREATE_INDEX[kind])
+    finally:
+        spark.sql("RESET hoodie.write.lock.provider")
+        spark.sql("DROP TABLE indexed")
+    before = bench.properties()
+    assert any(one.startswith(kind) for one in bench.state().metadata_partitions)
+    assert bench.apply(bench.plan()).status == "compacted"
+    assert bench.properties() == before
+    write_history(spark, bench.base, HISTORY[1:4], options, first=len(HISTORY))
+    time.sleep(2 * MAX_CLOCK_SKEW_MS / 1000)
+    assert bench.apply(bench.plan(second=1000)).status == "compacted"
+    views = Views(spark, bench.base)
+    assert views.rt() == views.rt_without_mdt() == ORACLE.rt()
+    if kind == "secondary_index":
+        frame = spark.read.format("hudi").options(**{"hoodie.metadata.enable": "true"}).load(str(bench.base))
+        for value in {*ORACLE.rt().values()}:
+            found = {row.id for row in frame.where(f"v = '{value}'").select("id").collect()}
+            assert found == {key for key, held in ORACLE.rt().items() if held == value}
 
 
 def results_of_stages(spark) -> dict[int, int]:

@@ -69,12 +69,16 @@ def _wrong_place(instant: int, policy: Policy, state: TableState, clock: int) ->
         yield "the time of an instant of the MDT"
     if instant > clock - CLOCK_SKEW_MS:
         yield "within the clock skew bound of now"
+    done = [i for i in state.instants if i.action in COMMIT_ACTIONS and i.state == "completed"]
+    known = max((i for i in done if instant_time(i.requested) < instant), key=lambda i: i.requested, default=None)
+    schema = known.schema if known else ""
+    if any(i.schema != schema for i in done if instant_time(i.requested) >= instant):
+        yield "Hudi would merge by another schema than a later write carries"
     first = min((i.requested for i in state.instants if i.action in COMMIT_ACTIONS), default=None)
     if first is not None and instant <= instant_time(first):
         yield "not later than the first active commit"
-    done = sorted(i.requested for i in state.instants if i.action in COMMIT_ACTIONS and i.state == "completed")
     keep_min, keep_max = (int(policy.hudi_options.get(f"hoodie.keep.{end}.commits", 99)) for end in ("min", "max"))
-    if len(done) > keep_max and instant <= instant_time(done[-keep_min]):
+    if len(done) > keep_max and instant <= instant_time(sorted(i.requested for i in done)[-keep_min]):
         yield "archiving that is due passes it"
 
 

@@ -61,6 +61,7 @@ class History:
         self.keys = 2 + choices.below(6)
         self.now = START_MS
         self.metadata: set[int] = set()
+        self.altered: list[int] = []
         self.retained: int | None = None
         self._highest: dict[int, int] = {}
         self._deleted_by_key: set[int] = set()
@@ -188,6 +189,8 @@ class History:
             self._say(f"clustering at {self.now - START_MS}")
         elif kind == 28 and choice == 7:
             self._pending_service()
+        elif kind == 28 and choice > 4:
+            self._alter()
         elif kind == 29:
             self._foreign(("savepoint", "clean", "rollback", "logcompaction")[choice % 4], 1 + choice // 4)
         elif kind >= 30:
@@ -203,6 +206,13 @@ class History:
             touched = frozenset(sorted(self.table.groups)[: 1 + self.choices.below(2)])
         self.table.timeline[requested] = Commit(requested, action, completed, "completed", touched)
         self._say(f"{action} {requested - START_MS} done at {completed - START_MS}")
+
+    def _alter(self) -> None:
+        """ALTER TABLE: a commit without files, and with another schema, which the writes after it carry on."""
+        requested = self.tick()
+        self.altered.append(requested)
+        self.table.timeline[requested] = Commit(requested, "deltacommit", self.tick(), "completed", frozenset())
+        self._say(f"schema altered at {requested - START_MS}")
 
     def _pending_service(self) -> None:
         action = SERVICES[self.choices.below(len(SERVICES))]
@@ -242,7 +252,7 @@ class History:
             metadata_partitions=("files",),
             properties_fingerprint="same",
             event_time_type="long",
-            instants=tuple(_instant_of(commit) for commit in active),
+            instants=tuple(_instant_of(commit, self.altered) for commit in active),
             metadata_instants=frozenset(instant_text(t) for t in self.metadata | {c.requested for c in active}),
             slices=tuple(sorted(slices, key=lambda one: (one.partition, one.file_id))),
             earliest_commit_to_retain=instant_text(self.retained) if self.retained else None,
@@ -271,9 +281,10 @@ def _slice_of(partition: str, file_id: str, found: Slice) -> FileSlice:
     )
 
 
-def _instant_of(commit: Commit) -> Instant:
+def _instant_of(commit: Commit, altered: list[int]) -> Instant:
     state: InstantState = "completed" if commit.completed is not None else "inflight"
     if commit.completed is None and commit.state == "requested":
         state = "requested"
     completed = instant_text(commit.completed) if commit.completed is not None else None
-    return Instant(instant_text(commit.requested), commit.action, state, completed, commit.file_ids)
+    schema = str(sum(at <= commit.requested for at in altered) or "")
+    return Instant(instant_text(commit.requested), commit.action, state, completed, commit.file_ids, schema=schema)

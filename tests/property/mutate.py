@@ -107,6 +107,7 @@ MUTATIONS: dict[str, Broken] = {
     "C after the end of a log compaction, not only its instant": replaced(
         cut, "_AT_COMPLETION", cut._AT_COMPLETION - {"logcompaction"}
     ),
+    "C after what altered the schema": without_guard("after_schema_changes"),
     "C after the first active commit": without_guard("after_archive"),
     "C after what archiving is about to take": with_facts(keep_commits=(1, 10**6)),
     "C at no other instant's time": without_guard("at_a_free_time"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_rows import sampled
+from etc_policy.adapters.spark.client_options import MERGED_ROWS
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
@@ -29,6 +30,8 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
 
     """
     reader = spark.read.format("hudi")
+    for key, value in MERGED_ROWS.items():
+        reader = reader.option(key, value)
     if request.pinned_instant is not None:
         reader = reader.option("as.of.instant", request.pinned_instant)
     try:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.stable_reading import table_errors
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.shared_file import change_shared, read_shared
 from etc_policy.declare.quantities import MAX_MS
 from etc_policy.plan.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
 from etc_policy.plan.proof import Proof
@@ -31,7 +31,7 @@ class FileApplyStateStore:
 
         """
         with table_errors(base_path):
-            return _state_of(_read(base_path))
+            return _state_of(_parsed(read_shared(base_path, _FILE)))
 
     def update(self, base_path: str, change: Callable[[ApplyState], ApplyState]) -> ApplyState:
         """Keep what the change makes of what is kept right now; returns that.
@@ -39,29 +39,33 @@ class FileApplyStateStore:
         Only what it changes is written, so that what another version of etc keeps in the file stays; and nothing where the
         storage does not give what is kept, so that none of it is lost.
         """
-        try:
-            content = _read(base_path)
-        except OSError:
-            return change(ApplyState())
-        before = _state_of(content)
-        after = change(before)
-        known = _content_of(before)
-        changes = {name: value for name, value in _content_of(after).items() if value != known[name]}
-        if changes:
-            _write(base_path, {**content, **changes})
-        return after
+        made: list[ApplyState] = []
+
+        def changed(kept: bytes | None) -> bytes | None:
+            content = _parsed(kept)
+            before = _state_of(content)
+            made.append(change(before))
+            known = _content_of(before)
+            changes = {name: value for name, value in _content_of(made[-1]).items() if value != known[name]}
+            return json.dumps({**content, **changes}).encode() if changes else None
+
+        with suppress(OSError):
+            change_shared(base_path, _FILE, changed)
+        return made[-1] if made else change(_kept_or_nothing(base_path))
 
 
-def _read(base_path: str) -> dict[str, Any]:
-    with suppress(FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
-        content = json.loads(open_storage(base_path).read(_FILE))
+def _kept_or_nothing(base_path: str) -> ApplyState:
+    """What is kept, if it can be read: nothing can be written there."""
+    with suppress(OSError):
+        return _state_of(_parsed(read_shared(base_path, _FILE)))
+    return ApplyState()
+
+
+def _parsed(kept: bytes | None) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
+        content = json.loads(kept or b"{}")
         return content if isinstance(content, dict) else {}
     return {}
-
-
-def _write(base_path: str, content: Mapping[str, Any]) -> None:
-    with suppress(OSError):
-        open_storage(base_path).replace(_FILE, json.dumps(content).encode())
 
 
 def _content_of(state: ApplyState) -> dict[str, Any]:

@@ -63,6 +63,15 @@ class HudiFiles:
             timeline = timeline_of(base_path)
             return commit_of(completed_write(timeline, instant)) if instant in timeline.completions else None
 
+    def schema_altered(self, base_path: str, instant: str) -> str | None:
+        """The first write since then that carries another evolved schema than the last one before it (FACTS 1.8)."""
+        with table_errors(base_path):
+            timeline = timeline_of(base_path)
+            done = sorted(timeline.completions.keys() & timeline.writes - {instant})
+            before = [one for one in done if one < instant][-1:]
+            schema = timeline.schema_of(before[0]) if before else ""
+            return next((one for one in done if one > instant and timeline.schema_of(one) != schema), None)
+
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import completions_of
 from etc_policy.adapters.hudi.data_listing import is_as_recorded
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, slice_facts
-from etc_policy.adapters.hudi.partitions import partitions_of
+from etc_policy.adapters.hudi.partitions import marks_lost, partitions_of, unmarked
 from etc_policy.adapters.hudi.slices import (
     FileGroups,
     Listing,
     RecordedFile,
-    base_files_of,
     data_files,
+    files_of,
+    instants_in,
     orphans_in,
     twin_instants,
 )
@@ -46,10 +48,13 @@ def latest_slices(commits: TableCommits) -> LatestSlices:
         if not (found.missing or found.unclear or found.stray) and is_as_recorded(found.latest):
             return found
         known.reject(storage, "it contradicts a commit")
-    return _slices_in(commits, partitions_of(commits.tree.read()))
+    tree = commits.tree.read()
+    beside = unmarked(tree)
+    return _slices_in(commits, partitions_of(tree), beside)
 
 
-def _slices_in(commits: TableCommits, listed: Listing) -> LatestSlices:
+def _slices_in(commits: TableCommits, listed: Listing, beside: Listing = MappingProxyType({})) -> LatestSlices:
+    """The slices of the partitions as `listed`; `beside` are the folders that are none."""
     timeline, archive = commits.timeline, commits.archive
     groups = FileGroups(timeline)
     recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
@@ -61,9 +66,9 @@ def _slices_in(commits: TableCommits, listed: Listing) -> LatestSlices:
     if timeline.layout < 2:
         facts = slice_facts(commits.metadata.values(), named, timeline.first_active or "", commits.trust)
     else:
-        asked = twin_instants(rest).union(instant for instant, _ in named)
+        asked = twin_instants(rest).union((instant for instant, _ in named), instants_in(beside))
         archived = archive.commit_metadata(asked - timeline.files.keys())
-        then = [one for requested, commit in archived.items() for one in base_files_of(requested, commit)]
+        then = [one for requested, commit in archived.items() for one in files_of(requested, commit)]
         completions = {**timeline.completions, **{instant: instant for instant in archived}}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
@@ -73,7 +78,8 @@ def _slices_in(commits: TableCommits, listed: Listing) -> LatestSlices:
         records = (one.record for one in commits.completed if one.record is not None)
         thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
         slices = tuple(_bounded_by_plan(one, thresholds) for one in slices)
-    return LatestSlices(slices, groups.missing(recorded), orphans, *groups.twins())
+    missing = (*groups.missing(recorded), *marks_lost(beside, then))
+    return LatestSlices(slices, missing, orphans, *groups.twins())
 
 
 def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
@@ -85,7 +91,7 @@ def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> Fi
     if threshold_ms is None:
         return file_slice
     logs = (
-        one._replace(seen_event_time_ms=threshold_ms + 1)
+        one._replace(seen_event_time_ms=threshold_ms + 1, rows_since=None)
         if is_carried_name(one.name) and one.seen_event_time_ms is None
         else one
         for one in file_slice.log_files

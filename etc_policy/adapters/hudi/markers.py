@@ -19,7 +19,7 @@ def announced_by(storage: TableStorage, path: str) -> Iterator[str]:
     """The data files that a file of markers announces, as it names them: paths below the table, unless somebody else wrote it."""
     name, below = path.rpartition("/")[2], path.split("/", 3)[-1]
     lines = _lines(storage, path) if name.startswith(_LISTING) else [below]
-    return (line.split(_MARKER)[0].lstrip("/") for line in lines if _MARKER in line)
+    return (line.rsplit(_MARKER, 1)[0].lstrip("/") for line in lines if _MARKER in line)
 
 
 def _lines(storage: TableStorage, path: str) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from etc_policy.adapters.hudi.slices import Listing, RecordedFile
 from etc_policy.adapters.storage.port import Tree
+from etc_policy.plan.table_state import path_below
 
 _MARKER = ".hoodie_partition_metadata"
 
@@ -19,3 +21,17 @@ def partitions_of(tree: Tree) -> Mapping[str, dict[str, int]]:
             for mark in marks:
                 del files[mark]
     return found
+
+
+def unmarked(tree: Tree) -> Listing:
+    """The folders that are no partitions, with the files in them."""
+    return {folder: files for folder, files in tree.items() if not any(name.startswith(_MARKER) for name in files)}
+
+
+def marks_lost(folders: Listing, recorded: Iterable[RecordedFile]) -> Iterator[str]:
+    """Paths of the marks that unmarked folders lack in which there are files that a commit wrote as those of a partition.
+
+    Readers by the metadata table see them; those that list the folders do not.
+    """
+    found = {one.partition for one in recorded if one.file_name in folders.get(one.partition, ())}
+    return (path_below(folder, _MARKER) for folder in sorted(found))

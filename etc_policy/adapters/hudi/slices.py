@@ -109,7 +109,8 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                     folder[name] = size
             return False
         columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
-        logs = map(_LOG_FILE, zip(*columns, stats.sizes_bytes, repeat(None), repeat(False), strict=False))
+        others = stats.sizes_bytes, repeat(None), repeat(False), repeat(None)
+        logs = map(_LOG_FILE, zip(*columns, *others, strict=False))
         for group, log_file in zip(stats.groups, logs, strict=True):
             self[group].logs.append(log_file)
         return True
@@ -144,8 +145,14 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
                     group.logs[place] = log_file._replace(recorded_bytes=size)
 
     def add(self, files: Iterable[DataFile], recorded: Iterable[RecordedFile], facts: LogFacts) -> None:
-        """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete."""
-        sizes = {(one.partition, one.file_name): one.size_bytes for one in recorded}
+        """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete.
+
+        Its rows may have come before the write at the instant in its name had ended, and not before that began: a clustering
+        gives its instant to log files of other writes (FACTS 5). Those of a carried file are older, nobody knows by how much.
+        """
+        # Of a file that is recorded more than once the largest size counts: log files may grow.
+        in_order = sorted(recorded, key=attrgetter("size_bytes"))
+        sizes = {(one.partition, one.file_name): one.size_bytes for one in in_order}
         for file in files:
             (partition, _), name = file.group, file.name
             size = sizes.get((partition, name.name))
@@ -155,7 +162,13 @@ class FileGroups(defaultdict[GroupKey, FileGroup]):
             place = name.name, file.size_bytes, name.instant, file.completed
             write = facts.get(name.instant, {}).get(file.group)
             unknown = LogFile(*place, None, not self._by_name, size)
-            self[file.group].logs.append(unknown if write is None else _written(*place, write, size))
+            log_file = unknown if write is None else _written(*place, write, size)
+            self[file.group].logs.append(log_file._replace(rows_since=self._rows_since(name, write)))
+
+    def _rows_since(self, name: DataFileName, write: GroupWrite | None) -> str | None:
+        if self._by_name:
+            return "" if is_carried_name(name.name) else None
+        return name.instant if write is None or not write.log_files else None
 
     def slices(self) -> tuple[FileSlice, ...]:
         """The latest slice of every file group.
@@ -236,12 +249,17 @@ def _paths(files: Iterable[DataFile]) -> tuple[str, ...]:
     return tuple(sorted(path_below(file.group[0], file.name.name) for file in files))
 
 
-def base_files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
-    """The base files that an archived commit says that it wrote."""
+def files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
+    """The files that an archived commit says that it wrote."""
     stats = commit.stats
     for (partition, _), name, size in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
-        if not name.startswith("."):
-            yield RecordedFile(requested, partition, name, size)
+        yield RecordedFile(requested, partition, name, size)
+
+
+def instants_in(listed: Listing) -> frozenset[str]:
+    """The instants in the names of data files."""
+    names = (parse_data_file(name) for files in listed.values() for name in files)
+    return frozenset(name.instant for name in names if name is not None)
 
 
 def twin_instants(files: Iterable[DataFile]) -> frozenset[str]:

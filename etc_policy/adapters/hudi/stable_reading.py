@@ -14,7 +14,7 @@ from etc_policy.adapters.hudi.values import UNKNOWN_FORM, unknown_form
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, RetryableError, TableError
 
-#: A timeline file may be archived between the listing and its reading: read again this often.
+#: A file may be archived or cleaned between the listing and its reading: read again this often.
 ATTEMPTS = 4
 #: Hudi 0.x writes timeline files in place: one that cannot be read may be whole a moment later.
 WRITTEN_SECONDS = 0.2
@@ -23,24 +23,25 @@ Result = TypeVar("Result")
 
 
 def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
-    """What `read` returns; it is asked again when a timeline file was archived under it.
+    """What `read` returns; it is asked again when a file was archived or cleaned under it.
 
     Raises:
-        RetryableError: the timeline kept changing.
+        RetryableError: that went on.
         TableError: the table cannot be read.
 
     """
     for attempt in range(ATTEMPTS):
+        if attempt:
+            sleep(WRITTEN_SECONDS)
         try:
             with suppress(FileNotFoundError), table_errors(location), no_garbage_collection():
                 return read()
         except TableError as error:
             if error.code != Code.DAMAGED_TIMELINE or attempt == ATTEMPTS - 1:
                 raise
-            sleep(WRITTEN_SECONDS)
     raise RetryableError(
         Code.TIMELINE_KEEPS_CHANGING,
-        f"the timeline of `{location}` kept changing while it was read",
+        f"files of `{location}` were removed again and again while it was read",
         hint="run it again",
     )
 

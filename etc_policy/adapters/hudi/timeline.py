@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -22,6 +22,9 @@ from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.table_state import Instant, InstantState
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
+_WITH_SCHEMA = frozenset({"commit", "deltacommit", "replacecommit"})
+#: The pair of a commit's metadata by which tables with schema on read know names and types that columns had before.
+_EVOLVED_SCHEMA = "latest_schema"
 _NEVER_EMPTY = frozenset(("completed", action) for action in ("commit", "deltacommit", "replacecommit"))
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
@@ -50,7 +53,7 @@ class Timeline:
 
         Archiving may go beyond savepoints, and leaves their commits behind: these do not say how far it went.
         """
-        return min(self._writes - self.savepointed or self._writes, default=None)
+        return min(self.writes - self.savepointed or self.writes, default=None)
 
     @cached_property
     def archive_reach(self) -> tuple[str, str]:
@@ -58,12 +61,13 @@ class Timeline:
 
         It leaves commits with a savepoint, and may pass a pending plan of etc in the past.
         """
-        done = (self._writes & self.completions.keys()) - self.savepointed
-        first = min(self._writes, default="")
+        done = (self.writes & self.completions.keys()) - self.savepointed
+        first = min(self.writes, default="")
         return first, min(done, default=first)
 
     @cached_property
-    def _writes(self) -> frozenset[str]:
+    def writes(self) -> frozenset[str]:
+        """The instants that write data."""
         return frozenset(r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files))
 
     def latest(self, requested: str) -> InstantFile:
@@ -143,7 +147,15 @@ class Timeline:
             self.completions.get(file.requested),
             touched,
             file.requested in self.savepointed,
+            self.schema_of(file.requested),
         )
+
+    def schema_of(self, requested: str) -> str:
+        """What names the evolved schema that a completed write carries; empty where it carries none, and for anything else."""
+        file = self.latest(requested)
+        if file.state != "completed" or file.action not in _WITH_SCHEMA:
+            return ""
+        return _name_of(self.commit(requested).extra.get(_EVOLVED_SCHEMA, ""))
 
     def _is_log_compaction(self, file: InstantFile) -> bool:
         """A log compaction completes as a delta commit; what it was requested as distinguishes them."""
@@ -161,6 +173,12 @@ class Timeline:
         """What a rollback was to remove, should Hudi 0.x have left its completed file empty (FACTS 8)."""
         plan = next((f for f in self.files[requested] if f.state == "requested"), None)
         return self.metadata(plan) if plan else {}
+
+
+@lru_cache(maxsize=256)
+def _name_of(schema: str) -> str:
+    """A short text that is another one for another schema: mostly all commits carry the same."""
+    return hashlib.sha256(schema.encode(errors="surrogateescape")).hexdigest()[:16] if schema else ""
 
 
 def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:

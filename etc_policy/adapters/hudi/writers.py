@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from etc_policy.adapters.hudi.layout import HEARTBEATS, InstantFile
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.storage.clocks import time_at
 from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.errors import TableError
 from etc_policy.plan.table_history import WRITES
@@ -48,4 +48,4 @@ def _beats(storage: TableStorage, instant: str) -> bool | None:
     heartbeat = storage.info(f"{HEARTBEATS}/{instant}")
     if heartbeat is None:
         return None
-    return time.time() - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
+    return time_at(storage.location) - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import time
 import uuid
 from dataclasses import replace
 from types import TracebackType
@@ -15,8 +14,9 @@ from etc_policy.adapters.lease.file_lock import is_left, remove
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
 from etc_policy.adapters.lease.run_mark import RunMark
-from etc_policy.adapters.lease.run_signs import Progress, RunSigns
+from etc_policy.adapters.lease.run_signs import Progress, RunSigns, warn_of_clock
 from etc_policy.adapters.storage.below import folder_of, open_regular
+from etc_policy.adapters.storage.clocks import note_time
 from etc_policy.adapters.storage.door import local_path, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
@@ -40,7 +40,7 @@ class FileLease:
     def __init__(self, base_path: str, *, local: bool = False, progress: Progress = lambda _: None) -> None:
         self._boot = boot_id() if local else "-"
         self._base, self._storage = local_path(base_path), open_storage(base_path)
-        self._signs, self._ahead_seconds = RunSigns(self._storage, self._now, progress), 0.0
+        self._signs, self._progress = RunSigns(self._storage, progress), progress
         self._path = self._base / ETC_FOLDER / "apply.lease"
         self._handle = -1
         self._token = uuid.uuid4().hex
@@ -83,7 +83,7 @@ class FileLease:
         handle = self._open(JAVA_LEASE)
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._ahead_seconds = _clock_of(handle) - time.time()
+            warn_of_clock(note_time(self._storage.location, _clock_of(handle)), self._progress)
         except PermissionError as error:  # POSIX allows either
             raise BlockingIOError(str(error)) from error
         finally:
@@ -160,10 +160,6 @@ class FileLease:
         except FileNotFoundError:
             return False
         return same and self._read() == self._mark.text
-
-    def _now(self) -> float:
-        """The time of the file system, in seconds since the epoch: one that machines share may have a clock of its own."""
-        return time.time() + self._ahead_seconds
 
     def _read(self) -> str:
         return os.pread(self._handle, _MARK_BYTES, 0).decode(errors="replace")

@@ -6,6 +6,7 @@ what a killed run has left from the lock of a living writer, and a lock that was
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import threading
@@ -32,6 +33,12 @@ _POLL_SECONDS, _CARE_SECONDS = 0.1, 0.05
 _ANNOUNCE_SECONDS = 10.0
 #: Two stock writers, and so a stock writer and we, may make the file at once: the later one empties it.
 _SETTLE_SECONDS = 0.05
+
+
+_NO_LINKS = (
+    "its file system must have hard links, which mounted buckets (s3fs, gcsfuse) and some shares have not: name the table by "
+    "its location in the store (`s3://`, `gs://`, `abfs://`)"
+)
 
 
 class FileLock:
@@ -65,7 +72,9 @@ class FileLock:
             self._sweep()
         except OSError as error:
             self._give_back()
-            raise EngineError(Code.CANNOT_LOCK, f"cannot take the lock `{self._path}`", cause=str(error)) from error
+            hint = _NO_LINKS if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS) else None
+            message = f"cannot take the lock `{self._path}`"
+            raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
         except BaseException:
             self._give_back()
             raise
@@ -159,10 +168,15 @@ class FileLock:
         """Remove the lock of a dead run of etc on this table, and one that has expired; whether there was one."""
         dead = is_left(holder, self._base)
         limit = self._place.expiry_minutes * 60
-        if not dead and not (limit and holder.age_seconds > limit):
+        if not dead and not (limit and self._now() - holder.changed > limit):
             return False
         self._progress(f"removing the lock `{self._path}` that {'a killed run' if dead else 'somebody'} has left")
         return remove(holder)
+
+    def _now(self) -> float:
+        """The time of the lock's file system, which may be shared: by it the age of another's lock is told."""
+        os.utime(self._own)
+        return self._own.stat().st_mtime
 
     def _held_too_long(self, holder: Holder) -> RetryableError:
         waited = format_duration(self._wait_ms)

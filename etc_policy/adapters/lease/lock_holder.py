@@ -39,6 +39,19 @@ def boot_id() -> str:
         return "-"
 
 
+def _runs_here(process: int) -> bool:
+    """Whether a process of this machine lives; `/proc` may hide those of other users."""
+    if process <= 0:  # a number for whole groups of processes
+        return False
+    try:
+        os.kill(process, 0)  # no signal is sent
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
+
+
 def process_space() -> str:
     """Names the set of processes that can be seen from here: this start of the machine, and its container; `-` if not known."""
     try:
@@ -88,7 +101,7 @@ class Owner:
         Processes of another container cannot be seen from here, nor those of another machine: either may have this host's name.
         """
         is_here = self.boot != "-" and (self.host, self.boot) == (socket.gethostname(), process_space())
-        return is_here and not Path(f"/proc/{self.process}").exists()
+        return is_here and not _runs_here(self.process)
 
     def as_lock_file(self) -> bytes:
         """What is written into the lock file, in the form in which Hudi shows the holder of a lock."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import sleep
@@ -11,10 +10,12 @@ from etc_policy.adapters.hudi.layout import HEARTBEATS, timeline_folder
 from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.storage.clocks import time_at
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
-from etc_policy.plan.refusals import FINISHED_SERVICES
+from etc_policy.plan.formats import format_duration
+from etc_policy.plan.refusals import CLOCK_TOLERANCE, FINISHED_SERVICES
 
 _POLL_SECONDS = 0.5
 
@@ -22,16 +23,10 @@ Progress = Callable[[str], None]
 
 
 class RunSigns:
-    """The signs of the runs on one table; `now` is the clock by which the storage notes when files were written."""
+    """The signs of the runs on one table, by the clock by which the storage notes when files were written."""
 
-    def __init__(
-        self,
-        storage: TableStorage,
-        now: Callable[[], float] | None = None,
-        progress: Progress = lambda _: None,
-    ) -> None:
+    def __init__(self, storage: TableStorage, progress: Progress = lambda _: None) -> None:
         self._storage, self._progress = storage, progress
-        self._now = now or (lambda: time.time())
 
     def inflight_made(self, instant: str) -> str:
         """When the inflight file, which is written once, was made, in nanoseconds; empty if it is missing."""
@@ -93,6 +88,9 @@ class RunSigns:
             message = f"cannot remove the heartbeat at {instant} from `{self._storage.location}`"
             raise EngineError(Code.CANNOT_LOCK, message, cause=str(error)) from error
 
+    def _now(self) -> float:
+        return time_at(self._storage.location)
+
     def _beat_age(self, instant: str) -> float | None:
         """How many seconds ago the heartbeat was written; None without one."""
         beat = _seconds(self._storage.info(f"{HEARTBEATS}/{instant}"))
@@ -126,3 +124,11 @@ class RunSigns:
 
 def _seconds(found: FileInfo | None) -> float | None:
     return found.modified_ns / 1e9 if found is not None else None
+
+
+def warn_of_clock(ahead_seconds: float, progress: Progress) -> None:
+    """Say that the storage's clock is far from this machine's: T is a time of this machine's clock."""
+    if abs(ahead_seconds) > CLOCK_TOLERANCE.total_seconds():
+        way = "behind" if ahead_seconds > 0 else "ahead of"
+        by = format_duration(int(abs(ahead_seconds)) * 1000)
+        progress(f"this machine's clock is {by} {way} that of the table's storage: one of them is wrong, and T with it")

@@ -6,7 +6,6 @@ All ages are measured by the store's own clock, so that a machine whose clock is
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import suppress
 from types import TracebackType
 
@@ -15,8 +14,9 @@ from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
 from etc_policy.adapters.lease.lock_holder import Owner
-from etc_policy.adapters.lease.run_signs import Progress, RunSigns
+from etc_policy.adapters.lease.run_signs import Progress, RunSigns, warn_of_clock
 from etc_policy.adapters.lease.store_probe import require_conditional_put
+from etc_policy.adapters.storage.clocks import note_time, time_at
 from etc_policy.adapters.storage.port import RemoteStorage, Version
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
@@ -42,12 +42,11 @@ class StoreLease:
     ) -> None:
         self._storage, self._valid_seconds = storage, valid_seconds
         self._document = LeaseDocument(Owner(storage.location), valid_seconds)
-        self._signs = RunSigns(storage, self._now, progress)
+        self._signs, self._progress = RunSigns(storage, progress), progress
         self._inflight_found = ""
         self._tag: str | None = None
         self._last: LeaseDocument | None = None
         self._attempted: list[bytes] = []
-        self._store_ahead = 0.0
         self._lock, self._done = threading.Lock(), threading.Event()
         self._care = threading.Thread(target=self._keep, daemon=True, name="table lease")
 
@@ -59,7 +58,7 @@ class StoreLease:
             EngineError: the store has no conditional put.
 
         """
-        self._note_store_time(require_conditional_put(self._storage))
+        warn_of_clock(self._note_store_time(require_conditional_put(self._storage)), self._progress)
         found = self._storage.version(LEASE)
         if found is None:
             self._create()
@@ -137,7 +136,7 @@ class StoreLease:
         if last is not None and (last.released or last.owner.is_gone_here):
             return
         valid_seconds = last.valid_seconds if last is not None else MAX_VALID_SECONDS
-        left = found.modified_ns / 1e9 + valid_seconds + _MARGIN_SECONDS - self._now()
+        left = found.modified_ns / 1e9 + valid_seconds + _MARGIN_SECONDS - time_at(self._storage.location)
         if left > 0:
             raise self._in_use(str(last.owner) if last is not None else "an unknown process", left)
 
@@ -189,12 +188,8 @@ class StoreLease:
                 if not self._put(self._document.renewed()):
                     return
 
-    def _note_store_time(self, modified_ns: int) -> None:
-        self._store_ahead = modified_ns / 1e9 - time.monotonic()
-
-    def _now(self) -> float:
-        """The store's time, as far as it was last seen, in seconds since the epoch."""
-        return time.monotonic() + self._store_ahead
+    def _note_store_time(self, modified_ns: int) -> float:
+        return note_time(self._storage.location, modified_ns / 1e9)
 
     def _in_use(self, who: str, left_seconds: float = 0.0) -> RetryableError:
         message = f"another `etc apply` is working on `{self._storage.location}`: {who}"

@@ -35,11 +35,13 @@ def record_schemas(schema: Mapping[str, Any], field: str) -> RecordSchemas:
     if not can_skip(schema):
         return RecordSchemas(writer)
     projected = {**schema, "fields": [one for one in schema["fields"] if one["name"] == field]}
+    try:
+        reader = parse_schema(projected)
+    except Exception:  # the field is of a type that another one defines
+        return RecordSchemas(writer)
     with suppress(Exception):  # a list of such records may make more values than its bytes allow
-        return RecordSchemas(
-            writer, parse_schema(projected), parse_schema(_framed(schema)), parse_schema(_framed(projected))
-        )
-    return RecordSchemas(writer, parse_schema(projected))
+        return RecordSchemas(writer, reader, parse_schema(_framed(schema)), parse_schema(_framed(projected)))
+    return RecordSchemas(writer, reader)
 
 
 def _framed(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class TimesCache:
         own = {
             path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms)
             for path, (size, t) in self.entries.items()
-            if path in present
+            if path in present and not t.damaged  # it may be restored, in as many bytes
         }
         if self.path is None or not (self.changed or len(own) < len(self.entries)):
             return

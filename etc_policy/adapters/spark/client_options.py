@@ -18,8 +18,11 @@ _INDEX_OPTIONS: Mapping[str, str] = {
     "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
     "record_index": "hoodie.metadata.record.index.enable",
 }
+#: Hudi asks its timeline server when it updates these, and fails without one (FACTS 5).
+_SERVED_INDEXES = ("secondary_index_", "expr_index_", "func_index_")
 
-
+#: How rows are made of a slice's files. Readers know other ways, which, set for a whole cluster, would be written to base files.
+MERGED_ROWS = {"hoodie.datasource.merge.type": "payload_combine"}
 #: The client's own lock: its caller holds the table's, which cannot be taken twice.
 _IN_PROCESS = {PROVIDER: "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
 #: Providers that wait inside one try for the lock; the others are tried anew.
@@ -55,11 +58,12 @@ def _mirror(job: Job) -> dict[str, str]:
         "hoodie.clean.automatic": "false",
         "hoodie.archive.automatic": "false",
         "hoodie.compact.inline": "false",
-        "hoodie.embed.timeline.server": "false",
+        "hoodie.embed.timeline.server": _flag(any(one.startswith(_SERVED_INDEXES) for one in has)),
         "hoodie.client.heartbeat.interval_in_ms": str(HEARTBEAT_INTERVAL_MS),
         "hoodie.client.heartbeat.tolerable.misses": str(HEARTBEAT_MISSES),
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.clean.failed.writes.policy": "LAZY",
+        **MERGED_ROWS,
     }
 
 

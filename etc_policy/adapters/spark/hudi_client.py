@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 from etc_policy.adapters.hudi.merging import ordering_fields
@@ -20,6 +22,8 @@ from etc_policy.execute.ports import Job
 
 _CAUSES_SHOWN = 4
 _HELD = "HoodieLockException"
+#: Where a stack begins in the message of a job that Spark has given up.
+_STACK = re.compile(r"\s+at \S+\(|Driver stacktrace:")
 
 
 @contextmanager
@@ -104,9 +108,15 @@ def java_causes(error: Exception) -> str:
         return next(iter(str(error).splitlines()), type(error).__name__)
     lines: list[str] = []
     while exception is not None and len(lines) < _CAUSES_SHOWN:
-        lines.append(str(exception.toString()))
+        lines.append(_without_stack(str(exception.toString())))
         exception = exception.getCause()
     return "\ncaused by: ".join(lines)
+
+
+def _without_stack(message: str) -> str:
+    """A message without the stacks that Spark puts into it; `--debug` shows them."""
+    said = takewhile(lambda line: not _STACK.match(line), message.splitlines())
+    return "\n".join(said).strip() or message.partition("\n")[0]
 
 
 def _merging(base_path: str) -> dict[str, str]:

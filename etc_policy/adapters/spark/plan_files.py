@@ -16,7 +16,7 @@ from etc_policy.adapters.hudi.writers import writes_in_flight
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
-from etc_policy.errors import EngineError, RetryableError, StalePlanError
+from etc_policy.errors import PLAN_AGAIN, EngineError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.cut import archive_passed
 from etc_policy.plan.table_state import path_below
@@ -35,7 +35,7 @@ def create_plan(job: Job) -> None:
         open_storage(job.base_path).create(_timeline_file(job, "requested"), content)
     except FileExistsError as error:
         message = f"there is a plan at {job.instant} already, which somebody else has published"
-        raise StalePlanError(Code.STALE_PLAN, message, hint="nothing was touched; plan again") from error
+        raise StalePlanError(Code.STALE_PLAN, message, hint=PLAN_AGAIN) from error
 
 
 def remove_plan(job: Job) -> None:

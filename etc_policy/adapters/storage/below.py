@@ -42,10 +42,13 @@ def folder_of(base: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]
 
 
 @contextmanager
-def drafted(folder: int, name: str, content: bytes, like: os.stat_result | None = None) -> Iterator[str]:
+def drafted(
+    folder: int, name: str, content: bytes, like: os.stat_result | None = None, *, durable: bool = False
+) -> Iterator[str]:
     """The name of a new file in an open folder that holds the content; it is gone afterwards, renamed or not.
 
-    It may be read and written by whom the file `like` may be.
+    It may be read and written by whom the file `like` may be. If `durable`, the content is on disk by now: no loss of power
+    leaves an empty file.
     """
     draft = f".{name[:_NAME_LETTERS]}.{os.urandom(16).hex()}"
     try:
@@ -53,6 +56,9 @@ def drafted(folder: int, name: str, content: bytes, like: os.stat_result | None 
             if like is not None:
                 os.fchmod(opened.fileno(), like.st_mode & 0o777)
             opened.write(content)
+            if durable:
+                opened.flush()
+                os.fsync(opened.fileno())
         yield draft
     finally:
         with suppress(FileNotFoundError):

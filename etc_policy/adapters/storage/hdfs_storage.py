@@ -64,15 +64,7 @@ class HdfsStorage:
 
     def below(self, folder: str) -> Iterator[str]:
         """All files below a folder; one that is missing has none."""
-        for left in reversed(range(_TRIES)):
-            try:
-                yield from [path for path, _ in self._files(folder)]
-                return
-            except FileNotFoundError:
-                if self._status(folder) is None:
-                    return
-                if not left:
-                    raise
+        return (path for path, _ in self._files(folder))
 
     def tree(self) -> ObjectTreeLister:
         """Lists the table's folders, side by side."""
@@ -214,9 +206,12 @@ class HdfsStorage:
             raise IsADirectoryError(errno.EISDIR, "it is a folder", self._shown(path))
         return open_hdfs_file(self._client, self._place(path), path, found.length)
 
-    def _whole(self, path: str) -> bytes:
+    def _whole(self, path: str) -> bytes | None:
+        """A file's content; None for a large one, whose size was not known when it was expected."""
         with self._open(path) as opened:
-            return opened.read()
+            size = opened.seek(0, io.SEEK_END)
+            opened.seek(0)
+            return opened.read() if size <= _MAX_AHEAD_BYTES else None
 
     def _status(self, path: str) -> FileStatus | None:
         place = self._place(path) if path else self._base
@@ -239,11 +234,19 @@ class HdfsStorage:
         }
 
     def _files(self, folder: str) -> Iterator[tuple[str, int]]:
-        """The path and size of each file below a folder."""
+        """The path and size of each file below a folder; one that is missing has none, and one below it may go meanwhile."""
         place = self._place(folder) if folder else self._base
-        for one in self._client.entries(place, folder, recursive=True):
-            if not one.isdir:
-                yield one.path[len(self._base) + 1 :], one.length
+        for left in reversed(range(_TRIES)):
+            try:
+                found = self._client.entries(place, folder, recursive=True)
+            except FileNotFoundError:
+                if self._status(folder) is None:
+                    return
+                if not left:
+                    raise
+            else:
+                yield from ((one.path[len(self._base) + 1 :], one.length) for one in found if not one.isdir)
+                return
 
     def _place(self, path: str) -> str:
         return "/".join((self._base, *parts_of(path)))

@@ -118,7 +118,10 @@ class LocalStorage:
 
     def create(self, path: str, content: bytes) -> None:
         """Write a draft beside it, and give it the name if nobody has it."""
-        with folder_of(self._base, path, make=True) as (folder, name), drafted(folder, name, content) as draft:
+        with (
+            folder_of(self._base, path, make=True) as (folder, name),
+            drafted(folder, name, content, durable=True) as draft,
+        ):
             os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
 
     def replace(self, path: str, content: bytes) -> None:

@@ -13,24 +13,41 @@ _CHECKSUM = ".crc"
 
 
 def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """(path below the base, bytes by file name) of every folder but Hudi's own, the base itself with an empty path."""
+    """(path below the base, bytes by file name) of every folder but Hudi's own, the base itself with an empty path.
+
+    What is removed meanwhile, as a cleaner does, is left out.
+    """
     folders, followed = [""], set[str]()
     while folders:
         path = folders.pop()
-        files: dict[str, int] = {}
-        folder = f"{base}/{path}"
-        with _open_folder(folder) as number, os.scandir(number) as entries:
-            for entry in entries:
-                name = entry.name
+        try:
+            below, files = _list_folder(base, path, followed)
+        except FileNotFoundError:
+            if not path:
+                raise
+            continue
+        folders += below
+        yield path, files
+
+
+def _list_folder(base: str, path: str, followed: set[str]) -> tuple[list[str], dict[str, int]]:
+    """The folders in a folder, as paths below the base, and the bytes of its files by name."""
+    folder, below, files = f"{base}/{path}", list[str](), dict[str, int]()
+    with _open_folder(folder) as number, os.scandir(number) as entries:
+        for entry in entries:
+            name = entry.name
+            try:
                 if entry.is_file(follow_symlinks=False):
                     if not name.endswith(_CHECKSUM):
                         files[name] = entry.stat(follow_symlinks=False).st_size
                 elif _is_folder(entry, folder, base, followed):
                     if name != OWN_FOLDER:
-                        folders.append(f"{path}/{name}" if path else name)
+                        below.append(f"{path}/{name}" if path else name)
                 elif entry.is_file() and not name.endswith(_CHECKSUM):
                     files[name] = entry.stat().st_size
-        yield path, files
+            except FileNotFoundError:  # it has just been removed
+                continue
+    return below, files
 
 
 @contextmanager

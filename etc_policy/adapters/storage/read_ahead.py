@@ -11,12 +11,15 @@ _THREADS, _AHEAD, _AHEAD_BYTES = 32, 64, 64 << 20
 
 
 class ReadAhead:
-    """Fetches files in the order in which they will be read, no further ahead than fits into memory."""
+    """Fetches files in the order in which they will be read, no further ahead than fits into memory.
 
-    def __init__(self, fetch: Callable[[str], bytes]) -> None:
+    `fetch` gives None for a file that is better read by whoever asks for it.
+    """
+
+    def __init__(self, fetch: Callable[[str], bytes | None]) -> None:
         self._fetch = fetch
         self._left: deque[tuple[str, int]] = deque()
-        self._begun: dict[str, tuple[Future[bytes], int]] = {}
+        self._begun: dict[str, tuple[Future[bytes | None], int]] = {}
         self._bytes = 0
         self._pool: ThreadPoolExecutor | None = None
 
@@ -26,7 +29,7 @@ class ReadAhead:
         self._begin_more()
 
     def take(self, path: str) -> bytes | None:
-        """A file's content, once; None where it was not begun. Raises what fetching it has raised."""
+        """A file's content, once; None where it was not fetched. Raises what fetching it has raised."""
         found = self._begun.pop(path, None)
         if found is None:
             return None

@@ -17,6 +17,7 @@ _CODE, _MESSAGE = re.compile(r"<Code>([^<]{1,100})</Code>"), re.compile(r"<Messa
 #: A URL's query may hold a signature.
 _QUERY = re.compile(r"\?[^\s\"')]+")
 _TOO_MANY, _TIMED_OUT, _SERVER, _NOT_IMPLEMENTED = 429, 408, 500, 501
+_BAD_NAME = "Encountered object with invalid path"
 _CREDENTIALS = "check the keys, what they may do, and that this machine's clock is right"
 _REGION = "check `storage.region` of the target, or AWS_REGION"
 
@@ -53,6 +54,10 @@ def as_store_error(error: Exception, location: str) -> EtcError:
         return StoreUnreachableError(
             Code.STORE_UNREACHABLE, f"the object store of `{location}` does not answer", hint=hint, cause=words
         )
+    if _BAD_NAME in words:
+        message = f"an object below `{location}` has a name that cannot be a path"
+        hint = "remove it, or copy it to another name: parts of a path are not empty, `.` or `..`, and are printable"
+        return StoreRefusedError(Code.STORE_REFUSES, message, hint=hint, cause=words)
     hint = _REGION if "redirect" in words.lower() else _CREDENTIALS
     message = f"the object store of `{location}` refuses a request"
     return StoreRefusedError(Code.STORE_REFUSES, message, hint=hint, cause=words)

@@ -191,7 +191,7 @@ def test_each_command_reports_every_table_in_the_policies_order(project, verb, c
 
 
 #: Commands whose report has a place for a table that cannot be read.
-SHOWN = ("plan", "freshness", "debug")
+SHOWN = ("plan", "freshness", "debug", "verify --level metadata")
 
 
 def test_the_target_says_how_many(project):

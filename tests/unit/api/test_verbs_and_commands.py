@@ -15,7 +15,7 @@ from etc_policy.api import syncing
 from etc_policy.api.project import Project
 from etc_policy.cli.main import main
 from etc_policy.compile.writer_forms import FORMS
-from etc_policy.errors import SeveralErrors
+from etc_policy.errors import SeveralErrors, TableError
 from etc_policy.execute.finisher import Finisher
 from etc_policy.plan.commit_metadata import THRESHOLD, extra_metadata
 from etc_policy.wiring import Environment
@@ -314,6 +314,14 @@ def test_histories(folder, etc_json):
     assert [one.policy for one in Project(folder).histories(exclude="gone_ro")] == ["orders_ro"]
 
 
+def test_the_history_of_a_table_that_cannot_be_read(folder, etc_json):
+    with pytest.raises(TableError) as error:
+        Project(folder).history("gone_ro")
+    printed = etc_json("history", "gone_ro")
+    assert json.loads(error.value.report.model_dump_json()) == printed
+    assert (printed["reason_code"], printed["reason"]) == ("ETC201", error.value.message)
+
+
 def test_the_manifest_is_what_compile_writes(folder, etc_json):
     written = etc_json("compile")
     left_in(folder)
@@ -355,7 +363,8 @@ def test_errors_of_several_tables_carry_the_report(folder):
     (folder / "policies" / "a.yml").write_text(POLICIES.replace("gone_ro, table: lake/gone", "gone_ro, table: lake/x"))
     with Project(folder) as project, pytest.raises(SeveralErrors) as error:
         project.verify(at=NOON)
-    assert [table.policy for table in error.value.report.tables] == ["orders_ro"]
+    found = [(table.policy, table.verification.status) for table in error.value.report.tables]
+    assert found == [("gone_ro", "error"), ("orders_ro", "pass")]
 
 
 #: Verbs that a test of their own compares with their command.

@@ -37,6 +37,8 @@ def verification(status, *failed):
         (verification("warn", ("a", "warn")), None),
         (verification("fail", ("a", "fail")), ExitCode.FAILED),
         (verification("error", ("data_can_be_read", "error")), ExitCode.ENGINE),
+        (verification("error", ("table_can_be_read", "error")), ExitCode.ENGINE),
+        (verification("error", ("suite_fits_the_table", "error")), ExitCode.FAILED),
         (verification("error", ("a", "pass"), ("table_unchanged_while_read", "error")), ExitCode.RETRY),
         (verification("error", ("a", "pass"), ("table_can_be_reached", "error")), ExitCode.RETRY),
         (verification("error", ("a", "error"), ("table_unchanged_while_read", "error")), ExitCode.ENGINE),

@@ -116,10 +116,43 @@ def test_no_table_is_no_reason_to_wait():
         world.wait(policy(), until="11:30:00")
 
 
-def test_commits_of_another_zone_are_named_when_the_time_runs_out():
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (OPEN | {"version": 7}, "table version 7 is not supported"),
+        (OPEN | {"missing_files": ["p/.f1.log.1"]}, "data file\\(s\\) that commits wrote are not there"),
+    ],
+)
+def test_what_no_waiting_changes_is_said_at_once(state, said):
+    world = World("12:00:00", orders_ro=[("00:00:00", state)])
+    with pytest.raises(TableError, match=f"how far `orders_ro` is complete cannot be known, as .*{said}") as error:
+        world.wait(policy(), until="11:30:00")
+    assert (error.value.exit_code, error.value.code, world.slept) == (3, "ETC413", [])
+
+
+def test_a_table_that_is_damaged_meanwhile_is_unknown_in_the_report():
+    lost = OPEN | {"missing_files": ["p/.f1.log.1"]}
+    world = World("12:00:00", orders_ro=[("00:00:00", OPEN), ("12:01:00", lost)], payments_ro=[("00:00:00", OPEN)])
+    policies = policy(), policy("payments_ro")
+    waiter = Waiter(world, epoch_ms("11:30:00"), 60 * MINUTE, MINUTE, lambda: world.now_ms, world.sleep)
+    with pytest.raises(TableError):
+        waiter.wait(policies)
+    found = [(table.policy, table.status == "unknown") for table in waiter.last_seen(policies)]
+    assert found == [("orders_ro", True), ("payments_ro", False)]
+
+
+def test_commits_of_another_zone_are_said_at_once():
     world = World("09:00:00", orders_ro=[("00:00:00", OPEN)])
-    with pytest.raises(RetryableError, match=r"of unknown completeness .*ahead of this machine's clock"):
+    with pytest.raises(TableError, match=r"ahead of this machine's clock"):
         world.wait(replace_latency(policy()), until="08:00:00", timeout=MINUTE)
+    assert world.slept == []
+
+
+def test_a_clock_that_is_ahead_by_less_than_the_wait_is_waited_for():
+    world = World("11:30:00", orders_ro=[("00:00:00", DONE)])
+    assert world.wait(replace_latency(policy()), until="11:00:00")
+    assert world.said[0].startswith("orders_ro: of unknown completeness (the table's last instant completed at")
+    assert world.slept != []
 
 
 def replace_latency(one):

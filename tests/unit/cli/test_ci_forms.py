@@ -74,7 +74,7 @@ def test_all_forms_of_freshness(etc, project, monkeypatch):
     assert summary.startswith("### `etc freshness`: 1 error, 1 warn")
 
 
-FORMS = ("--summary", "sub/policies/a.yml/form", "--junit-xml", "sub/policies/a.yml/form")
+FORMS = ("--summary", "sub/policies/a.yml/form", "--junit-xml", "sub/policies/a.yml/form.xml")
 
 
 def test_a_form_that_cannot_be_written_hides_neither_errors_nor_the_exit_code(etc, project):
@@ -90,7 +90,7 @@ def test_a_form_that_cannot_be_written_hides_neither_errors_nor_the_exit_code(et
 def test_nor_a_verdict(etc, project, fail_on, code):
     given = ("freshness", "--project-dir", "sub", "--at", NOON, "--fail-on", fail_on)
     ended, out, err = etc(*given, *FORMS)
-    assert (ended, "orders_ro" in out, err.count("cannot write `sub/policies/a.yml/form`")) == (code, True, 2)
+    assert (ended, "orders_ro" in out, err.count("cannot write `sub/policies/a.yml/form")) == (code, True, 2)
 
 
 def test_the_summary_is_appended(etc, project):

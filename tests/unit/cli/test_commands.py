@@ -324,8 +324,98 @@ class TestVerify:
 
     def test_a_table_that_is_not_there(self, etc, project):
         code, out, err = self.verify(etc, "--output", "json")
-        assert (code, json.loads(out)["tables"]) == (3, [])
+        (table,) = json.loads(out)["tables"]
+        assert (code, table["policy"], table["base_path"]) == (3, "orders_ro", f"{project}/lake/orders")
+        assert (table["verification"]["status"], table["verification"]["threshold_ms"]) == ("error", None)
+        (check,) = table["verification"]["expectations"]
+        assert (check["expectation"], check["status"]) == ("table_can_be_read", "error")
+        assert check["message"].startswith("there is no table at `")
         assert "error[ETC201]" in err
+
+    def test_each_check_that_needs_rows_is_said_not_to_be_made(self, etc, orders):
+        said = " ".join(self.verify(etc)[1].partition("not checked")[2].split())
+        assert "no row without an event time held back from RO, event times within bounds" in said
+        found = json.loads(self.verify(etc, "--output", "json")[1])["tables"][0]["verification"]
+        bounds = "expect_event_times_within_bounds"
+        assert found["not_checked"].count(bounds) == 1
+        assert [one["arguments"] for one in found["unchecked"] if one["expectation"] == bounds] == [[], ["latest_ms"]]
+
+    def test_a_table_before_its_first_commit_is_not_verified_up_to_anything(self, etc, project):
+        TableFolder(project / "lake" / "payments")
+        code, out, _ = at_noon(etc, "verify", "--select", "payments_ro", "--level", "metadata")
+        assert (code, "verified      WARN (level: metadata)" in out, "up to 2" in out) == (0, True, False)
+        assert "warn  how far RO is complete is known: no commit yet" in out
+        (run,) = (project / "target" / "runs").iterdir()
+        assert json.loads(run.read_text())["verifications"]["tables"][0]["verification"]["threshold_ms"] is None
+
+    def test_its_freshness_is_not_within_limits_either(self, etc, project):
+        TableFolder(project / "lake" / "orders")
+        code, out, _ = self.verify(etc)
+        assert (code, "warn  freshness within its limits: how far RO is complete is not known" in out) == (0, True)
+
+    def test_nothing_of_it_is_kept_as_a_proof(self, etc, project):
+        table = TableFolder(project / "lake" / "payments")
+        verify = ("verify", "--level", "metadata", "--select", "payments_ro")
+        proofs = []
+        for commit in (None, at("08:00:00")):
+            if commit:
+                table.commit(commit, at("08:00:05"), base("f1"))
+            at_noon(etc, *verify)
+            found = at_noon(etc, "freshness", "--select", "payments_ro", "--output", "json")[1]
+            proofs.append(len(json.loads(found)["tables"][0]["proofs"]))
+        assert proofs == [0, 1]
+
+    def test_a_table_of_another_version_is_not_verified(self, etc, project):
+        TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
+        code, out, _ = self.verify(etc)
+        assert (code, "verified      ERROR (level: metadata)" in out) == (3, True)
+        assert "error how far RO is complete is known: table version 7 is not supported" in out
+
+    def test_one_that_is_not_there_is_in_the_text_the_run_file_and_junit_once(self, etc, project, orders):
+        code, out, _ = etc("verify", "--level", "metadata", "--junit-xml", "j.xml", "--summary", "s.md")
+        assert code == 3
+        assert "payments_ro  lake/payments\n  verified      ERROR (level: metadata)\n" in out
+        assert "error the table can be read: there is no table at" in out
+        (run,) = (project / "target" / "runs").iterdir()
+        assert [one["policy"] for one in json.loads(run.read_text())["verifications"]["tables"]] == [
+            "orders_ro",
+            "payments_ro",
+        ]
+        for file in ("j.xml", "s.md"):
+            text = (project / file).read_text().replace("&#95;", "_")
+            assert (text.count("table_can_be_read"), "ETC201" in text) == (1, False)
+
+
+class TestWait:
+    def wait(self, etc, *arguments, until="2020-01-01T00:00:00Z"):
+        return etc("wait", *arguments, "--until", until, "--timeout", "0s", "--output", "json")
+
+    def statuses(self, out):
+        return [(table["policy"], table["complete_until_ms"] is not None) for table in json.loads(out)["tables"]]
+
+    def test_when_the_time_runs_out_its_json_says_how_far_each_table_is(self, etc, orders):
+        code, out, err = self.wait(etc, "orders_ro", until="2026-01-02T12:00:00Z")
+        assert (code, self.statuses(out), "error[ETC410]" in err) == (4, [("orders_ro", True)], True)
+
+    def test_where_the_wait_is_too_short_no_table_was_read(self, etc, orders):
+        code, out, err = self.wait(etc, "orders_ro", until="2999-01-01T00:00:00Z")
+        assert (code, self.statuses(out), "error[ETC411]" in err) == (4, [("orders_ro", False)], True)
+
+    def test_a_table_that_is_not_there_is_unknown_with_the_reason(self, etc, orders):
+        code, out, err = self.wait(etc, "orders_ro", "payments_ro")
+        assert (code, self.statuses(out)) == (3, [("orders_ro", True), ("payments_ro", False)])
+        assert "there is no table at" in json.loads(out)["tables"][1]["reason"]
+        assert "error[ETC201]" in err
+
+    def test_in_words_nothing_is_printed_then(self, etc, orders):
+        assert etc("wait", "*_ro", "--until", "2020-01-01", "--timeout", "0s")[:2] == (3, "")
+
+    def test_of_a_table_that_can_never_be_complete_it_ends_at_once(self, etc, project):
+        TableFolder(project / "lake" / "orders", version=7).commit(at("08:00:00"), at("08:00:05"), base("f1"))
+        code, _, err = etc("wait", "orders_ro", "--until", "2020-01-01", "--timeout", "30m")
+        assert (code, "error[ETC413]: waiting does not help" in err) == (3, True)
+        code, out, _ = etc("debug", "--select", "orders_ro")
+        assert (code, "table version 7 is not supported" in out) == (1, True)
 
 
 @pytest.mark.parametrize("command", ["undo", "finish"])
@@ -335,3 +425,36 @@ def test_that_nothing_is_pending_is_said_only_of_tables_that_were_read(etc, proj
     assert "error[ETC201]" in err
     code, out, err = etc(command, "--select", "orders_ro")
     assert (code, "pending" in out, err) == (0, True, "")
+
+
+@pytest.mark.parametrize(("command", "done"), [("undo", "withdrawn"), ("finish", "finished")])
+def test_the_json_names_each_table_that_failed(etc, project, orders, command, done):
+    code, out, _ = etc(command, "--output", "json")
+    found = json.loads(out)
+    assert (code, found[done], len(found["failed"])) == (3, [], 1)
+    assert (found["failed"][0]["policy"], found["failed"][0]["reason_code"]) == ("payments_ro", "ETC201")
+    assert "there is no table at" in found["failed"][0]["reason"]
+    assert found["failed"][0]["hints"] == ["check `table` in the policy"]
+    assert json.loads(etc(command, "-s", "orders_ro", "--output", "json")[1])["failed"] == []
+
+
+@pytest.mark.parametrize(
+    ("writes", "said"),
+    [
+        (
+            3,
+            "<small>cannot be judged yet: 3 of 3 writes to log files record their event times, a judgement needs 20</small>",
+        ),
+        (20, "<small>99 % came within 10m5s</small>"),
+    ],
+)
+def test_the_site_judges_a_latency_by_as_many_writes_as_freshness_does(etc, project, writes, said):
+    table = TableFolder(project / "lake" / "orders")
+    table.commit(at("08:00:00"), at("08:00:05"), base("f1"))
+    for minute in range(20, 20 + writes):
+        event = epoch_ms(f"09:{minute - 10}:00")
+        table.commit(at(f"09:{minute}:00"), at(f"09:{minute}:05"), log("f1", min_event=event))
+    assert etc("docs", "generate", "--select", "orders_ro", "--at", NOON)[0] == 0
+    assert said in (project / "target" / "site" / "tables" / "orders_ro.html").read_text()
+    judged = "99 % within" in at_noon(etc, "freshness", "--select", "orders_ro")[1]
+    assert judged == ("99 %" in said)

@@ -1,6 +1,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import etc_policy
 from etc_policy import errors
 from etc_policy.codes.explain import explain
@@ -85,3 +87,8 @@ def test_a_refusal_that_does_not_pass_by_itself_is_not_said_to():
     words = " ".join(explain(Code.CANNOT_COMPACT_NOW).split())
     assert "A pending compaction, log compaction or clustering passes when somebody carries it out" in words
     assert "A table version, a damaged file or a wrong clock does not pass." in words
+
+
+@pytest.mark.parametrize("code", ["ETC402", "ETC406", "ETC407", "ETC408", "ETC415", "ETC441"])
+def test_a_plan_that_does_not_fit_any_more_is_not_retried_as_it_is(code):
+    assert explain(code).endswith("A retry with the same plan does not help.")

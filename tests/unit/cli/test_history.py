@@ -95,8 +95,29 @@ def test_histories_of_what_is_selected(project, table, etc):
 
 def test_a_table_that_cannot_be_read_hides_no_other_history(project, table, etc):
     code, out, err = etc("history", "--select", "*_ro", "--output", "json")
-    assert (code, [one["policy"] for one in json.loads(out)["histories"]]) == (3, ["orders_ro"])
+    listed = [(one["policy"], len(one["compactions"]), one["reason_code"]) for one in json.loads(out)["histories"]]
+    assert (code, listed) == (3, [("orders_ro", 2, None), ("payments_ro", 0, "ETC201")])
     assert "error[ETC201]" in err
+    assert etc("history", "--select", "*_ro")[1] == etc("history", "orders_ro")[1]
+
+
+def test_a_verification_that_read_no_table_is_no_check_of_any_compaction(project, table, etc):
+    """Also not of a stock one, which has no threshold either."""
+    commits = project / "lake" / "orders" / ".hoodie"
+    commits.rename(commits.with_name("away"))
+    assert etc("verify", "--select", "orders_ro", "--level", "metadata")[0] == 3
+    commits.with_name("away").rename(commits)
+    found = json.loads(etc("history", "orders_ro", "--output", "json")[1])
+    assert [len(one["checks"]) for one in found["compactions"]] == [0, 0]
+    assert [one["verification"]["status"] for one in found["attempts"]] == ["error"]
+    assert "verification only" in etc("history", "orders_ro")[1]
+
+
+def test_one_that_cannot_be_read_fits_the_schema_and_prints_no_text(project, etc):
+    code, out, err = etc("history", "orders_ro", "--output", "json")
+    found = json.loads(out)
+    assert (code, found["compactions"], found["reason_code"]) == (3, [], "ETC201")
+    assert (etc("history", "orders_ro")[:2], "error[ETC201]" in err) == ((3, ""), True)
 
 
 @pytest.mark.parametrize("arguments", [("history",), ("history", "-s", ""), ("wait", "", "--until", "2026-01-01")])

@@ -218,13 +218,14 @@ def test_paths_are_shortened_at_their_beginning_alone(capsys, tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ls", "-qs", "orders_ro"], ""),
+        (["ls", "-qs", "state:modified"], ""),
         (["ls", "--log-format", "json", "--log-format", "text"], "no policy is selected\n"),
         (["--log-format", "json", "ls", "--log-format", "text"], "no policy is selected\n"),
         (["ls", "--target-dir", "-q"], "no policy is selected\n"),
     ],
 )
 def test_what_click_has_understood_counts(etc, project, arguments, said):
-    assert etc(*arguments, "--exclude", "*_ro")[2] == said
+    etc("compile", "--target-dir", "before")
+    assert etc(*arguments, "--select", "state:modified", "--state", "before")[2] == said
     for wrong in (["--log-format", "json", "ls", "--nope"], ["ls", "--nope", "--log-format", "json"]):
         assert json.loads(etc(*wrong)[2])["message"] == "no such option `--nope`"

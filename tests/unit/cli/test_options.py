@@ -1,6 +1,9 @@
+import click
 import pytest
 
 from etc_policy.api import workspace
+from etc_policy.api.project import Project
+from etc_policy.cli.main import COMMANDS, cli
 from etc_policy.compile.manifest import EventTime, Manifest, Policy
 from etc_policy.compile.selection import select_policies
 from etc_policy.errors import UsageError
@@ -78,3 +81,65 @@ def test_an_empty_name_is_no_policy(etc, project):
 def test_an_empty_target_is_not_the_default_one(etc, project):
     code, _, err = etc("ls", "--target", "")
     assert (code, "invalid value for `--target`: the name is empty" in err) == (64, True)
+
+
+UNTIL = ("--until", "2020-01-01T00:00:00Z", "--timeout", "0s")
+#: Every command that takes a selection.
+SELECTING = {
+    command: (command.split(), UNTIL if command == "wait" else ())
+    for command in (
+        *("apply --yes", "compile", "debug", "docs generate", "finish", "freshness", "history", "ls"),
+        *("metrics write a.prom", "metrics serve", "parse", "plan", "sync", "undo", "verify", "wait"),
+    )
+}
+
+
+def test_every_command_with_a_selection_is_known():
+    taking = set()
+    for name in COMMANDS:
+        command = cli.get_command(None, name)
+        for one in command.commands.values() if isinstance(command, click.Group) else [command]:
+            if any(parameter.name == "select" for parameter in one.params):
+                taking.add(one.name if one is command else f"{name} {one.name}")
+    assert {" ".join(w for w in words if w not in ("--yes", "a.prom")) for words, _ in SELECTING.values()} == taking
+
+
+@pytest.mark.parametrize(
+    "terms", [("--select", "orders_ro,payments_ro"), ("-s", "orders_ro", "--exclude", "orders_ro")]
+)
+@pytest.mark.parametrize("command", SELECTING)
+def test_a_selection_of_nothing_is_never_carried_out(etc, project, command, terms):
+    words, more = SELECTING[command]
+    code, out, err = etc(*words, *terms, *more)
+    assert (code, out) == (64, "")
+    assert "error[ETC006]: `orders_ro" in err
+    assert "selects no policy" in err
+
+
+def test_a_name_with_a_comma_opens_no_gate(etc, project):
+    """It is an intersection, which no list of names means."""
+    code, out, err = etc("wait", "orders_ro,payments_ro", *UNTIL)
+    assert (code, out) == (64, "")
+    assert "hint: a comma keeps what all of its parts select; to select each of them put spaces between them\n" in err
+
+
+@pytest.mark.parametrize("select", ["orders_ro,payments_ro", "*"])
+def test_python_selects_as_the_command_line_does(project, select):
+    with pytest.raises(UsageError, match="selects no policy") as error:
+        Project(project).wait(select, exclude="orders_ro payments_ro", until=0)
+    assert error.value.exit_code == 64
+
+
+def test_a_gate_never_opens_where_no_policy_is_enabled(project):
+    (project / "policies" / "a.yml").write_text("version: 1\npolicies: []\n")
+    assert Project(project).freshness().tables == ()
+    with pytest.raises(UsageError, match="no policy is enabled, so none is selected"):
+        Project(project).wait(until=0)
+
+
+@pytest.mark.parametrize("command", ["apply --yes", "freshness", "verify", "wait"])
+def test_that_nothing_has_changed_is_done_at_once(etc, project, command):
+    words, more = SELECTING[command]
+    etc("compile", "--target-dir", "before")
+    code, _, err = etc(*words, "--select", "state:modified", "--state", "before", *more)
+    assert (code, err) == (0, "no policy is selected\n")

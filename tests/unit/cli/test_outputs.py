@@ -9,9 +9,13 @@ import threading
 import pytest
 
 from etc_policy.adapters.spark.local_catalog import local_catalog_confs, spark_sql_command
+from etc_policy.cli.ci_forms import CheckedCommand
+from etc_policy.cli.main import COMMANDS, cli
 from etc_policy.errors import EngineError
 
 LISTED = "compiled.json"
+#: The commands whose checks go to files.
+CHECKED = ("apply", "freshness", "parse", "plan", "sync", "verify")
 
 
 def test_compile_removes_only_what_its_own_list_names(etc, project):
@@ -196,3 +200,60 @@ def test_the_demo_replaces_no_table_behind_a_link(etc, project, tmp_path_factory
     (project / linked).symlink_to(outside)
     code, _, err = etc("demo")
     assert (code, "error[ETC605]" in err, os.listdir(outside)) == (64, True, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (("plan", "--out", "X", "--junit-xml", "X"), ("--out", "--junit-xml")),
+        (("plan", "--out", "X", "--summary", "./X"), ("--out", "--summary")),
+        (("plan", "--junit-xml", "sub/../X", "--summary", "X"), ("--junit-xml", "--summary")),
+        (("apply", "X", "--junit-xml", "link"), ("PLAN_FILE", "--junit-xml")),
+        *(((verb, "--junit-xml", "X", "--summary", "X"), ("--junit-xml", "--summary")) for verb in CHECKED),
+    ],
+)
+def test_two_outputs_never_go_to_one_file(etc, project, arguments, options):
+    (project / "sub").mkdir()
+    (project / "X").write_text("mine")
+    (project / "link").symlink_to("X")
+    code, out, err = etc(*arguments)
+    assert (code, out, (project / "X").read_text()) == (64, "", "mine")
+    assert f"`{options[0]}` and `{options[1]}` name one file, `" in err
+    assert f"hint: run `etc {arguments[0]} --help`" in err
+    assert not (project / "target").exists()
+
+
+@pytest.mark.parametrize("verb", CHECKED)
+@pytest.mark.parametrize("name", ["plan.json", "freshness.json", "run_results.json", "manifest.json"])
+def test_no_report_goes_to_a_file_that_etc_keeps(etc, project, verb, name):
+    code, out, err = etc(verb, "--junit-xml", f"target/{name}")
+    assert (code, out) == (64, "")
+    assert f"`--junit-xml` names `target/{name}`, which etc writes itself" in err
+
+
+def test_a_plan_may_be_saved_where_etc_keeps_it_anyway(etc, project):
+    assert etc("plan", "--out", "target/plan.json", "--summary", "/dev/null", "--junit-xml", "/dev/null")[0] == 3
+    assert "ETC201" in etc("plan", "--out", "target/plan.json")[2]
+
+
+def test_every_command_with_reports_is_known():
+    assert sorted(name for name in COMMANDS if isinstance(cli.get_command(None, name), CheckedCommand)) == list(CHECKED)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        ("compile --form properties --output json", "`--form` and `--output json`"),
+        ("compile --explain --output json", "`--explain` and `--output json`"),
+        ("compile --explain --form properties", "`--form` and `--explain`"),
+        ("plan --explain --output json", "`--explain` and `--output json`"),
+        ("plan --long --output json", "`--long` and `--output json`"),
+        ("plan --long --explain --output json", "`--explain`, `--long` and `--output json`"),
+        ("freshness --long --output json", "`--long` and `--output json`"),
+    ],
+)
+def test_options_that_exclude_each_other_are_a_usage_error(etc, project, arguments, given):
+    code, out, err = etc(*arguments.split())
+    assert (code, out) == (64, "")
+    assert f"{given} exclude each other: leave one of them out" in err
+    assert not (project / "target").exists()

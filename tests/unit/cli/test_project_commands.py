@@ -198,7 +198,7 @@ def test_every_example_that_init_comments_out_is_a_policy_too(etc, tmp_path):
     assert policy["log_file_max_bytes"] == 134_217_728
     assert policy["freshness"] == {
         "target_ms": 3_600_000,
-        "warn_after_ms": 5_400_000,
+        "warn_after_ms": 2_700_000,
         "error_after_ms": 10_800_000,
         "proof": "logs",
     }

@@ -58,5 +58,10 @@ def test_artifacts_fit_their_schemas(etc, project, table):
     require_fit("freshness", etc("freshness", "--output", "json")[1])
     verification = etc("verify", "--level", "metadata", "--select", "orders_ro", "--output", "json")
     require_fit("verification", verification[1])
+    require_fit("verification", etc("verify", "--level", "metadata", "--output", "json")[1])
+    require_fit("history", etc("history", "payments_ro", "--output", "json")[1])
+    until = ("--until", "2999-01-01", "--timeout", "0s", "--output", "json")
+    require_fit("freshness", etc("wait", "*_ro", *until)[1])
+    require_fit("histories", etc("history", "--select", "*_ro", "--output", "json")[1])
     for name in ("manifest", "plan", "freshness"):
         require_fit(name, (project / "target" / f"{name}.json").read_text())

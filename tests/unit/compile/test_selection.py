@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etc_policy.compile.manifest import EventTime, Manifest, Policy
-from etc_policy.compile.selection import Selection, select_policies, split_terms
+from etc_policy.compile.selection import Selection, require_some, select_policies, split_terms
 from etc_policy.errors import UsageError
 
 
@@ -169,3 +169,38 @@ def test_any_selection_is_carried_out_or_refused(values):
         assert set(_names(*values)) <= set(ALL)
     except UsageError as error:
         assert error.hint
+
+
+@pytest.mark.parametrize(
+    ("select", "exclude", "said", "hint"),
+    [
+        ("orders_ro,payments_ro", "", "`orders_ro,payments_ro` selects no policy", "put spaces between them"),
+        ("orders_ro,payments_ro,state:new", "", "selects no policy", "put spaces between them"),
+        ("orders_ro", "orders_ro", "`orders_ro` selects no policy without `orders_ro`", "what is excluded is left out"),
+        ("", "*", "no policy is left without `*`", "what is excluded is left out"),
+        ("strategy:day_based", "", "`strategy:day_based` selects no policy", "`etc ls` lists the policies"),
+    ],
+)
+def test_terms_that_select_nothing(select, exclude, said, hint):
+    selection = Selection(split_terms([select]), split_terms([exclude]), MANIFEST)
+    assert select_policies(MANIFEST, selection) == ()
+    with pytest.raises(UsageError) as error:
+        require_some(MANIFEST, selection)
+    assert said in error.value.message
+    assert hint in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("select", "exclude"),
+    [
+        ("state:modified", ""),
+        ("orders_ro,state:modified", ""),
+        ("state:modified", "orders_ro"),
+        ("orders_ro", "state:unmodified"),
+        ("", "tag:hourly,state:old *,state:unmodified"),
+    ],
+)
+def test_that_nothing_has_changed_is_no_mistake(select, exclude):
+    selection = Selection(split_terms([select]), split_terms([exclude]), MANIFEST)
+    assert select_policies(MANIFEST, selection) == ()
+    require_some(MANIFEST, selection)

@@ -255,6 +255,27 @@ class TestApply:
         assert table.calls[-1] == "give back"
 
 
+class TestAlteredSchema:
+    """ALTER TABLE beside a run: Hudi would merge by the schema of before (FACTS 1.8)."""
+
+    def test_while_it_compacts_the_plan_is_taken_back(self, table):
+        def alter():
+            table.altered = instant("11:58:00")
+
+        with pytest.raises(OvertakenError, match="schema was altered") as error:
+            apply(table, compactor=MemoryCompactor(table, meanwhile=alter))
+        assert (error.value.code, error.value.exit_code, error.value.groups) == ("ETC415", 4, frozenset())
+        assert table.calls[-3:] == ["heartbeat", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_a_plan_that_was_left_pending_is_withdrawn(self, table):
+        left_pending(table)
+        table.altered = instant("11:58:00")
+        assert finish(table) is None
+        assert "withdraw" in table.calls
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+
 class TestDeletesBesideAWriter:
     """Writers add to a slice of which deletes are being compacted: the delete rule is asked again before the commit."""
 

@@ -21,6 +21,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     archived_before   commits requested before are on no active timeline
     savepoints commits that archiving has left behind for their savepoints: requested > completed
     instants   more of them: requested [> completed] action [state] [file ids]; `all` says that they are not known
+    altered    requests of the writes that have altered the schema: they and those after them carry another one
     metadata_instants  times that the metadata table's timeline has taken
 
 The delta commits of the slices' files are on the timeline by themselves.
@@ -195,6 +196,8 @@ def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Ins
     written |= {s.base_instant: s.base_instant for s in slices if s.base_file and s.base_instant not in written}
     first = instant(table.get("archived_before", "00:00:00"))
     told += [Instant(r, "deltacommit", "completed", c) for r, c in written.items() if r >= first and r not in known]
+    altered = [*map(instant, table.get("altered", ()))]
+    told = [replace(one, schema=str(sum(at <= one.requested for at in altered) or "")) for one in told]
     return tuple(sorted(told, key=lambda one: one.requested))
 
 

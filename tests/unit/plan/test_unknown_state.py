@@ -6,7 +6,7 @@ import pytest
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.completion_times import WrongTime
-from etc_policy.plan.explainer import explain_plan
+from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.stages import make_plan
 from etc_policy.plan.table_state import UnreadableTime
 from etc_policy.plan.zone_evidence import ZoneReading
@@ -51,6 +51,16 @@ def test_nothing_is_said_of_completeness(code):
     assert "RO complete   not known" in text
     assert [word for word in ("until", "next event", "held back", "left alone", "RO has all") if word in text] == []
     assert table_freshness(POLICY, UNKNOWN[code], NOW, NOW).complete_until_ms is None
+
+
+@pytest.mark.parametrize("pending", [False, True])
+def test_nor_of_a_table_without_a_completed_commit(pending):
+    state = state_of("/t", {"slices": {}})
+    table = plan_of(with_instant(state, "11:40:00", "deltacommit") if pending else state)
+    assert (table.action, table.reason, table.watermark_known) == ("nothing_due", "no commit yet", False)
+    assert "nothing due   no commit yet\n  RO complete   not known" in explain_plan(make_plan("", (table,)))
+    assert "no commit yet; how far RO is complete is not known" in list_plan(make_plan("", (table,)))
+    assert table_freshness(POLICY, state, NOW, NOW).complete_until_ms is None
 
 
 @pytest.mark.parametrize("code", sorted(UNKNOWN.keys() - {"table_version"}))

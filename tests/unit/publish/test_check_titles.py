@@ -1,5 +1,5 @@
-from etc_policy.publish.check_titles import result_title, subject_of
-from etc_policy.verify.ports import ExpectationResult
+from etc_policy.publish.check_titles import result_title, subject_of, unchecked_titles
+from etc_policy.verify.ports import ExpectationResult, Verification
 
 
 def said(name, **fields):
@@ -23,3 +23,9 @@ def test_the_two_checks_of_event_times_have_names_of_their_own():
     for bound in ("none_before_ms", "none_after_ms"):
         assert said(name, observed={"rt_rows": 9, bound: 1}) == "event times within bounds"
     assert said(name) == "event times within bounds"  # what could not be checked has observed nothing
+
+
+def test_what_an_earlier_etc_kept_of_checks_that_were_not_made():
+    names = ("expect_no_key_twice", "expect_event_times_within_bounds", "expect_event_times_within_bounds")
+    kept = Verification(level="metadata", status="pass", threshold_ms=1, not_checked=names)
+    assert unchecked_titles(kept) == ("no key twice", "event times within bounds")

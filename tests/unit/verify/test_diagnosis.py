@@ -9,6 +9,7 @@ from etc_policy.plan.table_state import FileSlice, Instant, LogFile
 from etc_policy.plan.zone_evidence import ZoneReading
 from etc_policy.verify.diagnosis import CHECKS, HeldLock, TableFacts, diagnose_table
 from tests.unit.plan.plan_cases import instant, state_of
+from tests.unit.plan.states import NOW, with_instant
 
 POLICY = Policy(name="o", table="/t", event_time=EventTime(column="ts"), data_latency_ms=1, log_file_max_bytes=10_000)
 STATE = state_of(
@@ -30,7 +31,7 @@ def compaction(requested, extra=None):
 
 def facts(*commits, policy=POLICY, state=STATE, properties=None, **writer):
     policy = policy.model_copy(update={"writer": Writer(**writer)}) if writer else policy
-    return TableFacts(policy, state, TableHistory("/t", 9, "UTC", commits, complete=True), properties or {})
+    return TableFacts(policy, state, TableHistory("/t", 9, "UTC", commits, complete=True), properties or {}, NOW)
 
 
 def look(check, *arguments, **keywords):
@@ -48,6 +49,19 @@ def test_what_stands_in_the_way_of_a_plan():
     pending = Instant(instant("11:59:00"), "clustering", "requested")
     status, message, hint = look("plan", state=replace(STATE, instants=(*STATE.instants, pending)))
     assert (status, "clustering" in message, "etc finish" in hint) == ("warn", True, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (replace(STATE, table_version=7), "table version 7 is not supported"),
+        (replace(STATE, missing_files=("p/.f1.log.1",)), "data file(s) that commits wrote are not there"),
+        (with_instant(STATE, "13:00:00", "deltacommit", completed="13:00:01"), "ahead of this machine's clock"),
+    ],
+)
+def test_what_never_passes_by_itself_is_an_error_as_for_a_plan(state, said):
+    status, message, _ = look("plan", state=state)
+    assert (status, said in message) == ("error", True)
 
 
 class TestLogFileSize:

@@ -124,6 +124,16 @@ class TestPromise:
         later = threshold_ms + 600_001
         assert check_promise(berlin, replace(self.RECORD, threshold_ms=later, **times)).status == "fail"
 
+    @pytest.mark.parametrize(
+        ("altered", "status"), [("11:00:10", "fail"), ("10:59:00", "pass"), ("11:20:00", "pass"), ("12:00:00", "pass")]
+    )
+    def test_one_that_merged_by_the_schema_of_before(self, altered, status):
+        """ALTER TABLE after C, and before the compaction had completed: values of renamed columns are lost in RT and RO alike."""
+        commits = ["08:00:00 > 08:00:05", "10:59:00 > 10:59:01", "11:00:10 > 11:00:20", "11:20:00 > 11:20:05"]
+        instants = [*(f"{one}, deltacommit" for one in commits), "11:00:00 > 11:01:00, commit, f1"]
+        found = check_promise(evidence(state(instants=instants, altered=[altered])), self.RECORD)
+        assert (found.status, "schema of before" in (found.message or "")) == (status, status == "fail")
+
     def test_one_that_says_it_had_not_seen_what_it_merged(self):
         merged = GroupWrite(instant("10:58:00"), instant("10:59:59.999"), "p", "f1", T, True, 1)
         assert self.promise(self.RECORD, [merged]).status == "pass"

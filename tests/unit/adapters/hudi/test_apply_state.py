@@ -1,12 +1,20 @@
 """What `etc apply` keeps beside a table: kept whole, whatever the file holds and whoever else writes it."""
 
+import fcntl
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
+from etc_policy.adapters.storage import shared_file
+from etc_policy.adapters.storage.below import folder_of
+from etc_policy.adapters.storage.door import use_storage_settings
 from etc_policy.adapters.storage.local import LocalStorage
+from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
 from etc_policy.plan.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
 from etc_policy.plan.proof import Proof
@@ -61,8 +69,62 @@ def test_what_another_version_of_etc_keeps_stays(base, file):
 def test_nothing_is_written_where_nothing_changes(base, file, monkeypatch):
     store = FileApplyStateStore()
     store.update(base, lambda _: WHOLE)
-    monkeypatch.setattr(LocalStorage, "replace", lambda *_: pytest.fail("it was written"))
+    monkeypatch.setattr(shared_file, "replace_in", lambda *_: pytest.fail("it was written"))
     assert store.update(base, lambda kept: replace(kept, run_ms=60_000)) == WHOLE
+
+
+BUSY = """
+import sys
+from dataclasses import replace
+from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
+from etc_policy.adapters.storage.door import use_storage_settings
+from etc_policy.declare.project_schema import StorageSettings
+use_storage_settings(StorageSettings(endpoint=sys.argv[2] or None))
+store, base = FileApplyStateStore(), sys.argv[1]
+print("begins", flush=True)
+for number in range(int(sys.argv[3])):
+    store.update(base, lambda kept: replace(kept, run_ms=(kept.run_ms or 0) + 1))
+"""
+
+
+@pytest.mark.parametrize("place", ["local", "moto", "hdfs"])
+def test_of_many_that_write_at_once_nothing_is_lost(request, base, place):
+    """One notes how long its run took while the other notes that the last compaction is not proven."""
+    location, endpoint, each = base, "", 100
+    if place == "moto":
+        request.getfixturevalue("s3_variables")
+        server = request.getfixturevalue("moto_server")
+        location, endpoint, each = f"s3a://{server.make_bucket()}/t", server.endpoint, 20
+        use_storage_settings(StorageSettings(endpoint=endpoint))
+    elif place == "hdfs":
+        location, each = request.getfixturevalue("hdfs_cluster").new_folder(), 10
+    command = [sys.executable, "-c", BUSY, location, endpoint, str(each)]
+    store = FileApplyStateStore()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as busy:
+        busy.stdout.readline()
+        for number in range(each):
+            store.update(location, lambda kept, n=number: replace(kept, unproven=Unproven(str(n), "a row is missing")))
+            assert store.read(location).unproven.compaction == str(number)
+    assert (busy.returncode, store.read(location).run_ms) == (0, each)
+
+
+def test_one_that_hangs_is_not_waited_for(base, monkeypatch):
+    monkeypatch.setattr(shared_file, "_WAIT_SECONDS", 0.1)
+    store = FileApplyStateStore()
+    with folder_of(Path(base), ".hoodie/.etc/memory.json", make=True) as (folder, _):
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        assert store.update(base, lambda _: WHOLE) == store.read(base) == WHOLE
+
+
+def test_where_nothing_can_be_written_what_is_kept_counts(base, monkeypatch):
+    store = FileApplyStateStore()
+    store.update(base, lambda _: WHOLE)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(shared_file, "folder_of", refuse)
+    assert store.update(base, lambda kept: replace(kept, run_ms=5)) == replace(WHOLE, run_ms=5)
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"verified": 1, "refusals": {"count": "x"}}', "{", "[" * 100_000])

@@ -45,6 +45,27 @@ class TestHudiFiles:
             "f3_0-1-0_1.parquet",
         )
 
+    @pytest.mark.parametrize(
+        ("before", "after", "found"),
+        [
+            (({}, {}), ({},), None),
+            (({}, {"latest_schema": "one"}), ({"latest_schema": "one"},) * 2, None),
+            (({}, {}), ({}, {"latest_schema": "one"}, {"latest_schema": "one"}), "10:00:08"),
+            (({"latest_schema": "one"},), ({"latest_schema": "two"}, {"latest_schema": "one"}), "10:00:07"),
+            (({"latest_schema": "one"},), ({},), "10:00:07"),
+            ((), ({},), None),
+        ],
+    )
+    def test_a_schema_that_was_altered_after_an_instant(self, table, before, after, found):
+        for second, extra in [*enumerate(before), *enumerate(after, start=7)]:
+            table.commit(at(f"10:00:0{second}"), at(f"10:00:0{second}"), log("f1", 1), extra=extra)
+        table.plan(C, OURS)
+        table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
+        assert HudiFiles().schema_altered(str(table.base), C) == (at(found) if found else None)
+        names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
+        assert names.pop(C) == names.pop(at("10:00:20")) == ""
+        assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]
+
     def test_the_commit_of_a_compaction(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
         table.plan(C, OURS)

@@ -1,12 +1,16 @@
 import json
 from dataclasses import replace
+from datetime import UTC
 
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_metadata import POLICY_VALUES
+from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.refusals import find_damage, find_refusal
+from etc_policy.plan.watermark import watermark_of
+from etc_policy.publish.freshness import table_freshness
 from tests.unit.adapters.reading import OURS, read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log
 from tests.unit.plan.states import POLICY
@@ -338,6 +342,24 @@ class TestVersion6:
         assert [(f.min_event_time_ms, f.seen_event_time_ms) for f in files] == [(None, 1001), (None, None)]
         other = read(old, EventTime(column="ts", unit="us")).slices[0].log_files
         assert [f.seen_event_time_ms for f in other] == [None, None]  # a threshold of another column bounds nothing
+        assert [f.may_hold_anything for f in other] == [True, False]
+
+    def test_once_the_compaction_that_carried_it_is_archived_nothing_bounds_it(self, old):
+        first, second = at("10:00:00"), at("10:00:06")
+        carried = log("f1", base_instant=second, version=0, token="100000-0-0")
+        old.commit(first, "", base("f1"))
+        old.compaction(second, "", base("f1", previous=first), carried, extra=OURS)
+        assert [f.may_hold_anything for f in read(old).slices[0].log_files] == [False]
+        old.commit(at("10:00:08"), "", base("f2"))
+        for file in [*old.timeline.glob(f"{first}*"), *old.timeline.glob(f"{second}*")]:
+            file.unlink()
+        state = read(old)
+        assert [f.may_hold_anything for f in state.slices[0].log_files] == [True]
+        assert watermark_of(state, 0).value_ms < 0
+        now_ms = instant_to_ms(at("10:10:00"), UTC)
+        found = table_freshness(POLICY, state, now_ms, now_ms)
+        assert (found.status, found.complete_until_ms) == ("unknown", None)
+        assert "nobody knows what event times" in found.reason
 
     def test_a_bare_inflight_is_a_commit_under_way(self, old):
         old.file(at("10:00:02"), ".inflight")
@@ -369,6 +391,8 @@ def test_a_log_file_of_a_file_group_that_a_clustering_is_about_to_make_is_not_mi
     state = read(table)
     assert state.missing_files == ()
     assert [(one.file_id, len(one.log_files)) for one in state.slices] == [("g1" if is_done else "f1", 1)]
+    if is_done:  # its rows came while the clustering was at work, not when that ended
+        assert watermark_of(state, 1_000).value_ms == instant_to_ms(second, UTC) - 1_000 - 1
 
 
 def test_a_file_that_was_written_in_vain_is_not_missed(table):
@@ -391,7 +415,7 @@ def test_a_log_file_that_only_an_archived_commit_books(table):
     table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 5)))
     table.data(at("09:00:00"), log("f1", 5))
     table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
-    assert [(f.min_event_time_ms, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(5, None), (40, 10)]
+    assert [(f.min_event_time_ms, f.recorded_bytes) for f in read(table).slices[0].log_files] == [(5, 10), (40, 10)]
 
 
 def with_stats(table, *more):
@@ -466,3 +490,44 @@ def test_what_was_replaced_or_never_completed_may_be_gone(table):
     table.start(at("10:00:06"), log("f3", 1))
     (table.base / "p" / base("f1").name(at("10:00:00"))).unlink()
     assert read(table).missing_files == ()
+
+
+class TestArchivedCommits:
+    """What they wrote is still what the latest slices are made of."""
+
+    WRITES = ((at("09:00:00"), base("f1", partition="q")), (at("09:10:00"), log("f1", 5, partition="q", size=1000)))
+
+    @pytest.fixture
+    def settled(self, table):
+        """A partition that nobody has written to since its commits were archived."""
+        table.archive(*(archived(instant, instant[:-3] + "900", written) for instant, written in self.WRITES))
+        for instant, written in self.WRITES:
+            table.data(instant, written)
+        table.commit(at("10:00:00"), at("10:00:01"), base("f2"))
+        return table
+
+    def path(self, table, place):
+        instant, written = self.WRITES[place]
+        return table.base / "q" / written.name(instant)
+
+    def test_a_sound_one(self, settled):
+        state = read(settled)
+        assert (state.missing_files, find_damage(POLICY, state)) == ((), None)
+        assert [one.recorded_bytes for _, one in state.log_files] == [1000]
+
+    def test_a_log_file_that_was_cut_short(self, settled):
+        self.path(settled, 1).write_bytes(b"x" * 400)
+        assert find_damage(POLICY, read(settled)).code == "files_damaged"
+
+    def test_a_partition_that_lost_its_mark(self, settled):
+        """Readers by the metadata table see its rows all the same: RO would count as complete without them."""
+        (settled.base / "q" / ".hoodie_partition_metadata").unlink()
+        state = read(settled)
+        assert state.missing_files == ("q/.hoodie_partition_metadata",)
+        assert find_damage(POLICY, state).code == "files_missing"
+
+    def test_a_copy_beside_the_table_is_no_partition(self, settled):
+        folder = settled.base / "export"
+        folder.mkdir()
+        (folder / self.path(settled, 0).name).write_bytes(b"x" * 100)
+        assert read(settled).missing_files == ()

@@ -7,16 +7,19 @@ import time
 import pytest
 
 from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
+from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease import file_lease, run_signs
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
 from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.plan.apply_state import ApplyState
 from etc_policy.plan.refusals import FINISHED_SERVICES
 from tests.unit.adapters.table_folder import at
 
 C = at("10:00:06")
+EVENT_TIME = EventTime(column="ts", unit="ms")
 
 HOLDER = """
 import sys
@@ -161,14 +164,11 @@ class TestHeartbeat:
     def test_how_long_each_may_be_silent(self):
         assert (HEARTBEAT_TOLERANCE_SECONDS, WRITER_HEARTBEAT_TOLERANCE_SECONDS) == (30, 180)
 
-    def test_a_fresh_one_is_waited_for_until_it_expires(self, table, lease, naps):
+    def test_a_fresh_one_is_waited_for_until_it_expires(self, table, lease, naps, monkeypatch):
         path = heartbeat(table, 0)
-        real = run_signs.time.time
-        naps.extend([lambda: None, lambda: setattr(run_signs.time, "time", lambda: real() + 3600)])
-        try:
-            lease.wait_for_dead_run(C)
-        finally:
-            run_signs.time.time = real
+        in_an_hour = time.time() + 3600
+        naps.extend([lambda: None, lambda: monkeypatch.setattr(run_signs, "time_at", lambda _: in_an_hour)])
+        lease.wait_for_dead_run(C)
         assert (naps, path.exists()) == ([], True)
 
     def test_one_that_goes_away_is_over(self, table, lease, naps):
@@ -403,7 +403,7 @@ def test_nobody_begins_while_the_java_process_of_a_dead_run_lives(table):
 class TestSharedFileSystem:
     """Its server notes when files are written, by a clock that need not be this machine's."""
 
-    @pytest.fixture(params=[-200, -35, 0, 35])
+    @pytest.fixture(params=[-240, -35, 0, 35])
     def ahead(self, request, monkeypatch):
         touch = os.utime
 
@@ -428,3 +428,18 @@ class TestSharedFileSystem:
         with FileLease(str(table.base)) as lease, pytest.raises(RetryableError) as error:
             lease.wait_for_dead_run(C)
         assert error.value.code == "ETC404"
+
+    def test_a_writer_that_beats_lives_to_whoever_reads_the_table_then(self, table, ahead):
+        table.file(C, ".deltacommit.requested")
+        path = heartbeat(table, -ahead)
+        with FileLease(str(table.base)):
+            assert FileTableReader().read(str(table.base), EVENT_TIME).living_writers == {C}
+            beat(path, -ahead + WRITER_HEARTBEAT_TOLERANCE_SECONDS + 5)
+            assert FileTableReader().read(str(table.base), EVENT_TIME).living_writers == set()
+
+    def test_a_clock_that_is_wrong_is_told(self, table, ahead):
+        told = []
+        with FileLease(str(table.base), progress=told.append):
+            pass
+        by = "this machine's clock is 4m ahead of that of the table's storage: one of them is wrong, and T with it"
+        assert told == ([by] if ahead == -240 else [])

@@ -73,6 +73,26 @@ def test_it_names_its_owner_and_leaves_nothing(lock, path):
     assert list(path.parent.iterdir()) == []
 
 
+def test_a_lock_is_as_old_as_its_file_system_says(lock, path, monkeypatch):
+    """Machines share it: with a clock that is ahead the fresh lock of a living writer would look expired."""
+    path.touch()
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 600)
+    with pytest.raises(RetryableError, match="was not released"), lock(expiry=5):
+        pass
+    assert path.exists()
+
+
+def test_a_file_system_without_hard_links_is_named(lock, path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(EngineError) as error, lock():
+        pass
+    assert (error.value.code, "hard links" in error.value.hint, list(path.parent.iterdir())) == ("ETC309", True, [])
+
+
 def test_what_a_killed_run_left_is_taken_over(lock, path, said):
     killed_while_holding(path, path.parents[1])
     with lock():
@@ -302,3 +322,30 @@ def wait_until(happens):
     while not happens():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+#: `/proc` without the processes that one may not trace.
+HIDDEN = """
+mount -t proc -o hidepid=2,gid=12345 proc /proc &&
+exec setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace "$2" -c "$3" "$1"
+"""
+ASK = """
+import sys
+from pathlib import Path
+from etc_policy.adapters.lease.lock_holder import Owner
+print(Path(f"/proc/{sys.argv[1]}").exists(), Owner("/t", process=int(sys.argv[1])).is_gone_here)
+"""
+
+
+def test_a_process_that_cannot_be_seen_lives():
+    command = ["unshare", "-m", "sh", "-c", HIDDEN, "sh", str(os.getpid()), sys.executable, ASK]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"this machine lets no process hide others: {error}")
+    assert found == "False False\n"
+
+
+@pytest.mark.parametrize("process", [0, -1, 2**40])
+def test_a_number_that_no_process_has_is_of_none(process):
+    assert Owner("/t", process=process).is_gone_here

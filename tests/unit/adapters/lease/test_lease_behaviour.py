@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.timeline import read_timeline
+from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
 from etc_policy.adapters.lease import run_signs
 from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.lease.lease_document import read_document
@@ -198,7 +201,8 @@ def test_one_that_a_stock_writer_has_begun_since_is(place, monkeypatch):
 
 def test_a_wait_is_announced(place, monkeypatch):
     said, signs_at = [], iter([100.0, 100.0, 101.0])
-    signs = RunSigns(place.storage, lambda: 110.0, said.append)
+    signs = RunSigns(place.storage, said.append)
+    monkeypatch.setattr(run_signs, "time_at", lambda _: 110.0)
     monkeypatch.setattr(signs, "_last", lambda _: next(signs_at))
     monkeypatch.setattr(run_signs, "sleep", lambda _: None)
     with pytest.raises(RetryableError):
@@ -220,6 +224,20 @@ def test_a_stock_writer_that_beats_may_be_alive(place, monkeypatch):
         monkeypatch.setattr(run_signs, "sleep", beat_again)
         with pytest.raises(RetryableError, match="is alive: it goes on writing"):
             lease.wait_for_dead_run(C)
+
+
+@pytest.mark.parametrize("minutes", [-5, 5])
+def test_under_a_lease_writers_live_by_the_storages_clock(place, monkeypatch, minutes):
+    """By a clock of this machine that is ahead, one that beats would be dead, and what it adds would be left out of sight."""
+    writer = at("10:07:00")
+    place.storage.replace(f".hoodie/timeline/{writer}.deltacommit.requested", b"")
+    place.storage.replace(f".hoodie/.heartbeat/{writer}", b"")
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + minutes * 60)
+    with place.lease():
+        timeline = read_timeline(place.storage, read_properties(place.storage))
+        assert living_writers(place.storage, timeline) == {writer}
+        assert [(one.requested, one.may_live) for one in writes_in_flight(place.storage, timeline)] == [(writer, True)]
 
 
 def test_a_table_without_traces_is_not_waited_for(place, _no_naps):

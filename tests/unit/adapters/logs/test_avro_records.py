@@ -41,6 +41,17 @@ def times(content, count, *, together=True):
     return [record["ts"] for record in records_of(memoryview(content), count, schemas)]
 
 
+def test_a_field_of_a_type_that_another_one_defines():
+    """Alone it cannot be read, as then its type is not known."""
+    money = {"type": "fixed", "name": "Money", "size": 4}
+    fields = [{"name": "tax", "type": money}, {"name": "total", "type": "Money"}]
+    schema, record = {"type": "record", "name": "r", "fields": fields}, io.BytesIO()
+    fastavro.schemaless_writer(record, fastavro.parse_schema(schema), {"tax": b"0001", "total": b"0012"})
+    content = struct.pack(">i", record.tell()) + record.getvalue()
+    (found,) = records_of(memoryview(content), 1, record_schemas(schema, "total"))
+    assert found["total"] == b"0012"
+
+
 @given(ROWS)
 def test_together_and_alone_are_the_same(rows):
     content = content_of(rows)

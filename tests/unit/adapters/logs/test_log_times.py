@@ -199,7 +199,7 @@ def test_log_files_that_are_gone_leave_the_cache(folder, cache):
     (folder.base / "p" / written("plain").name(SECOND)).unlink()
     fill(folder, cache)
     entries = cached(cache).values()
-    assert sorted(len(files) for files in entries) == [3, 4]  # commits are not trusted about microseconds
+    assert sorted(len(files) for files in entries) == [3, 3]  # one more is read for microseconds, and damaged
 
 
 @pytest.mark.parametrize(
@@ -256,6 +256,15 @@ def test_a_file_that_cannot_be_read_is_asked_again(folder, cache, monkeypatch):
     gone = fill_from_logs(state, POLICY, cache)
     assert {f.min_event_time_ms for s, f in gone.log_files if s.file_id == "plain"} == {None}
     moved.rename(path)
+    assert fill(folder, cache) == FILLED
+
+
+def test_a_damaged_file_that_is_restored_in_as_many_bytes_is_read_again(folder, cache):
+    path = folder.base / "p" / written("plain").name(SECOND)
+    sound = path.read_bytes()
+    path.write_bytes(b"x" * len(sound))
+    assert fill(folder, cache)["plain"] is None
+    path.write_bytes(sound)
     assert fill(folder, cache) == FILLED
 
 

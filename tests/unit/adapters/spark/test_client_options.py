@@ -32,6 +32,19 @@ def test_exactly_the_indexes_of_the_table_are_on(index):
     assert {name for name, option in INDEXES.items() if found[option] == "true"} == {index}
 
 
+@pytest.mark.parametrize(
+    ("index", "is_on"),
+    [("secondary_index_v", True), ("expr_index_ts", True), ("func_index_ts", True), ("record_index", False)],
+)
+def test_the_timeline_server_runs_for_indexes_that_ask_it(index, is_on):
+    assert options("files", index)["hoodie.embed.timeline.server"] == str(is_on).lower()
+
+
+def test_rows_are_merged_whatever_readers_are_set_to():
+    found = options(hudi_options={"hoodie.datasource.merge.type": "skip_merge"})
+    assert found["hoodie.datasource.merge.type"] == "payload_combine"
+
+
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_the_table_keeps_its_version(version):
     found = options(version=version)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.adapters.storage import hdfs_client, object_tree
+from etc_policy.adapters.storage import hdfs_client, hdfs_storage, object_tree
 from etc_policy.adapters.storage.hdfs_client import HdfsClient
 from etc_policy.adapters.storage.hdfs_errors import hdfs_errors
 from etc_policy.adapters.storage.hdfs_storage import HdfsStorage
@@ -87,6 +87,23 @@ def test_a_folder_that_goes_while_it_is_listed_hides_none_of_the_others():
     storage = storage_on(NameNode({f"{markers}/c/f.marker.CREATE": b""}, f"{markers}/d"))
     assert list(storage.below(".hoodie/.temp/1")) == [".hoodie/.temp/1/c/f.marker.CREATE"]
     assert list(storage.below(".hoodie/.temp/2")) == []
+
+
+def test_so_it_is_in_a_partition():
+    storage = storage_on(NameNode({"/t/p=1/f": b"x", "/t/p=2/q=1/f": b"x"}, "/t/p=2/q=2"))
+    with storage.tree() as tree:
+        assert tree.read() == {"": {}, "p=1": {"f": 1}, "p=2/q=1": {"f": 1}}
+
+
+def test_a_file_that_is_larger_than_one_that_is_read_ahead_is_not_held_in_memory(monkeypatch):
+    """Of files on the timeline the size is not known before they are opened."""
+    monkeypatch.setattr(hdfs_storage, "_MAX_AHEAD_BYTES", 1 << 20)
+    namenode = NameNode({"/t/f": b"x" * (8 << 20)})
+    storage = storage_on(namenode)
+    storage.expect({"f": 0})
+    with pytest.raises(OSError, match="larger than"):
+        storage.read("f", 2 << 20)
+    assert max(namenode.ranges) <= 3 << 20
 
 
 def test_the_table_is_listed_without_the_folder_of_hudi(monkeypatch):

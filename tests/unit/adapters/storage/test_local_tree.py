@@ -1,4 +1,5 @@
 import os
+from contextlib import nullcontext
 
 import pytest
 
@@ -30,6 +31,39 @@ LISTED = {"": {}, "a": IN_A, "b": {}, "b/c": {MARK: 0, "f1.parquet": 100}, "no_p
 
 def test_the_files_of_every_folder_with_their_sizes(base):
     assert dict(list_tree(base)) == LISTED
+
+
+def test_what_a_cleaner_removes_meanwhile_is_left_out(base, monkeypatch):
+    scan = os.scandir
+
+    def after_the_cleaner(number):
+        entries = scan(number)
+        listed = list(entries)
+        for one in listed:
+            if one.name == "f1.parquet":
+                os.unlink(one.name, dir_fd=number)
+        entries.close()
+        return nullcontext(iter(listed))
+
+    monkeypatch.setattr(os, "scandir", after_the_cleaner)
+    found = dict(list_tree(base))
+    assert found["b/c"] == {MARK: 0}
+    assert found["a"].keys() - {"linked.parquet"} == IN_A.keys() - {"f1.parquet", "linked.parquet"}
+
+
+def test_a_folder_that_goes_meanwhile_is_left_out(base, monkeypatch):
+    opened = os.open
+
+    def after_it_has_gone(path, *rest, **more):
+        if str(path).endswith("no_partition"):
+            os.unlink(f"{path}/f9.parquet")
+            os.rmdir(path)
+        return opened(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", after_it_has_gone)
+    assert dict(list_tree(base)) == {folder: files for folder, files in LISTED.items() if folder != "no_partition"}
+    with pytest.raises(FileNotFoundError):
+        dict(list_tree(f"{base}/nothing"))
 
 
 def test_a_folder_may_begin_with_a_dot_and_only_that_of_hudi_is_left_out(base, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.adapters.storage.object_reader import CHUNK_BYTES
+from etc_policy.adapters.storage.store_failures import StoreRefusedError
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EtcError, ExitCode, TableError
 from tests.faulty_proxy import faulty_proxy
@@ -79,6 +80,14 @@ def test_many_folders_are_listed_in_one_go(storage, monkeypatch):
     monkeypatch.setattr("etc_policy.adapters.storage.object_tree._MANY_FOLDERS", 3)
     with storage.tree() as tree:
         assert {**tree.read(), "": {}} == {**side_by_side, "": {}}
+
+
+@pytest.mark.parametrize("key", ["t/p//f", "t/p/../f", "t/p/./f", "t/p/a\x01b"])
+def test_a_name_that_is_no_path_is_named(s3_server, bucket, storage, key):
+    s3_server.client.put_object(Bucket=bucket, Key=key, Body=b"x")
+    with pytest.raises(StoreRefusedError, match="has a name that cannot be a path") as error:
+        storage.tree().read()
+    assert "remove it" in error.value.hint
 
 
 def test_escaped_characters_of_a_partition_stay(s3_server, bucket, storage):

@@ -1,0 +1,38 @@
+"""Restores to a savepoint behind a compaction by etc: stock Hudi refuses them with its eager policy, and does them with LAZY."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.bench import Bench
+from tests.integration.history import HISTORY, QUICK, Oracle, Views, write_history
+
+pytestmark = [pytest.mark.spark, pytest.mark.extended]
+
+LAZY = "hoodie.clean.failed.writes.policy"
+
+
+@pytest.mark.parametrize("metadata_table", ["true", "false"])
+def test_a_savepoint_before_the_compaction_can_be_restored(spark, tmp_path, metadata_table):
+    options = {**QUICK, "hoodie.metadata.enable": metadata_table}
+    bench, oracle = Bench(spark, tmp_path / "t"), Oracle.of(HISTORY)
+    write_history(spark, bench.base, HISTORY[:2], options=options)
+    saved = sorted(one.requested for one in bench.state().instants)[-1]
+    spark.sql(f"CALL create_savepoint(path => '{bench.base}', commit_time => '{saved}')").collect()
+    write_history(spark, bench.base, HISTORY[2:], options, first=2)
+    assert bench.apply(bench.plan()).status == "compacted"
+    restore = f"CALL rollback_to_savepoint(path => '{bench.base}', instant_time => '{saved}')"
+    with pytest.raises(Exception, match="Found commits after time"):
+        spark.sql(restore).collect()
+    assert "LAZY" in bench.plan().tables[0].hints[0]
+    spark.sql(f"SET {LAZY}=LAZY")
+    try:
+        spark.sql(restore).collect()
+    finally:
+        spark.sql(f"RESET {LAZY}")
+    views = Views(spark, bench.base)
+    assert views.rt() == views.rt_without_mdt() == oracle.as_of(1)
+    write_history(spark, bench.base, HISTORY[2:], options, first=2)
+    assert views.rt() == views.rt_without_mdt() == oracle.rt()
+    assert bench.apply(bench.plan(second=1000)).status == "compacted"
+    assert views.rt() == views.ro() == oracle.rt()
