@@ -9,9 +9,10 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import format_duration, format_time
 from etc_policy.plan.instants import instant_from_ms, instant_to_ms, parse_instant
-from etc_policy.plan.refusals import CLOCK_TOLERANCE, Refusal, clock_behind, writers_elsewhere, wrong_time
+from etc_policy.plan.refusals import CLOCK_TOLERANCE, Refusal
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import TableState
+from etc_policy.plan.time_refusals import clock_behind, writers_elsewhere, wrong_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,7 @@ _GUARD_REASONS = {
     ),
     "after_schema_changes": (
         "altered schema",
-        "A compaction reads by the schema that the last commit before C carries. Before an ALTER TABLE it would lose the values "
-        "of columns that were renamed, added again or given another type.",
+        "A compaction reads by the schema of the last commit before C. Before an ALTER TABLE it would lose values of columns.",
     ),
     "after_archive": (
         "archiving",
@@ -222,8 +221,7 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
 def _first_event(table: TablePlan, one: SkippedSlice, reason: SkipReason) -> str:
     if one.earliest_event_ms is None:
         return "no event time is known"
-    is_due = reason != "newer_than_threshold"
-    due = "" if is_due else f"; due from {_due_at(table, one.earliest_event_ms)} on"
+    due = f"; due from {_due_at(table, one.earliest_event_ms)} on" if reason == "newer_than_threshold" else ""
     return f"the first event at {format_time(one.earliest_event_ms)}{due}"
 
 

@@ -15,9 +15,9 @@ from etc_policy.compile.table_shape import MERGE_MODE, TRACKED_SINCE, TableShape
 from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
-from etc_policy.plan.refusals import writers_elsewhere
 from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.plan.table_state import LogFile, TableState
+from etc_policy.plan.time_refusals import writers_elsewhere
 from etc_policy.plan.unknown_state import PASSING_REFUSALS, why_refused
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]

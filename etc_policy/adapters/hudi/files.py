@@ -9,7 +9,8 @@ from etc_policy.adapters.hudi.pending_plan import require_own
 from etc_policy.adapters.hudi.plan_file import decode_operations
 from etc_policy.adapters.hudi.properties import metadata_partitions, read_properties
 from etc_policy.adapters.hudi.stable_reading import table_errors
-from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
+from etc_policy.adapters.hudi.table_commits import is_write
+from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline, schema_of
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
@@ -67,10 +68,10 @@ class HudiFiles:
         """The first write since then that carries another evolved schema than the last one before it (FACTS 1.8)."""
         with table_errors(base_path):
             timeline = timeline_of(base_path)
-            done = sorted(timeline.completions.keys() & timeline.writes - {instant})
+            done = sorted(one for one in timeline.completions if is_write(timeline.latest(one)) and one != instant)
             before = [one for one in done if one < instant][-1:]
-            schema = timeline.schema_of(before[0]) if before else ""
-            return next((one for one in done if one > instant and timeline.schema_of(one) != schema), None)
+            schema = schema_of(timeline, before[0]) if before else ""
+            return next((one for one in done if one > instant and schema_of(timeline, one) != schema), None)
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import completions_of
 from etc_policy.adapters.hudi.data_listing import is_as_recorded
+from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, slice_facts
-from etc_policy.adapters.hudi.partitions import marks_lost, partitions_of, unmarked
+from etc_policy.adapters.hudi.partitions import instants_in, marks_lost, partitions_of, unmarked
 from etc_policy.adapters.hudi.slices import (
     FileGroups,
     Listing,
     RecordedFile,
     data_files,
     files_of,
-    instants_in,
-    orphans_in,
     twin_instants,
 )
 from etc_policy.adapters.hudi.table_commits import TableCommits
+from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.promise import is_of_column
-from etc_policy.plan.table_state import FileSlice
+from etc_policy.plan.table_state import FileSlice, path_below
 
 
 class LatestSlices(NamedTuple):
@@ -72,7 +72,7 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing = Mapping
         completions = {**timeline.completions, **{instant: instant for instant in archived}}
         facts = CommitWrites({**commits.metadata, **archived}, completions, commits.trust)
     groups.add(rest, (*recorded, *then), facts)
-    orphans = tuple(orphans_in(listed, timeline, completion))
+    orphans = tuple(_orphans_in(listed, timeline, completion))
     slices = groups.slices()
     if timeline.layout < 2:
         records = (one.record for one in commits.completed if one.record is not None)
@@ -97,3 +97,12 @@ def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> Fi
         for one in file_slice.log_files
     )
     return replace(file_slice, log_files=tuple(logs))
+
+
+def _orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:
+    """Paths of carried log files (table version 6) whose compaction neither completed nor is pending."""
+    for partition, files in listed.items() if timeline.layout < 2 else ():
+        for file_name in filter(is_carried_name, sorted(files)):
+            name = parse_data_file(file_name)
+            if name and name.instant not in timeline.files and completion(name.instant) is None:
+                yield path_below(partition, file_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.slices import Listing, RecordedFile
 from etc_policy.adapters.storage.port import Tree
 from etc_policy.plan.table_state import path_below
@@ -35,3 +36,9 @@ def marks_lost(folders: Listing, recorded: Iterable[RecordedFile]) -> Iterator[s
     """
     found = {one.partition for one in recorded if one.file_name in folders.get(one.partition, ())}
     return (path_below(folder, _MARKER) for folder in sorted(found))
+
+
+def instants_in(listed: Listing) -> frozenset[str]:
+    """The instants in the names of data files."""
+    names = (parse_data_file(name) for files in listed.values() for name in files)
+    return frozenset(name.instant for name in names if name is not None)

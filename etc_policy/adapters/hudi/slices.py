@@ -256,25 +256,10 @@ def files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
         yield RecordedFile(requested, partition, name, size)
 
 
-def instants_in(listed: Listing) -> frozenset[str]:
-    """The instants in the names of data files."""
-    names = (parse_data_file(name) for files in listed.values() for name in files)
-    return frozenset(name.instant for name in names if name is not None)
-
-
 def twin_instants(files: Iterable[DataFile]) -> frozenset[str]:
     """The instants at which a file group has more than one base file."""
     counts = Counter((file.group, file.name.instant) for file in files if not file.name.is_log)
     return frozenset(instant for (_, instant), count in counts.items() if count > 1)
-
-
-def orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:
-    """Paths of carried log files (table version 6) whose compaction neither completed nor is pending."""
-    for partition, files in listed.items() if timeline.layout < 2 else ():
-        for file_name in filter(is_carried_name, sorted(files)):
-            name = parse_data_file(file_name)
-            if name and name.instant not in timeline.files and completion(name.instant) is None:
-                yield path_below(partition, file_name)
 
 
 def _begun(name: DataFileName, timeline: Timeline) -> str | None:

@@ -53,7 +53,7 @@ class Timeline:
 
         Archiving may go beyond savepoints, and leaves their commits behind: these do not say how far it went.
         """
-        return min(self.writes - self.savepointed or self.writes, default=None)
+        return min(self._writes - self.savepointed or self._writes, default=None)
 
     @cached_property
     def archive_reach(self) -> tuple[str, str]:
@@ -61,13 +61,12 @@ class Timeline:
 
         It leaves commits with a savepoint, and may pass a pending plan of etc in the past.
         """
-        done = (self.writes & self.completions.keys()) - self.savepointed
-        first = min(self.writes, default="")
+        done = (self._writes & self.completions.keys()) - self.savepointed
+        first = min(self._writes, default="")
         return first, min(done, default=first)
 
     @cached_property
-    def writes(self) -> frozenset[str]:
-        """The instants that write data."""
+    def _writes(self) -> frozenset[str]:
         return frozenset(r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files))
 
     def latest(self, requested: str) -> InstantFile:
@@ -147,15 +146,8 @@ class Timeline:
             self.completions.get(file.requested),
             touched,
             file.requested in self.savepointed,
-            self.schema_of(file.requested),
+            schema_of(self, file.requested),
         )
-
-    def schema_of(self, requested: str) -> str:
-        """What names the evolved schema that a completed write carries; empty where it carries none, and for anything else."""
-        file = self.latest(requested)
-        if file.state != "completed" or file.action not in _WITH_SCHEMA:
-            return ""
-        return _name_of(self.commit(requested).extra.get(_EVOLVED_SCHEMA, ""))
 
     def _is_log_compaction(self, file: InstantFile) -> bool:
         """A log compaction completes as a delta commit; what it was requested as distinguishes them."""
@@ -173,6 +165,14 @@ class Timeline:
         """What a rollback was to remove, should Hudi 0.x have left its completed file empty (FACTS 8)."""
         plan = next((f for f in self.files[requested] if f.state == "requested"), None)
         return self.metadata(plan) if plan else {}
+
+
+def schema_of(timeline: Timeline, requested: str) -> str:
+    """What names the evolved schema that a completed write carries; empty where it carries none, and for anything else."""
+    file = timeline.latest(requested)
+    if file.state != "completed" or file.action not in _WITH_SCHEMA:
+        return ""
+    return _name_of(timeline.commit(requested).extra.get(_EVOLVED_SCHEMA, ""))
 
 
 @lru_cache(maxsize=256)
