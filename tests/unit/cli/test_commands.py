@@ -443,7 +443,7 @@ def test_the_json_names_each_table_that_failed(etc, project, orders, command, do
     [
         (
             3,
-            "<small class="sentence">cannot be judged yet: 3 of 3 writes to log files record their event times, a judgement needs 20</small>",
+            "cannot be judged yet: 3 of 3 writes to log files record their event times, a judgement needs 20</small>",
         ),
         (20, "<small>99 % came within 10m5s</small>"),
     ],
