@@ -139,9 +139,10 @@ def _choice(choices: tuple[str, ...]) -> Check:
 
 
 def _variables(value: object) -> str | None:
-    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
-        return None
-    return f"must be a mapping of names to values, {_seen(value)}"
+    if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
+        return f"must be a mapping of names to values, {_seen(value)}"
+    empty = next((name for name, one in value.items() if one is None), None)
+    return f"has no value for `{empty[:60]}`" if empty is not None else None
 
 
 def _confs(value: object) -> str | None:

@@ -36,11 +36,16 @@ def wait_for(
     return FreshnessReport(observed_at=iso_time(clock_ms()), tables=waiter.last_seen(policies))
 
 
+#: What a cleaner at work may have made of one reading, and another reading does not find.
+_MAY_PASS = ("files_missing", "files_damaged")
+
+
 @dataclass
 class Waiter:
     """Waits for tables, one reading of each per round; `now` and `sleep` are in milliseconds.
 
-    `found` is what was last seen of each table, `unread` why the last reading of one gave nothing.
+    `found` is what was last seen of each table, `unread` why the last reading of one gave nothing, and `suspected` what was wrong
+    with it then.
     """
 
     environment: Environment
@@ -51,6 +56,7 @@ class Waiter:
     sleep: Callable[[int], None] = _sleep
     found: dict[str, TableFreshness] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
+    suspected: dict[str, str | None] = field(default_factory=dict)
     deadline_ms: int = field(init=False, default=0)
 
     def last_seen(self, policies: Sequence[Policy]) -> tuple[TableFreshness, ...]:
@@ -118,9 +124,11 @@ class Waiter:
         return _reaches(found, self.until_ms)
 
     def _require_knowable(self, policy: Policy, state: TableState) -> None:
-        """Report at once what no waiting changes: a writer's clock that is ahead is reached by then, or it is not."""
+        """Report what no waiting changes, and files that were missing twice; a writer's clock is reached by then, or never."""
         refusal = why_unknown(policy, state, self.deadline_ms)
-        if refusal is not None:
+        code, before = refusal.code if refusal else None, self.suspected.get(policy.name)
+        self.suspected[policy.name] = code
+        if refusal is not None and (code == before or code not in _MAY_PASS):
             message = f"waiting does not help: how far `{policy.name}` is complete cannot be known, as {refusal.reason}"
             raise TableError(Code.WAIT_IN_VAIN, message, hint=refusal.hint)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -121,7 +122,7 @@ def _require_own_files(context: click.Context) -> None:
     named |= {"--junit-xml": asked.get("junit_xml"), "--summary": asked.get("summary")}
     taken: dict[str, str] = {}
     for option, path in named.items():
-        if path is None or (path.exists() and not path.is_file()):  # a pipe or a device takes what comes
+        if path is None or _takes_what_comes(path):
             continue
         other = taken.setdefault(os.path.realpath(path), option)
         if other != option:
@@ -132,6 +133,13 @@ def _require_own_files(context: click.Context) -> None:
         holder = taken.get(os.path.realpath(kept))
         if holder is not None and not (kept.name == _PLAN and holder in ("PLAN_FILE", "--out")):
             raise click.UsageError(f"`{holder}` names `{kept}`, which etc writes itself: name another file", context)
+
+
+def _takes_what_comes(path: Path) -> bool:
+    """Whether it is a pipe or a device; what may not be looked at is left to who writes there."""
+    with suppress(OSError):
+        return path.exists() and not path.is_file()
+    return False
 
 
 def _asked(context: click.Context) -> bool:

@@ -168,8 +168,11 @@ RUNNING: Mapping[Code, str] = {
     "that is missing or damaged, a time that cannot be true. None of these passes by itself; see the hint.",
     Code.VERIFICATION_FAILED: "The compaction is done; what RO holds is not what was promised. The report "
     "names each check; see docs/how-to/verify.md.",
-    Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could exist twice. Plan again when\n"
-    "the writers are idle; `etc apply` without a file does so by itself, and leaves out what is written to again.",
+    Code.OVERTAKEN: "Nothing was committed: a key that was deleted and written again could exist twice, or an ALTER TABLE came\n"
+    "between, and Hudi would have merged by the schema of before. Plan again when the writers are idle; `etc apply` without a\n"
+    "file does so by itself, and leaves out what is written to again. A compaction that somebody else has scheduled before an\n"
+    "ALTER TABLE loses the values of renamed columns when it is carried out, by etc or by Hudi. Read them first, from the\n"
+    "snapshot view and with schema on read.",
     Code.WRITTEN_BESIDE: "What it wrote is compacted at once where the plan may be made again. This says that it may not, or\n"
     "that others wrote in the meantime: a key can exist twice after its next upsert. Run `etc apply` again before that.\n"
     "Let the writers use a lock, and name it in `writer.lock`.",

@@ -65,7 +65,7 @@ def _uri_fault(uri: str) -> tuple[str, str] | None:
         )
     is_on_azure = "@" in _FORMS[scheme]
     needed = path.strip("/") if scheme == "hdfs" else host.strip("@")
-    if not rest.startswith("//") or not needed or ("@" in needed) != is_on_azure:
+    if not rest.startswith("//") or not needed or (scheme != "hdfs" and ("@" in needed) != is_on_azure):
         return f"names no {'folder' if scheme == 'hdfs' else 'bucket'}", f"write `{_FORMS[scheme]}`"
     if any(part in (".", "..") for part in path.split("/")):
         return "has `.` or `..` in its path, which a store takes for names", "write the path without them"

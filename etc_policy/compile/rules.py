@@ -65,7 +65,8 @@ def tables_have_one_policy(project: CheckedProject) -> Iterator[Issue]:
         if not policy.declaration.enabled:
             continue
         identity = location_identity(resolve_location(policy.declaration.table, project.table_root))
-        real = project.real_path(identity) if identity.startswith("/") else identity
+        is_path = identity.startswith("/") and location_fault(policy.declaration.table) is None
+        real = project.real_path(identity) if is_path else identity
         owner = first.setdefault(real, policy)
         if owner is not policy:
             message = f"the table `{policy.shown('table')}` already has the policy `{owner.declaration.name}`"

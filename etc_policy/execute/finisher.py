@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import Job, Lease, Services
 from etc_policy.execute.refusing import raise_refusal
@@ -53,7 +54,10 @@ class Finisher:
         if altered is None:
             return None
         what = f"the {pending.action} at {pending.requested} was scheduled before the table's schema was altered at {altered}"
-        hint = f"take it off the timeline (`compaction unschedule --instant {pending.requested}` of Hudi's CLI), and plan anew"
+        hint = (
+            "stop its writers, and write the rows of the snapshot view into a new table, or ask whoever scheduled it to take it "
+            f"off the timeline; `etc explain {Code.OVERTAKEN}` says more"
+        )
         return Refusal("schema_altered", f"{what}: Hudi would carry it out by the one of before, and lose values", hint)
 
     def _run(self, policy: Policy, state: TableState, pending: Instant, lease: Lease) -> None:

@@ -37,10 +37,10 @@ def _unbounded(state: TableState) -> Refusal | None:
     name = next((one.name for _, one in state.log_files if one.may_hold_anything), None)
     if name is None:
         return None
-    reason = (
-        f"nobody knows what event times {name} holds: it was carried by a compaction that is archived, and is not read"
+    reason = f"nobody knows when rows of {name} came that have no known event time: the compaction that carried it is archived"
+    return Refusal(
+        "unbounded_event_times", reason, "`etc apply` compacts it; without `--metadata-only` its event times are read"
     )
-    return Refusal("unbounded_event_times", reason, "leave out `--metadata-only`; `etc apply` compacts it in any case")
 
 
 def claiming_nothing(refused: TablePlan, why: Refusal) -> TablePlan:

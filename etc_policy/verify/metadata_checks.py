@@ -144,15 +144,15 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
 
 
 def _altered_before(state: TableState, record: CompactionRecord) -> str | None:
-    """The last write that had completed before a compaction did, if it carries another evolved schema (FACTS 1.8).
-
-    A writer without schema on read carries none, which says nothing.
+    """The first write that began after a compaction's instant, had completed before the compaction did, and carries another
+    evolved schema (FACTS 1.8). A writer without schema on read carries none, which says nothing.
     """
     own = next((one.schema for one in state.instants if one.requested == record.instant), None)
-    others = ((one.completed or "", one) for one in state.instants if one.action in WRITE_ACTIONS)
-    done = sorted((pair for pair in others if "" < pair[0] < record.completed), key=lambda pair: pair[0])
-    last = done[-1][1] if done else None
-    return last.requested if last is not None and own is not None and last.schema not in ("", own) else None
+    if own is None:
+        return None
+    beside = (one for one in state.instants if one.requested > record.instant and one.action in WRITE_ACTIONS)
+    done = (one for one in beside if one.completed is not None and one.completed < record.completed)
+    return next((one.requested for one in done if one.schema not in ("", own)), None)
 
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:

@@ -14,7 +14,7 @@ from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
-from etc_policy.verify.metadata_checks import always_checked, check_listing, check_metadata, is_wanted
+from etc_policy.verify.metadata_checks import KNOWN, always_checked, check_listing, check_metadata, is_wanted
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import (
     Coverage,
@@ -212,15 +212,18 @@ def verdict_on_rows(verification: Verification) -> VerificationStatus:
 
 
 def on_promise(verification: Verification) -> Verification:
-    """The verdict on what the compaction promised: that RO is too old by now is no failure of it.
+    """The verdict on what the compaction promised: that RO is too old by now is no failure of it, nor that nobody knows now.
 
     Rows that it lacks are, however lightly the suite takes them.
     """
     if lacks_rows(verification):
         return verification.model_copy(update={"status": "fail"})
-    failed = {one.expectation for one in verification.expectations if one.status == "fail"}
-    is_only_old = verification.status == "fail" and failed == {FRESHNESS}
-    return verification.model_copy(update={"status": "warn"}) if is_only_old else verification
+    others = [one for one in verification.expectations if one.expectation not in (FRESHNESS, KNOWN)]
+    failed = {one.expectation for one in verification.expectations if one.status in ("fail", "error")}
+    is_old = verification.status == "fail" and failed == {FRESHNESS}
+    is_unknown = KNOWN in failed and verdict_over(others) in ("pass", "warn")
+    is_of_now = is_old or is_unknown
+    return verification.model_copy(update={"status": "warn"}) if is_of_now else verification
 
 
 def verdict_over(expectations: Sequence[ExpectationResult]) -> VerificationStatus:

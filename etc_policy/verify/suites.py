@@ -44,7 +44,8 @@ _ALWAYS_KNOWN = {"T": "threshold_ms", "now": "now_ms"}
 Severity = Literal["critical", "warning", "info"]
 View = Literal["ro", "rt"]
 _VIEWS: tuple[View, ...] = ("ro", "rt")
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+#: What etc's templates call; other braces may be what the data is searched for.
+_TEMPLATE = re.compile(r"\{\{[-+]?\s*(var|env_var)\s*\(|\{%[-+]?\s*(if|for|set|macro)\b")
 
 
 class DeclaredExpectation(Frozen):

@@ -98,6 +98,19 @@ def test_one_that_comes_later_withdraws_the_plan(bench):
 
 
 @pytest.mark.extended
+def test_a_plan_that_was_taken_back_carries_the_schema_on(bench):
+    """Readers and compactions go by the last commit: an empty one without the schema would hide the renamed column."""
+    alter(bench, "RENAME COLUMN v TO vv")
+    plan = bench.plan(1000)
+    bench.publish(plan)
+    assert max(one.requested for one in bench.state().instants) == plan.tables[0].instant
+    assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
+    assert both(bench) == [ROWS, ROWS]
+    assert bench.apply(bench.plan(1000)).status == "compacted"
+    assert both(bench) == [ROWS, ROWS]
+
+
+@pytest.mark.extended
 def test_what_stock_has_scheduled_before_it_is_not_finished(bench):
     always = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
     bench.spark.sql(f"CALL run_compaction(op => 'schedule', path => '{bench.base}', options => '{always}')").collect()

@@ -36,6 +36,8 @@ def _records_in(fields: Fields, space: str) -> Iterator[tuple[str, Fields]]:
         one = types.pop()
         if isinstance(one, list):
             types += one
+        elif isinstance(one, dict) and one.get("type") in ("array", "map"):
+            types.append(one.get("items") or one.get("values"))
         elif isinstance(one, dict) and one.get("type") == "record":
             name, own = str(one.get("name")), str(one.get("namespace") or space)
             below = list_of(one["fields"])

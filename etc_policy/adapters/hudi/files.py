@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.compactions import plan_extra
+from etc_policy.adapters.hudi.evolved_schema import first_with_another
 from etc_policy.adapters.hudi.history import commit_of, completed_write
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.pending_plan import require_own
 from etc_policy.adapters.hudi.plan_file import decode_operations
 from etc_policy.adapters.hudi.properties import metadata_partitions, read_properties
-from etc_policy.adapters.hudi.stable_reading import table_errors
-from etc_policy.adapters.hudi.table_commits import is_write
-from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline, schema_of
+from etc_policy.adapters.hudi.stable_reading import read_until_stable, table_errors
+from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
@@ -66,12 +66,7 @@ class HudiFiles:
 
     def schema_altered(self, base_path: str, instant: str) -> str | None:
         """The first write since then that carries another evolved schema than the last one before it (FACTS 1.8)."""
-        with table_errors(base_path):
-            timeline = timeline_of(base_path)
-            done = sorted(one for one in timeline.completions if is_write(timeline.latest(one)) and one != instant)
-            before = [one for one in done if one < instant][-1:]
-            schema = schema_of(timeline, before[0]) if before else ""
-            return next((one for one in done if one > instant and schema_of(timeline, one) != schema), None)
+        return read_until_stable(base_path, lambda: first_with_another(timeline_of(base_path), instant))
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.

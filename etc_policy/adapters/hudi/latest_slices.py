@@ -78,7 +78,7 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing = Mapping
         records = (one.record for one in commits.completed if one.record is not None)
         thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
         slices = tuple(_bounded_by_plan(one, thresholds) for one in slices)
-    missing = (*groups.missing(recorded), *marks_lost(beside, then))
+    missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
     return LatestSlices(slices, missing, orphans, *groups.twins())
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.slices import Listing, RecordedFile
 from etc_policy.adapters.storage.port import Tree
-from etc_policy.plan.table_state import path_below
+from etc_policy.plan.table_state import GroupKey, path_below
 
 _MARKER = ".hoodie_partition_metadata"
 
@@ -29,12 +29,14 @@ def unmarked(tree: Tree) -> Listing:
     return {folder: files for folder, files in tree.items() if not any(name.startswith(_MARKER) for name in files)}
 
 
-def marks_lost(folders: Listing, recorded: Iterable[RecordedFile]) -> Iterator[str]:
+def marks_lost(folders: Listing, recorded: Iterable[RecordedFile], replaced: Collection[GroupKey]) -> Iterator[str]:
     """Paths of the marks that unmarked folders lack in which there are files that a commit wrote as those of a partition.
 
-    Readers by the metadata table see them; those that list the folders do not.
+    Readers by the metadata table see them; those that list the folders do not. What was replaced nobody reads.
     """
-    found = {one.partition for one in recorded if one.file_name in folders.get(one.partition, ())}
+    there = (one for one in recorded if one.file_name in folders.get(one.partition, ()))
+    named = ((one.partition, parse_data_file(one.file_name)) for one in there)
+    found = {partition for partition, name in named if name is not None and (partition, name.file_id) not in replaced}
     return (path_below(folder, _MARKER) for folder in sorted(found))
 
 

@@ -22,9 +22,10 @@ from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.table_state import Instant, InstantState
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
-_WITH_SCHEMA = frozenset({"commit", "deltacommit", "replacecommit"})
+#: The completed actions that carry the table's schema.
+WITH_SCHEMA = frozenset({"commit", "deltacommit", "replacecommit"})
 #: The pair of a commit's metadata by which tables with schema on read know names and types that columns had before.
-_EVOLVED_SCHEMA = "latest_schema"
+EVOLVED_SCHEMA = "latest_schema"
 _NEVER_EMPTY = frozenset(("completed", action) for action in ("commit", "deltacommit", "replacecommit"))
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
@@ -146,8 +147,13 @@ class Timeline:
             self.completions.get(file.requested),
             touched,
             file.requested in self.savepointed,
-            schema_of(self, file.requested),
+            self._schema_of(file),
         )
+
+    def _schema_of(self, file: InstantFile) -> str:
+        """What names the evolved schema that a completed write carries, if it was read."""
+        known = self._commits.get(file.requested) if file.state == "completed" and file.action in WITH_SCHEMA else None
+        return _name_of(known.extra.get(EVOLVED_SCHEMA, "")) if known is not None else ""
 
     def _is_log_compaction(self, file: InstantFile) -> bool:
         """A log compaction completes as a delta commit; what it was requested as distinguishes them."""
@@ -167,18 +173,10 @@ class Timeline:
         return self.metadata(plan) if plan else {}
 
 
-def schema_of(timeline: Timeline, requested: str) -> str:
-    """What names the evolved schema that a completed write carries; empty where it carries none, and for anything else."""
-    file = timeline.latest(requested)
-    if file.state != "completed" or file.action not in _WITH_SCHEMA:
-        return ""
-    return _name_of(timeline.commit(requested).extra.get(_EVOLVED_SCHEMA, ""))
-
-
 @lru_cache(maxsize=256)
 def _name_of(schema: str) -> str:
     """A short text that is another one for another schema: mostly all commits carry the same."""
-    return hashlib.sha256(schema.encode(errors="surrogateescape")).hexdigest()[:16] if schema else ""
+    return hashlib.sha256(schema.encode(errors="surrogatepass")).hexdigest()[:16] if schema else ""
 
 
 def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:

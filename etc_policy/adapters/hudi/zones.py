@@ -13,6 +13,7 @@ from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import TableError
 
 #: `TZ` as offsets and rules, such as `CET-1CEST`, without a name.
+_OTHER_FORMS = re.compile(r"^(posix|right)/")
 _OFFSETS = re.compile(r"(<[^>]+>|[A-Za-z]{3,})[+-]?[0-9]")
 
 
@@ -35,13 +36,15 @@ def local_zone() -> str:
 
     """
     given = os.environ.get("TZ", "").lstrip(":")
-    named = _within_zones(given) or given or _within_zones(os.path.realpath("/etc/localtime"))
+    path = given if given.startswith("/") else "" if given else "/etc/localtime"
+    named = _within_zones(os.path.realpath(path)) if path else _OTHER_FORMS.sub("", given)
     try:
         return ZoneInfo(named).key if named else _fixed_zone()
     except (ZoneInfoNotFoundError, ValueError) as error:
         if not given or _OFFSETS.match(given):
             return _fixed_zone()
-        hint = did_you_mean(given, sorted(available_timezones())) or "name a zone such as TZ=Europe/Berlin, or unset TZ"
+        near = did_you_mean(given, sorted(zone for zone in available_timezones() if "/" in zone))
+        hint = near or "name a zone such as TZ=Europe/Berlin, or unset TZ"
         raise TableError(
             Code.UNNAMED_ZONE, f"`TZ` is `{given[:60]}`, which is no known time zone", hint=hint
         ) from error
@@ -49,7 +52,7 @@ def local_zone() -> str:
 
 def _within_zones(path: str) -> str:
     """The name of the zone that a file of the zone database is for; empty for another path."""
-    return path.partition("zoneinfo/")[2]
+    return _OTHER_FORMS.sub("", path.partition("zoneinfo/")[2])
 
 
 def _fixed_zone() -> str:

@@ -151,6 +151,7 @@ class FileLease:
             raise EngineError(
                 Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
             )
+        note_time(self._storage.location, _clock_of(self._handle))  # this machine's may have been set meanwhile
         self._signs.require_own(instant, self._mark.made or "")
 
     def _holds(self) -> bool:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from etc_policy.adapters.hudi.evolved_schema import evolved_schema_before
+from etc_policy.adapters.hudi.files import timeline_of
+from etc_policy.adapters.hudi.timeline import EVOLVED_SCHEMA
 from etc_policy.adapters.spark.hudi_client import heartbeats, hudi_table, takes_write_metadata
 from etc_policy.execute.ports import Job
 from etc_policy.plan.commit_metadata import withdrawn_metadata
@@ -26,7 +29,7 @@ def commit_nothing(spark: Any, client: Any, job: Job, requested: Any) -> None:  
 
 def _commit(spark: Any, client: Any, job: Job) -> None:  # noqa: ANN401 - as above
     jvm = spark._jvm
-    metadata, option = _metadata(jvm, client), jvm.org.apache.hudi.common.util.Option
+    metadata, option = _metadata(jvm, client, job), jvm.org.apache.hudi.common.util.Option
     if not takes_write_metadata(client):
         client.commitCompaction(job.instant, metadata, option.empty())
         return
@@ -36,10 +39,13 @@ def _commit(spark: Any, client: Any, job: Job) -> None:  # noqa: ANN401 - as abo
     client.commitCompaction(job.instant, result, option.empty())
 
 
-def _metadata(jvm: Any, client: Any) -> Any:  # noqa: ANN401 - Java objects
+def _metadata(jvm: Any, client: Any, job: Job) -> Any:  # noqa: ANN401 - Java objects
+    """With the evolved schema of the write before it: readers and compactions take the last commit's (FACTS 1.8)."""
     model = jvm.org.apache.hudi.common.model
     metadata = model.HoodieCommitMetadata(True)
     metadata.setOperationType(model.WriteOperationType.COMPACT)
-    for key, value in {"schema": client.getConfig().getSchema(), **withdrawn_metadata()}.items():
+    schema = evolved_schema_before(timeline_of(job.base_path), job.instant)
+    evolved = {EVOLVED_SCHEMA: schema} if schema else {}
+    for key, value in {"schema": client.getConfig().getSchema(), **evolved, **withdrawn_metadata()}.items():
         metadata.addMetadata(key, value)
     return metadata

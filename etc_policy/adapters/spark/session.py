@@ -46,7 +46,11 @@ _NOISE = re.compile(
     r"\tat |[\d/]+ [\d:]+ (WARN|INFO) |\\?:: |\t(\||---|confs: |found |\d+ artifacts)|Setting default log level|To adjust log"
 )
 
-_REPOSITORIES = "spark.jars.repositories"
+#: Where jars are fetched from, and Java's own options.
+_AT_START = (
+    *("spark.jars", "spark.jars.packages", "spark.jars.repositories", "spark.jars.ivySettings"),
+    *("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.driver.extraClassPath"),
+)
 
 #: On one machine nothing listens on the network.
 _LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -170,8 +174,9 @@ def _launch(confs: Mapping[str, str]) -> None:
 
 
 def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
-    """The settings less secrets, but with a repository's: the JVM fetches jars before it could be given them otherwise."""
-    return {key: value for key, value in confs.items() if key == _REPOSITORIES or not is_secret_setting(key, value)}
+    """The settings less secrets; of those that the JVM needs as it starts the name alone decides: later comes too late."""
+    judged = ((key, value, "" if key in _AT_START else value) for key, value in confs.items())
+    return {key: value for key, value, looked_at in judged if not is_secret_setting(key, looked_at)}
 
 
 def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:

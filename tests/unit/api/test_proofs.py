@@ -65,6 +65,14 @@ def test_a_lag_beyond_its_limit_disproves_nothing():
     assert [one.until_ms for one in kept.proofs.of] == [1_000]
 
 
+def test_a_clock_that_lets_nobody_know_now_disproves_nothing():
+    unknown = ExpectationResult(
+        expectation="completeness_is_known", status="error", message="a writer's clock is ahead"
+    )
+    assert is_proven(POLICY, RECORD, noted(AGREES, UNKNOWN, unknown, status="error"))
+    assert not is_proven(POLICY, RECORD, noted(LACKS, unknown, status="error"))
+
+
 @pytest.mark.parametrize(
     ("found", "status"),
     [((LACKS,), "fail"), ((LACKS, LAGS), "fail"), ((AGREES, UNKNOWN), "error"), ((UNKNOWN, LAGS), "error")],

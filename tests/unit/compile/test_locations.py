@@ -57,6 +57,7 @@ def test_different_tables_have_different_identities():
         "hdfs:///a/b",
         "hdfs://a/b",
         "hdfs://a:1/b",
+        "hdfs://a:1/user/jane@corp.example/b",
         "a.b",
         "b.a",
     ]

@@ -134,6 +134,12 @@ class TestPromise:
         found = check_promise(evidence(state(instants=instants, altered=[altered])), self.RECORD)
         assert (found.status, "schema of before" in (found.message or "")) == (status, status == "fail")
 
+    def test_a_writer_that_was_at_work_during_the_alter_table_says_nothing(self):
+        """It carries the schema of when it began, and completes after the one that altered it; Hudi goes by requests."""
+        commits = ["08:00:00 > 08:00:05", "10:58:00 > 10:59:30", "10:59:00 > 10:59:01"]
+        instants = [*(f"{one}, deltacommit" for one in commits), "11:00:00 > 11:01:00, commit, f1"]
+        assert check_promise(evidence(state(instants=instants, altered=["10:59:00"])), self.RECORD).status == "pass"
+
     def test_one_that_says_it_had_not_seen_what_it_merged(self):
         merged = GroupWrite(instant("10:58:00"), instant("10:59:59.999"), "p", "f1", T, True, 1)
         assert self.promise(self.RECORD, [merged]).status == "pass"

@@ -15,6 +15,8 @@ ENVELOPE = [{"name": "before", "type": ["null", ROW]}, {"name": "after", "type":
         (ENVELOPE, "after.ts", ("after", "ts")),
         ([{"name": "e", "type": {**ROW, "name": "E", "fields": ENVELOPE}}], "e.after.ts", ("e", "after", "ts")),
         ([*ENVELOPE, {"name": "own", "type": "Row"}], "own.ts", ("own", "ts")),
+        ([{"name": "i", "type": {"type": "array", "items": ROW}}, ENVELOPE[1]], "after.ts", ("after", "ts")),
+        ([{"name": "i", "type": {"type": "map", "values": ROW}}, ENVELOPE[1]], "after.ts", ("after", "ts")),
     ],
 )
 def test_a_record_may_be_named_where_another_field_defines_it(fields, name, path):

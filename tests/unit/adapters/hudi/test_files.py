@@ -52,7 +52,7 @@ class TestHudiFiles:
             (({}, {"latest_schema": "one"}), ({"latest_schema": "one"},) * 2, None),
             (({}, {}), ({}, {"latest_schema": "one"}, {"latest_schema": "one"}), "10:00:08"),
             (({"latest_schema": "one"},), ({"latest_schema": "two"}, {"latest_schema": "one"}), "10:00:07"),
-            (({"latest_schema": "one"},), ({},), "10:00:07"),
+            (({"latest_schema": "one"},), ({},), None),
             ((), ({},), None),
         ],
     )

@@ -305,6 +305,22 @@ class TestZone:
         assert (error.value.code, error.value.hint) == ("ETC214", hint)
         assert table_zone({"hoodie.table.timeline.timezone": "UTC"}) == "UTC"
 
+    @pytest.mark.parametrize(
+        ("variable", "zone"),
+        [
+            (":Europe/Berlin", "Europe/Berlin"),
+            ("posix/Europe/Berlin", "Europe/Berlin"),
+            ("/usr/share/zoneinfo/posix/Europe/Berlin", "Europe/Berlin"),
+            (":/etc/localtime", "America/New_York"),
+        ],
+    )
+    def test_other_ways_to_name_a_zone(self, variable, zone, monkeypatch):
+        """Java knows a zone by its plain name alone."""
+        monkeypatch.setenv("TZ", variable)
+        links = {"/etc/localtime": "/usr/share/zoneinfo/America/New_York"}
+        monkeypatch.setattr("os.path.realpath", lambda path: links.get(path, path))
+        assert table_zone({}) == zone
+
     def test_without_a_variable_the_link_of_the_machine_decides(self, monkeypatch):
         monkeypatch.delenv("TZ", raising=False)
         monkeypatch.setattr("os.path.realpath", lambda path: "/usr/share/zoneinfo/America/New_York")

@@ -110,7 +110,12 @@ def test_passwords_in_values_are_no_arguments_of_a_process(url):
 
 def test_the_jars_of_a_repository_with_a_password_are_fetched():
     """The JVM fetches them as it starts."""
-    repository = {"spark.jars.repositories": "https://u:hunter2@nexus/maven"}
+    url = "https://u:hunter2@nexus/maven"
+    repository = {
+        "spark.jars.repositories": url,
+        "spark.jars": f"{url}/bundle.jar",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dproxy={url}",
+    }
     assert _without_secrets(repository) == repository
 
 
