@@ -19,7 +19,7 @@ RUNNING: Mapping[Code, str] = {
     Code.BAD_SELECTION: "`--select` takes names, globs, `tag:`, `path:`, `strategy:` and `state:`; spaces "
     "unite, commas intersect. An empty one, mostly a variable that is not set, does not mean every policy; an empty "
     "`--exclude` leaves none out. Terms that select no policy at all are a mistake: mostly a comma, which keeps only what all of "
-    "its parts select, where a space was meant. That nothing has changed (`state:`) is none, and the command does nothing.",
+    "its parts select, where a space was meant. It is no mistake if nothing has changed (`state:`): the command does nothing.",
     Code.BAD_STATE: "`--state DIR` names a folder with the manifest.json that `etc compile` wrote, by this "
     "version of etc or an older one, for the same target and with the same `--vars`.",
     Code.UNEXPECTED: "This is a bug in etc. Report it with what `--debug` prints; no data of a table are lost.",

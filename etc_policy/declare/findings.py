@@ -200,7 +200,7 @@ def _key_name(path: YamlPath) -> str:
 
 
 def value_at(value: object, path: YamlPath) -> object:
-    """The part of a value that keys and numbers lead to; None where there is none."""
+    """The part of a value that keys and numbers lead to; None where it is missing."""
     for part in path:
         if isinstance(value, dict):
             value = value.get(part)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from etc_policy.adapters.hudi.timeline import EVOLVED_SCHEMA, WITH_SCHEMA, Timeline
+from etc_policy.adapters.hudi.table_commits import is_write
+from etc_policy.adapters.hudi.timeline import EVOLVED_SCHEMA, Timeline
 
 
 def evolved_schema_before(timeline: Timeline, instant: str) -> str:
@@ -25,4 +26,4 @@ def first_with_another(timeline: Timeline, instant: str) -> str | None:
 
 
 def _writes(timeline: Timeline) -> Iterable[str]:
-    return (one for one in timeline.completions if timeline.latest(one).action in WITH_SCHEMA)
+    return (one for one in timeline.completions if is_write(timeline.latest(one)))

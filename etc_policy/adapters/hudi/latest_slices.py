@@ -11,7 +11,7 @@ from etc_policy.adapters.hudi.archive import completions_of
 from etc_policy.adapters.hudi.data_listing import is_as_recorded
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, slice_facts
-from etc_policy.adapters.hudi.partitions import instants_in, marks_lost, partitions_of, unmarked
+from etc_policy.adapters.hudi.partitions import instants_in, marks_lost, partitions_of
 from etc_policy.adapters.hudi.slices import (
     FileGroups,
     Listing,
@@ -49,12 +49,12 @@ def latest_slices(commits: TableCommits) -> LatestSlices:
             return found
         known.reject(storage, "it contradicts a commit")
     tree = commits.tree.read()
-    beside = unmarked(tree)
-    return _slices_in(commits, partitions_of(tree), beside)
+    listed = partitions_of(tree)
+    return _slices_in(commits, listed, {folder: files for folder, files in tree.items() if folder not in listed})
 
 
 def _slices_in(commits: TableCommits, listed: Listing, beside: Listing = MappingProxyType({})) -> LatestSlices:
-    """The slices of the partitions as `listed`; `beside` are the folders that are none."""
+    """The slices of the partitions as `listed`; `beside` are the table's other folders."""
     timeline, archive = commits.timeline, commits.archive
     groups = FileGroups(timeline)
     recorded = groups.add_recorded(listed, commits.metadata, commits.writes)

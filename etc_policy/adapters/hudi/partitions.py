@@ -24,11 +24,6 @@ def partitions_of(tree: Tree) -> Mapping[str, dict[str, int]]:
     return found
 
 
-def unmarked(tree: Tree) -> Listing:
-    """The folders that are no partitions, with the files in them."""
-    return {folder: files for folder, files in tree.items() if not any(name.startswith(_MARKER) for name in files)}
-
-
 def marks_lost(folders: Listing, recorded: Iterable[RecordedFile], replaced: Collection[GroupKey]) -> Iterator[str]:
     """Paths of the marks that unmarked folders lack in which there are files that a commit wrote as those of a partition.
 

@@ -19,14 +19,13 @@ from etc_policy.adapters.storage.port import TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.cut import WRITE_ACTIONS
+from etc_policy.plan.table_history import WRITES
 from etc_policy.plan.table_state import Instant, InstantState
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
-#: The completed actions that carry the table's schema.
-WITH_SCHEMA = frozenset({"commit", "deltacommit", "replacecommit"})
 #: The pair of a commit's metadata by which tables with schema on read know names and types that columns had before.
 EVOLVED_SCHEMA = "latest_schema"
-_NEVER_EMPTY = frozenset(("completed", action) for action in ("commit", "deltacommit", "replacecommit"))
+_NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
     f"`etc explain {Code.DAMAGED_TIMELINE}` says how to go on"
@@ -152,7 +151,7 @@ class Timeline:
 
     def _schema_of(self, file: InstantFile) -> str:
         """What names the evolved schema that a completed write carries, if it was read."""
-        known = self._commits.get(file.requested) if file.state == "completed" and file.action in WITH_SCHEMA else None
+        known = self._commits.get(file.requested) if file.state == "completed" and file.action in WRITES else None
         return _name_of(known.extra.get(EVOLVED_SCHEMA, "")) if known is not None else ""
 
     def _is_log_compaction(self, file: InstantFile) -> bool:

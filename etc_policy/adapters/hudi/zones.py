@@ -12,8 +12,9 @@ from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import TableError
 
-#: `TZ` as offsets and rules, such as `CET-1CEST`, without a name.
+#: The zone database has each zone in two more folders, whose names Java does not know.
 _OTHER_FORMS = re.compile(r"^(posix|right)/")
+#: `TZ` as offsets and rules, such as `CET-1CEST`, without a name.
 _OFFSETS = re.compile(r"(<[^>]+>|[A-Za-z]{3,})[+-]?[0-9]")
 
 

@@ -174,7 +174,7 @@ class FileLock:
         return remove(holder)
 
     def _now(self) -> float:
-        """The time of the lock's file system, which may be shared: by it the age of another's lock is told."""
+        """The time of the lock's file system, which machines may share: the age of a lock is measured by it."""
         os.utime(self._own)
         return self._own.stat().st_mtime
 
