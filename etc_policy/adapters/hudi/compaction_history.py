@@ -10,8 +10,8 @@ from etc_policy.adapters.hudi.log_facts import NO_TRUST
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.timeline import plan_file_of, read_timeline, require_times
-from etc_policy.adapters.storage.door import open_storage
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.door import open_reader
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.plan.table_history import TableHistory
 
 _ACTIONS = ("commit",)
@@ -25,12 +25,12 @@ def read_compactions(base_path: str) -> TableHistory:
         RetryableError: the timeline kept changing while it was read.
 
     """
-    storage = open_storage(base_path)
+    storage = open_reader(base_path)
     properties = read_properties(storage)
     return read_until_stable(storage.location, lambda: _read(storage, properties))
 
 
-def _read(storage: TableStorage, properties: Mapping[str, str]) -> TableHistory:
+def _read(storage: TableReader, properties: Mapping[str, str]) -> TableHistory:
     timeline = require_times(read_timeline(storage, properties))
     latest = map(timeline.latest, timeline.files)
     ends = [end for end in latest if end.state == "completed" and end.action in _ACTIONS]

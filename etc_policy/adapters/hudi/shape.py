@@ -7,8 +7,8 @@ from etc_policy.adapters.hudi.properties import PROPERTIES, read_properties
 from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.table_commits import is_write
 from etc_policy.adapters.hudi.timeline import read_timeline
-from etc_policy.adapters.storage.door import open_storage
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.door import open_reader
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.compile.manifest import EventTime
 from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 
@@ -21,11 +21,11 @@ def read_shape(base_path: str, event_time: EventTime) -> TableShape | None:
         RetryableError: the timeline kept changing while it was read.
 
     """
-    storage = open_storage(base_path)
+    storage = open_reader(base_path)
     return read_until_stable(storage.location, lambda: _read(storage, event_time))
 
 
-def _read(storage: TableStorage, event_time: EventTime) -> TableShape | None:
+def _read(storage: TableReader, event_time: EventTime) -> TableShape | None:
     if storage.info(PROPERTIES) is None:
         return None
     properties = read_properties(storage)

@@ -23,7 +23,7 @@ from etc_policy.adapters.hudi.timeline import Timeline, all_times, fingerprint, 
 from etc_policy.adapters.hudi.values import text_of
 from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
 from etc_policy.adapters.hudi.zone_samples import read_zone
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader
 from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.double_keys import still_exposed
@@ -102,7 +102,7 @@ def _read(
     known: KnownListing | None = None,
 ) -> Result:
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
-    storage = open_storage(base_path)
+    storage = open_reader(base_path)
     properties = read_properties(storage)
     facts = KeptFacts(cache, storage, properties) if cache else NoFacts()
     asked = known if known is not None and known.may_have(storage, properties) else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from etc_policy.adapters.hudi.layout import HEARTBEATS, InstantFile
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.storage.clocks import time_at
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.errors import TableError
 from etc_policy.plan.table_history import WRITES
 from etc_policy.plan.table_state import GroupKey, WriteInFlight
@@ -16,7 +16,7 @@ from etc_policy.plan.table_state import GroupKey, WriteInFlight
 WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
 
 
-def living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:
+def living_writers(storage: TableReader, timeline: Timeline) -> frozenset[str]:
     """Pending writes with a heartbeat no older than Hudi's default tolerance."""
     pending = (
         f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in WRITES
@@ -24,7 +24,7 @@ def living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:
     return frozenset(requested for requested in pending if _beats(storage, requested))
 
 
-def writes_in_flight(storage: TableStorage, timeline: Timeline) -> Iterator[WriteInFlight]:
+def writes_in_flight(storage: TableReader, timeline: Timeline) -> Iterator[WriteInFlight]:
     """Pending writes; one without a heartbeat file may be that of a writer alone on its table, who keeps none."""
     for file in map(timeline.latest, sorted(timeline.files)):
         if file.state != "completed" and file.action in WRITES:
@@ -43,7 +43,7 @@ def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKe
     return frozenset(group for group in groups if group[1]) if groups else None
 
 
-def _beats(storage: TableStorage, instant: str) -> bool | None:
+def _beats(storage: TableReader, instant: str) -> bool | None:
     """Whether a heartbeat is fresh; None if it is missing."""
     heartbeat = storage.info(f"{HEARTBEATS}/{instant}")
     if heartbeat is None:
