@@ -2,7 +2,7 @@
 
 import tempfile
 
-from stock import start_spark
+from stock import root_cause, start_spark
 
 TRACKING = {"hoodie.write.track.event.time.watermark": "true", "hoodie.payload.event.time.field": "ts"}
 NO_PARTIAL_UPDATES = {"hoodie.spark.sql.merge.into.partial.updates": "false"}
@@ -26,17 +26,6 @@ def play(spark, settings, statement):
         for key in settings:
             spark.sql(f"RESET {key}")
         spark.sql("DROP TABLE t")
-
-
-def root_cause(error):
-    """The innermost Java exception, and where it was thrown."""
-    cause = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    if cause is None:
-        return str(error).splitlines()[0]
-    while cause.getCause() is not None:
-        cause = cause.getCause()
-    frames = cause.getStackTrace()
-    return f"{cause.toString().splitlines()[0]}\n    at {frames[0].toString()}" if len(frames) else cause.toString()
 
 
 if __name__ == "__main__":

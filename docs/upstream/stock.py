@@ -55,8 +55,8 @@ class Table:
     def __init__(self, spark, **options):
         self.spark, self.options, self.path = spark, options, f"{tempfile.mkdtemp()}/t"
 
-    def write(self, *rows, operation="upsert", **options):
-        frame = self.spark.createDataFrame(rows, "id int, v string, ts long").coalesce(1)
+    def write(self, *rows, operation="upsert", columns="id int, v string, ts long", **options):
+        frame = self.spark.createDataFrame(rows, columns).coalesce(1)
         settings = {**WRITER, "hoodie.datasource.write.operation": operation, **self.options, **options}
         frame.write.format("hudi").options(**settings).mode("append").save(self.path)
         print(f"  {operation} {list(rows)}", flush=True)
@@ -66,6 +66,29 @@ class Table:
         rows = self.spark.sql(f"CALL {procedure}").collect()
         print(f"  CALL {procedure.replace(self.path, 'PATH')}", flush=True)
         return rows
+
+    def compact(self, op="scheduleAndExecute", **options):
+        """Schedules a compaction of every log file, runs what is scheduled (`run`), or both."""
+        settings = {"hoodie.compact.inline.max.delta.commits": "1", **options}
+        given = ",".join(f"{key}={value}" for key, value in settings.items())
+        return self.call(f"run_compaction(op => '{op}', path => '{self.path}', options => '{given}')")
+
+    def views(self):
+        """Prints the rows of both views, without Hudi's own columns; of an error the first line."""
+        for view, read_optimized in (("snapshot", "false"), ("read-optimized", "true")):
+            options = {**self.options, "hoodie.query.as.ro.table": read_optimized}
+            try:
+                frame = self.spark.read.format("hudi").options(**options).load(self.path)
+                shown = frame.drop(*(name for name in frame.columns if name.startswith("_hoodie_")))
+                found = f"{', '.join(shown.columns)}: {sorted((tuple(row) for row in shown.collect()), key=str)}"
+            except Exception as error:
+                found = root_cause(error).splitlines()[0]
+            print(f"  {view + ':':<15} {found}", flush=True)
+
+    def last_commit(self):
+        """The instant of the newest commit that has written a row of the snapshot view."""
+        rows = self.spark.read.format("hudi").options(**self.options).load(self.path).collect()
+        return max(row._hoodie_commit_time for row in rows)
 
     def show(self, title):
         """The snapshot view, with the file group that each row comes from."""
@@ -88,3 +111,14 @@ class Table:
         lines = Path(self.path, ".hoodie", "hoodie.properties").read_text().splitlines()
         pairs = dict(line.split("=", 1) for line in lines if "=" in line)
         return sorted(filter(None, pairs.get("hoodie.table.metadata.partitions", "").split(",")))
+
+
+def root_cause(error):
+    """The innermost Java exception's first line, and on a second one where it was thrown."""
+    cause = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if cause is None:
+        return str(error).splitlines()[0]
+    while cause.getCause() is not None:
+        cause = cause.getCause()
+    frames = cause.getStackTrace()
+    return f"{cause.toString().splitlines()[0]}\n    at {frames[0].toString()}" if len(frames) else cause.toString()

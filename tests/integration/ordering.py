@@ -1,6 +1,7 @@
 """Run as a process of its own under a bundle: compaction of a table that orders by another column than `ts`. Prints `passed`.
 
-The clients of Hudi before 1.1 merge by an option of their own, whose default is `ts`, and not by the table's ordering field.
+The clients of Hudi before 1.1 merge by an option of their own, and not by the table's ordering field. If it is not set that is
+`ts` in 0.15.0, and no column in 1.0.2.
 """
 
 import sys

@@ -70,8 +70,8 @@ def _mirror(job: Job) -> dict[str, str]:
 def merge_options(ordering_fields: Sequence[str]) -> dict[str, str]:
     """How the client merges the rows of a key: by the table's ordering field.
 
-    Clients before 1.1 go by these options, whose default is `ts`, and not by the table's properties (FACTS 5). Tables with
-    several fields are of later ones, which go by the properties.
+    Clients before 1.1 go by these options (`ts`, or no column, if they are not set), and not by the table's properties (FACTS 5).
+    Tables with several fields are of later ones, which go by the properties.
     """
     if len(ordering_fields) != 1:
         return {}
