@@ -63,6 +63,7 @@ WriterIndex: TypeAlias = Literal[
     "global_simple",
     "global_bloom",
     "hbase",
+    "flink_state",
     "unknown",
 ]
 

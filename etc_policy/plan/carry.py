@@ -142,7 +142,7 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
     if state.merges_otherwise:
         reason = (
             "carrying log files was only tried on tables of Hudi 1.x whose rows are merged by event time or by commit time, and "
-            "on those of Hudi 0.x with the payload DefaultHoodieRecordPayload"
+            "on those of Hudi 0.x with the payloads DefaultHoodieRecordPayload and EventTimeAvroPayload"
         )
         return reason, whole
     if state.has_cdc:

@@ -96,7 +96,11 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
     if writing is None:
         return None
     reason = f"a writer is in flight ({writing.action} {writing.requested}), and table version {state.table_version} has no cut"
-    return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
+    hint = (
+        "plan again when the writer has committed; a streaming job always has a write in flight: stop it for the run, or "
+        "upgrade the table to version 8"
+    )
+    return Refusal("writer_in_flight", reason, hint)
 
 
 def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:

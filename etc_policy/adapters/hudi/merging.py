@@ -17,9 +17,10 @@ _WHOLE_ROW_PAYLOADS = frozenset(
 _MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
 _EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 #: What tables of Hudi 0.x name instead: a payload, and from 0.13 on a strategy that may go another way.
-_PAYLOAD, _DEFAULT_PAYLOAD = (
-    "hoodie.compaction.payload.class",
-    "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
+_PAYLOAD = "hoodie.compaction.payload.class"
+#: Payloads of 0.x by which rows are merged by event time alone; Flink takes the second unless it is told another.
+_BY_EVENT_TIME = tuple(
+    f"org.apache.hudi.common.model.{payload}" for payload in ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 )
 _STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
 
@@ -38,7 +39,7 @@ def merges_in_any_order(properties: Mapping[str, str]) -> bool:
     if _MERGE_STRATEGY in properties:
         return properties[_MERGE_STRATEGY] in (_EVENT_TIME, _COMMIT_TIME)
     strategy = properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)
-    return properties.get(_PAYLOAD) == _DEFAULT_PAYLOAD and strategy == _EVENT_TIME
+    return properties.get(_PAYLOAD) in _BY_EVENT_TIME and strategy == _EVENT_TIME
 
 
 def updates_in_part(properties: Mapping[str, str]) -> bool:
