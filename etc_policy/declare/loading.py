@@ -52,7 +52,7 @@ class Loaded:
                 if problem.place is not None:
                     where = Where(where.path, *problem.place, name)
                 if not problem.reported:
-                    yield path, Issue(problem.code, problem.message, where, problem.hint)
+                    yield path, problem.issue(where)
 
     def validate(self, model: type[Model]) -> Model | None:
         """The file as `model`; None when it has issues, which are then recorded."""
