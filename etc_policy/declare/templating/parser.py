@@ -64,14 +64,23 @@ def unified(source: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _expression(tag: str, lexer: Lexer) -> tuple[list[tuple[str, str]], str | None]:
-    """Kind and value of each token of `{{ ... }}`, and why there are no more; most files repeat a few of them."""
-    found: list[tuple[str, str]] = []
+def _expression(tag: str, lexer: Lexer) -> tuple[tuple[str, str], ...] | None:
+    """Kind and value of each token of `{{ ... }}`, None where it cannot be cut; most files repeat a few of them."""
     try:
-        found.extend((kind, value) for _, kind, value in lexer.tokeniter(tag, None))
-    except TemplateSyntaxError as error:
-        return found, str(error.message)
-    return found, None
+        found = tuple((kind, value) for _, kind, value in lexer.tokeniter(tag, None))
+        for kind, value in found:
+            _require_readable(kind, value, lexer)
+    except TemplateSyntaxError:
+        return None
+    return found
+
+
+def _require_readable(kind: str, value: str, lexer: Lexer) -> None:
+    """Jinja reads numbers, names and texts one by one later; what it then refuses is found here."""
+    if kind in ("integer", "float") and len(value) > _MAX_DIGITS:
+        raise TemplateSyntaxError(f"a number has more than {_MAX_DIGITS} digits", 1)
+    if (kind == "string" and "\\" in value) or (kind == "name" and not value.isascii()):
+        list(lexer.wrap([(1, kind, value)]))
 
 
 class Shape:
@@ -102,15 +111,14 @@ class Shape:
 
     def _cut(self, text: str) -> Iterator[tuple[str, str]]:
         parts = _EXPRESSION.split(text)
-        if "{%" in text or "{#" in text or any("{{" in data for data in parts[::2]):
+        is_plain = "{%" not in text and "{#" not in text and not any("{{" in data for data in parts[::2])
+        tags = [_expression(tag, self._lexer) for tag in parts[1::2]] if is_plain else [None]
+        if None in tags:
             yield from ((kind, value) for _, kind, value in self._lexer.tokeniter(text, None))
             return
-        for data, tag in zip_longest(parts[::2], parts[1::2], fillvalue=""):
+        for data, tag in zip_longest(parts[::2], tags):
             yield from [("data", data)] if data else []
-            found, fault = _expression(tag, self._lexer)
-            yield from found
-            if fault is not None:
-                raise TemplateSyntaxError(fault, 1)
+            yield from tag or ()
 
     def _add(self, kind: str, value: str) -> None:
         if kind == "data":
@@ -122,19 +130,12 @@ class Shape:
             self.offsets.append(self._offset)
             self.tokens.append((len(self.offsets) - 1, kind, value[:2]))
         elif kind not in ("whitespace", "comment", "comment_end"):
-            self._require_readable(kind, value)
+            _require_readable(kind, value, self._lexer)
             ends = kind in ("variable_end", "block_end")
             self.tokens.append((len(self.offsets) - 1, kind, "" if ends else value))
         self._offset += len(value)
         if len(self.tokens) > MAX_TOKENS:
             raise too_big(f"the file's templates have more than {MAX_TOKENS:,} words and signs", "split the file")
-
-    def _require_readable(self, kind: str, value: str) -> None:
-        """Jinja reads numbers, names and texts one by one later; what it then refuses is found here."""
-        if kind in ("integer", "float") and len(value) > _MAX_DIGITS:
-            raise TemplateSyntaxError(f"a number has more than {_MAX_DIGITS} digits", 1)
-        if (kind == "string" and "\\" in value) or (kind == "name" and not value.isascii()):
-            list(self._lexer.wrap([(1, kind, value)]))
 
     def _recover(self, message: str) -> bool:
         """Put a problem in place of the tag that cannot be cut; whether the text goes on after it."""
