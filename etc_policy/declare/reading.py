@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.defaults import DEFAULT_KEYS, FolderDefaults
 from etc_policy.declare.findings import schema_issues
-from etc_policy.declare.layers import Layer, layer_of, merge
+from etc_policy.declare.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.declare.loading import Loaded, load_file, own_variables
 from etc_policy.declare.project import DeclaredPolicy, Places, ProjectFiles
 from etc_policy.declare.schema import PolicyDeclaration, PolicyFileShape, TemplateFile
