@@ -22,6 +22,7 @@ MAX_NODES = 200_000
 MAX_CHARACTERS = 2_000_000
 
 Value: TypeAlias = Any
+_Raised: TypeAlias = Callable[[], TemplateProblem] | None
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -31,13 +32,7 @@ class Missing(StrictUndefined):
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        hint: str | None = None,
-        obj: Value = missing,
-        name: Value = None,
-        exc: Callable[[], TemplateProblem] | None = None,
-    ) -> None:
+    def __init__(self, hint: str | None = None, obj: Value = missing, name: Value = None, exc: _Raised = None) -> None:
         """Jinja's own arguments, but that `exc` makes the problem."""
         super().__init__(hint, obj, name, lambda _message: (exc or self.problem)())  # type: ignore[arg-type]
 
@@ -45,8 +40,7 @@ class Missing(StrictUndefined):
         """What a use of the value raises."""
         name, inner = self._undefined_name, self._undefined_obj
         if self._undefined_hint:
-            message = re.sub(r" on line \d+", "", self._undefined_hint.rstrip("."))
-            return unknown(message)
+            return unknown(re.sub(r" on line \d+", "", self._undefined_hint.rstrip(".")))
         if inner is missing:
             problem = unknown(f"`{str(name)[:60]}` is not known here", ALLOWED_HINT)
             problem.name = str(name)
@@ -57,17 +51,11 @@ class Missing(StrictUndefined):
             return unknown(f"there is no key {shown(name)} here", hint)
         kind = "text" if isinstance(inner, str) else "list"
         items = "1 item" if len(inner) == 1 else f"{len(inner)} items"
-        message = f"the {kind} has {items}, there is no item {shown(name)}"
-        return unknown(message)
+        return unknown(f"the {kind} has {items}, there is no item {shown(name)}")
 
 
 def require_present(value: Value) -> None:
-    """Return if there is a value.
-
-    Raises:
-        TemplateProblem: it is missing.
-
-    """
+    """Return if there is a value; one that is missing raises its problem."""
     if isinstance(value, Undefined):
         value._fail_with_undefined_error()
 
@@ -130,12 +118,7 @@ class Survey:
 
 
 def survey(*values: Value) -> Survey:
-    """Look through values in depth.
-
-    Raises:
-        TemplateProblem: they are too big, too deep, or hold something that YAML has not.
-
-    """
+    """Look through values in depth; what is too big, too deep, or not of YAML raises a problem."""
     found = Survey()
     rest: list[tuple[Value, int]] = [(value, 0) for value in values]
     while rest:
