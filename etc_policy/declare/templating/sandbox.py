@@ -64,12 +64,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(undefined=Missing, optimized=False, autoescape=False, keep_trailing_newline=True)
-        functions: dict[str, Callable[..., Value]] = {
-            "dict": dict,
-            "namespace": Namespace,
-            "cycler": Cycler,
-            "joiner": Joiner,
-        }
+        functions: dict[str, Any] = {"dict": dict, "namespace": Namespace, "cycler": Cycler, "joiner": Joiner}
         self.globals = {name: Function(name, call) for name, call in functions.items()}
         self.globals["range"] = Function("range", range_of, careful=True)
         self.filters = _Known("filter", KNOWN)
