@@ -171,46 +171,36 @@ class TolerantParser(Parser):
             if token.type == "data":
                 body.append(nodes.Output([nodes.TemplateData(token.value, lineno=token.lineno)], lineno=token.lineno))
             elif token.type == "variable_begin":
-                body += self._expression(token.lineno)
+                body += self._tag("variable", token.lineno)
             elif end_tokens is not None and self.stream.current.test_any(*end_tokens):
                 return body
             else:
-                body += self._statement(token.lineno)
+                body += self._tag("block", token.lineno)
         return body
 
-    def _expression(self, tag: int) -> list[nodes.Node]:
-        inner: nodes.Expr
+    def _tag(self, kind: str, tag: int) -> list[nodes.Node]:
+        """What a tag comes to; one that cannot be read is recorded, an expression in its place, and the rest goes on."""
+        word, is_value = str(self.stream.current.value), kind == "variable"
         try:
-            self._require_readable()
-            inner = self.parse_tuple(with_condexpr=True)
-            self.stream.expect("variable_end")
-        except (TemplateSyntaxError, TemplateProblem, RecursionError) as error:
-            inner = nodes.Const(unreadable(error))
-            if not self._skip_to("variable_end"):
-                self.problems.append((tag, inner.value))
-                return []
-        inner.lineno = tag
-        return [nodes.Output([inner], lineno=tag)]
-
-    def _statement(self, tag: int) -> list[nodes.Node]:
-        word = str(self.stream.current.value)
-        try:
-            self._require_readable()
-            found: Any = self.parse_statement()
-            self.stream.expect("block_end")
-            return found if isinstance(found, list) else [found]
+            if self.stream.current.type == "problem":
+                raise TemplateSyntaxError(word.partition(":")[2], 0)
+            found: Any = self.parse_tuple(with_condexpr=True) if is_value else self.parse_statement()
+            self.stream.expect(f"{kind}_end")
         except _Reported:
-            pass
+            self._skip_to("block_end")
+            return []
         except (TemplateSyntaxError, TemplateProblem, RecursionError) as error:
-            word = word.partition(":")[0]
-            self._broken[word] += word in _PAIRED
-            self.problems.append((tag, unreadable(error, _HINT if word else _READ_HINT)))
-        self._skip_to("block_end")
-        return []
-
-    def _require_readable(self) -> None:
-        if self.stream.current.type == "problem":
-            raise TemplateSyntaxError(self.stream.current.value.partition(":")[2], 0)
+            word = "" if is_value else word.partition(":")[0]
+            problem = unreadable(error, _HINT if word else _READ_HINT)
+            found = nodes.Const(problem)
+            if not self._skip_to(f"{kind}_end") or not is_value:
+                self._broken[word] += word in _PAIRED
+                self.problems.append((tag, problem))
+                return []
+        if is_value:
+            found.lineno = tag
+            found = nodes.Output([found], lineno=tag)
+        return found if isinstance(found, list) else [found]
 
     def _skip_to(self, kind: str) -> bool:
         while self.stream and self.stream.current.type != kind:
