@@ -14,7 +14,7 @@ from etc_policy.compile.reserved_options import (
     option_fault,
 )
 from etc_policy.compile.stock_options import EVENT_TIME_KEYS, KEY_OF_OPTION, STOCK, keys_of, stock_options
-from etc_policy.declare.project import DeclaredPolicy
+from etc_policy.declare.project import DeclaredPolicy, value_at
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.suggestions import listed
 from etc_policy.errors import Issue
@@ -73,10 +73,8 @@ def lock_options_are_locks(policy: DeclaredPolicy) -> Iterator[Issue]:
 
 def secrets_have_a_reference(policy: DeclaredPolicy) -> Iterator[Issue]:
     """What `hudi_options` and `writer.lock` take from the environment is not changed on the way: files keep a reference."""
-    writer = policy.values.get("writer")
-    lock = writer.get("lock") if isinstance(writer, dict) else None
-    for path, options in ((("hudi_options",), policy.values.get("hudi_options")), (("writer", "lock"), lock)):
-        for key, message in changed_secrets(options):
+    for path in (("hudi_options",), ("writer", "lock")):
+        for key, message in changed_secrets(value_at(policy.values, path)):
             yield Issue(Code.CHANGED_SECRET, message, policy.where(*path, key), REFERENCE_HINT)
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.project import Places
+from etc_policy.declare.project import Places, value_at
 from etc_policy.declare.quantities import QuantityError
 from etc_policy.declare.secrets import HIDDEN, EnvText, is_secret
 from etc_policy.declare.suggestions import did_you_mean, listed
@@ -200,18 +200,6 @@ def _key_name(path: YamlPath) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def value_at(value: object, path: YamlPath) -> object:
-    """The part of a value that keys and numbers lead to; None where it is missing."""
-    for part in path:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value
 
 
 def _model_at(model: type[BaseModel], path: YamlPath) -> type[BaseModel] | None:

@@ -13,7 +13,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
 from etc_policy.declare.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.declare.loading import Loaded, load_file, own_variables
-from etc_policy.declare.project import DeclaredPolicy, Places, ProjectFiles
+from etc_policy.declare.project import DeclaredPolicy, Places, ProjectFiles, value_at
 from etc_policy.declare.schema import PolicyDeclaration, PolicyFileShape, TemplateFile
 from etc_policy.declare.secrets import EnvText, without_secrets
 from etc_policy.declare.settings import Settings, read_settings
@@ -246,8 +246,7 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
 
 def _guarded(declaration: PolicyDeclaration, merged: Mapping[str, Any]) -> PolicyDeclaration:
     """The policy with references in place of what its options took from the environment."""
-    options, writer = merged.get("hudi_options"), merged.get("writer")
-    lock = writer.get("lock") if isinstance(writer, dict) else None
+    options, lock = merged.get("hudi_options"), value_at(merged, ("writer", "lock"))
     changes: dict[str, Any] = {}
     if isinstance(options, dict) and without_secrets(options) != options:
         changes["hudi_options"] = without_secrets(options)
