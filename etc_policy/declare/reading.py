@@ -179,18 +179,14 @@ class _ProjectReader:
         while isinstance(name, str) and not isinstance(name, EnvText):
             template = self._templates.get(name)
             where = places.where(("extends",), policy)
-            if template is None or name in seen or len(seen) > _MAX_EXTENDS:
-                code = Code.UNKNOWN_TEMPLATE if template is None else Code.TEMPLATE_CIRCLE
-                message = (
-                    f"there is no template `{name[:60]}`"
-                    if template is None
-                    else (f"templates extend each other in a circle: {' -> '.join([*seen, name])[:200]}")
-                )
-                hint = "remove `extends` from one of them"
-                if template is None:
-                    others = f"the templates are {', '.join(self._templates) or 'none'}, files `templates/<name>.yml`"
-                    hint = did_you_mean(name, self._templates) or others
-                self.issues.append(Issue(code, message, where, hint))
+            if template is None:
+                others = f"the templates are {', '.join(self._templates) or 'none'}, files `templates/<name>.yml`"
+                hint, message = did_you_mean(name, self._templates) or others, f"there is no template `{name[:60]}`"
+                self.issues.append(Issue(Code.UNKNOWN_TEMPLATE, message, where, hint))
+                return layers, False
+            if name in seen or len(seen) > _MAX_EXTENDS:
+                message = f"templates extend each other in a circle: {' -> '.join([*seen, name])[:200]}"
+                self.issues.append(Issue(Code.TEMPLATE_CIRCLE, message, where, "remove `extends` from one of them"))
                 return layers, False
             seen.append(name)
             layers.insert(0, template.layer)
