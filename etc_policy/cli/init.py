@@ -15,8 +15,7 @@ from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.places import PLACE
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.codes.registry import Code
-from etc_policy.declare.schema_files import POLICY_SCHEMA, read_schemas
-from etc_policy.declare.templates import read_template
+from etc_policy.declare.templates import POLICY_SCHEMA, read_schemas, read_template
 from etc_policy.errors import UsageError
 
 #: File of the project -> file of the template.

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.stock_options import keys_of
-from etc_policy.declare.project import DeclaredPolicy
+from etc_policy.declare.project import DeclaredPolicy, value_at
 from etc_policy.declare.secrets import is_secret, without_secret
 from etc_policy.declare.targets import Target
 from etc_policy.plain_text import escaped, one_line
@@ -29,55 +29,34 @@ def render_provenance(declared: DeclaredPolicy, policy: Policy, target: Target) 
 
 
 def _lines(declared: DeclaredPolicy, policy: Policy, target: Target) -> Iterator[tuple[str, str]]:
-    given = _spelled_out(declared.values)
-    strategy = declared.declaration.strategy
+    given, strategy = _spelled_out(declared.values), declared.declaration.strategy
     others = set(type(strategy).model_fields) - {"type", *keys_of(strategy.type)}
-    values = _with_defaults_as_written(
-        declared.declaration, declared.declaration.model_dump(exclude={"strategy": others})
-    )
-    for key, default in values.items():
-        if key == "table":
-            yield f"table: {_text(policy.table)}", declared.places.source(("table",))
-        elif key == "extends" and default is None:
-            continue
-        elif isinstance(default, dict) and default:
-            yield f"{key}:", ""
-            yield from _mapping(declared, given.get(key, {}), default, (key,), policy, target)
-        else:
-            yield f"{key}: {_text(given.get(key, default))}", _source(declared, given, (key,))
+    values = declared.declaration.model_dump(exclude={"strategy": others})
+
+    def below(path: tuple[str, ...], defaults: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        indent = "  " * len(path)
+        for key, default in defaults.items():
+            whole = (*path, key)
+            source = declared.places.source(whole) if _is_given(given, whole) else _DEFAULT
+            if whole == ("table",):
+                yield f"table: {_text(policy.table)}", source
+            elif whole == ("writer", "lock") and not default and policy.writer.lock:
+                yield f"{indent}lock:", ""
+                for name, value in policy.writer.lock.items():
+                    yield f"{indent}  {_text(name)}: {_text(value)}", f"target {target.name}"
+            elif isinstance(default, dict) and default:
+                yield f"{indent}{_text(key)}:", ""
+                yield from below(whole, default)
+            elif whole != ("extends",) or default is not None:
+                value = value_at(given, whole) if source != _DEFAULT else default
+                yield f"{indent}{_text(key)}: {_text(value)}", source
+
+    return below((), _with_defaults_as_written(declared.declaration, values))
 
 
-def _mapping(
-    declared: DeclaredPolicy,
-    given: Any,  # noqa: ANN401 - any YAML value
-    defaults: Mapping[str, Any],
-    path: tuple[str, ...],
-    policy: Policy,
-    target: Target,
-) -> Iterator[tuple[str, str]]:
-    indent = "  " * len(path)
-    for key, default in defaults.items():
-        whole = (*path, key)
-        if whole == ("writer", "lock") and not default and policy.writer.lock:
-            yield f"{indent}lock:", ""
-            for name, value in policy.writer.lock.items():
-                yield f"{indent}  {_text(name)}: {_text(value)}", f"target {target.name}"
-        elif isinstance(default, dict) and default:
-            yield f"{indent}{_text(key)}:", ""
-            inner = given.get(key, {}) if isinstance(given, dict) else {}
-            yield from _mapping(declared, inner, default, whole, policy, target)
-        else:
-            value = given.get(key, default) if isinstance(given, dict) else default
-            yield f"{indent}{_text(key)}: {_text(value)}", _source(declared, _spelled_out(declared.values), whole)
-
-
-def _source(declared: DeclaredPolicy, given: Mapping[str, Any], path: tuple[str, ...]) -> str:
-    value: Any = given
-    for key in path:
-        if not isinstance(value, dict) or key not in value:
-            return _DEFAULT
-        value = value[key]
-    return declared.places.source(path)
+def _is_given(values: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    around = value_at(values, path[:-1])
+    return isinstance(around, Mapping) and path[-1] in around
 
 
 def _with_defaults_as_written(model: BaseModel, values: dict[str, Any]) -> dict[str, Any]:

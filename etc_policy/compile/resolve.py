@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
+from etc_policy.compile.freshness_rules import pace_issues
 from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import (
     Carry,
@@ -19,7 +20,6 @@ from etc_policy.compile.manifest import (
     Writer,
     digest,
 )
-from etc_policy.compile.pace_rules import pace_issues
 from etc_policy.compile.rules import PROJECT_RULES, CheckedProject
 from etc_policy.compile.stock_options import STOCK, stock_options
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
@@ -39,16 +39,14 @@ def check_project(
     root, suites = table_root(files), frozenset(known_suites)
     project = CheckedProject(root, files.policies, suites, files.target, files.target_places, real_path)
     found = [*files.issues, *(issue for rule in PROJECT_RULES for issue in islice(rule(project), MAX_ISSUES))]
-    lines = _Lines(files.texts)
-    return tuple(lines.shown(issue) for issue in sorted(found, key=_place))
+    return tuple(_with_lines(sorted(found, key=_place), files.texts))
 
 
 def interval_errors(files: ProjectFiles, names: Container[str], every_ms: int) -> list[Issue]:
     """What is wrong with targets of the named policies when a run comes every `every_ms`, whatever the policies say."""
-    lines = _Lines(files.texts)
     chosen = (policy for policy in files.policies if policy.declaration.name in names)
     found = (issue for policy in chosen for issue in pace_issues(policy, every_ms))
-    return [lines.shown(issue) for issue in found if issue.level == "error"]
+    return list(_with_lines((issue for issue in found if issue.level == "error"), files.texts))
 
 
 def compile_project(
@@ -135,23 +133,17 @@ def _carry(declared: Strategy) -> Carry | None:
     return None if declared.carry == "symlink" else declared.carry
 
 
-class _Lines:
-    """Adds to an issue the line that it is about."""
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = texts
-        self._lines: dict[str, list[str]] = {}
-
-    def shown(self, issue: Issue) -> Issue:
+def _with_lines(issues: Iterable[Issue], texts: Mapping[str, str]) -> Iterator[Issue]:
+    """The issues, each with the line that it is about."""
+    split: dict[str, list[str]] = {}
+    for issue in issues:
         where = issue.where
-        if where is None or where.line is None or where.path not in self._texts:
-            return issue
-        if where.path not in self._lines:
-            self._lines[where.path] = self._texts[where.path].split("\n")
-        lines = self._lines[where.path]
-        if not 0 < where.line <= len(lines):
-            return issue
-        return replace(issue, where=replace(where, excerpt=lines[where.line - 1]))
+        if where is None or where.line is None or where.path not in texts:
+            yield issue
+            continue
+        lines = split.get(where.path) or split.setdefault(where.path, texts[where.path].split("\n"))
+        is_there = 0 < where.line <= len(lines)
+        yield replace(issue, where=replace(where, excerpt=lines[where.line - 1])) if is_there else issue
 
 
 def _verify(declared: VerifyChoice, suite_digest: str | None) -> Verify:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TypeAlias, get_args
+from typing import NoReturn, TypeAlias, get_args
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Granularity, Manifest, Policy
@@ -123,8 +123,7 @@ class _Chooser:
         if not colon:
             method, value = ("path" if "/" in part or part.endswith((".yml", ".yaml")) else "name"), part
         if method not in self._methods:
-            hint = did_you_mean(method, self._methods) or f"the methods are {', '.join(self._methods)}"
-            raise UsageError(Code.BAD_SELECTION, f"there is no way to select by `{method[:60]}:`", hint=hint)
+            _nothing(f"there is no way to select by `{method[:60]}:`", method, "methods", list(self._methods))
         if excluding and method == "name" and value in self._known:
             return frozenset({value})
         return self._methods[method](value)
@@ -133,19 +132,15 @@ class _Chooser:
         if pattern in self._known and not self._known[pattern].enabled:
             hint = f"set `enabled: true` at {self._known[pattern].source}"
             raise UsageError(Code.UNKNOWN_POLICY, f"the policy `{pattern}` is disabled", hint=hint)
+        message = f"there is no policy `{pattern[:60]}`"
         found = self._names(lambda policy: fnmatchcase(policy.name, pattern))
-        if not found:
-            known = list(self._known)
-            hint = did_you_mean(pattern, known) or f"the policies are {_some(known)}"
-            raise UsageError(Code.UNKNOWN_POLICY, f"there is no policy `{pattern[:60]}`", hint=hint)
-        return found
+        return found or _nothing(message, pattern, "policies", list(self._known), Code.UNKNOWN_POLICY)
 
     def _by_tag(self, pattern: str) -> _Names:
         found = self._names(lambda policy: any(fnmatchcase(tag, pattern) for tag in policy.tags))
         if not found:
             known = sorted({tag for policy in self._policies for tag in policy.tags})
-            hint = did_you_mean(pattern, known) or f"the tags are {_some(known)}"
-            raise UsageError(Code.BAD_SELECTION, f"no enabled policy has the tag `{pattern[:60]}`", hint=hint)
+            _nothing(f"no enabled policy has the tag `{pattern[:60]}`", pattern, "tags", known)
         return found
 
     def _by_path(self, pattern: str) -> _Names:
@@ -159,21 +154,18 @@ class _Chooser:
         if not found:
             files = {(policy.source or "").rsplit(":", 2)[0] for policy in self._policies}
             known = sorted(files | {file.rpartition("/")[0] for file in files})
-            hint = did_you_mean(wanted, known) or f"the files and folders are {_some(known)}"
-            raise UsageError(Code.BAD_SELECTION, f"no enabled policy is in the path `{pattern[:60]}`", hint=hint)
+            _nothing(f"no enabled policy is in the path `{pattern[:60]}`", wanted, "files and folders", known)
         return found
 
     def _by_strategy(self, pattern: str) -> _Names:
         kinds = (*get_args(StrategyType), *get_args(Granularity))
         if not any(fnmatchcase(kind, pattern) for kind in kinds):
-            hint = did_you_mean(pattern, kinds) or f"the strategies are {', '.join(kinds)}"
-            raise UsageError(Code.BAD_SELECTION, f"there is no strategy `{pattern[:60]}`", hint=hint)
+            _nothing(f"there is no strategy `{pattern[:60]}`", pattern, "strategies", kinds)
         return self._names(lambda p: any(fnmatchcase(kind, pattern) for kind in (p.strategy, p.granularity)))
 
     def _by_state(self, state: str) -> _Names:
         if state not in _STATES:
-            hint = did_you_mean(state, _STATES) or f"the states are {', '.join(_STATES)}"
-            raise UsageError(Code.BAD_SELECTION, f"there is no state `{state[:60]}`", hint=hint)
+            _nothing(f"there is no state `{state[:60]}`", state, "states", _STATES)
         if self._earlier is None:
             hint = "name the folder of an earlier manifest: --state DIR"
             raise UsageError(Code.BAD_SELECTION, f"`state:{state}` needs something to compare with", hint=hint)
@@ -219,6 +211,11 @@ def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:
     if root and policy.table.startswith(f"{root}/"):
         policy = policy.model_copy(update={"table": policy.table.removeprefix(f"{root}/")})
     return policy.enabled, policy.fingerprint
+
+
+def _nothing(message: str, word: str, what: str, known: Sequence[str], code: Code = Code.BAD_SELECTION) -> NoReturn:
+    """Raise that a word means nothing, with the nearest known one, or some that are known."""
+    raise UsageError(code, message, hint=did_you_mean(word, known) or f"the {what} are {_some(known)}")
 
 
 def _some(words: Sequence[str]) -> str:

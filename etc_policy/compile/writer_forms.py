@@ -53,7 +53,7 @@ def render_spark_conf(policy: Policy, shape: TableShape | None = None) -> str:
 def render_tblproperties(policy: Policy, shape: TableShape | None = None) -> str:
     """A statement that sets the options as properties of the table in Spark's catalog, for all who write it by SQL."""
     options, is_named = writer_options(policy, shape), is_catalog_name(policy.table)
-    note = "" if is_named else f"-- Put the catalog's name of {_comment(policy.table)} for db.table.\n"
+    note = "" if is_named else f"-- Put the catalog's name of {' '.join(policy.table.split())} for db.table.\n"
     notes = note + "".join(notes_on_left_out(options, "--"))
     table, pairs = policy.table if is_named else "db.table", _pairs(fit_for_files(options), _spark_text)
     return f"{notes}ALTER TABLE {table} SET TBLPROPERTIES (\n{pairs}\n);\n"
@@ -95,7 +95,3 @@ def _spark_text(text: str) -> str:
 def _standard_text(text: str) -> str:
     """A literal of standard SQL: only the quote is doubled."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _comment(text: str) -> str:
-    return " ".join(text.split())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.project import Places
+from etc_policy.declare.project import Places, value_at
 from etc_policy.declare.quantities import QuantityError
 from etc_policy.declare.secrets import HIDDEN, EnvText, is_secret
 from etc_policy.declare.suggestions import did_you_mean, listed
@@ -70,21 +71,22 @@ def schema_issues(
             yield path, _Finding(found, path, value, model, places, name, whole).issue()
 
 
+@dataclass(frozen=True, slots=True)
 class _Finding:
     """One fault on its way to an issue."""
 
-    def __init__(
-        self,
-        fault: Mapping[str, Any],
-        path: YamlPath,
-        value: object,
-        model: type[BaseModel],
-        places: Places,
-        name: str | None,
-        whole: str,
-    ) -> None:
-        self.fault, self.path, self.value, self.model, self.places, self.name = fault, path, value, model, places, name
-        self.key = _key_name(path) or whole
+    fault: Mapping[str, Any]
+    path: YamlPath
+    value: object
+    model: type[BaseModel]
+    places: Places
+    name: str | None
+    whole: str
+
+    @property
+    def key(self) -> str:
+        """What is at fault, as messages name it."""
+        return _key_name(self.path) or self.whole
 
     def issue(self) -> Issue:
         """The issue, by the kind of fault."""
@@ -115,7 +117,8 @@ class _Finding:
         return self._wrong_type(_KINDS.get(kind, said).format(**context), is_number=kind in _NUMBERS)
 
     def _unknown_key(self) -> Issue:
-        known = _keys_at(self.model, self.path[:-1])
+        parent = _model_at(self.model, self.path[:-1])
+        known = list(parent.model_fields) if parent else []
         name = str(self.path[-1])
         hint = did_you_mean(name, known) or f"the keys here are {', '.join(f'`{key}`' for key in known)}"
         hint = without_blank(name) or hint
@@ -197,24 +200,6 @@ def _key_name(path: YamlPath) -> str:
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
-
-
-def value_at(value: object, path: YamlPath) -> object:
-    """The part of a value that keys and numbers lead to; None where it is missing."""
-    for part in path:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value
-
-
-def _keys_at(model: type[BaseModel], path: YamlPath) -> Sequence[str]:
-    """The keys of the model at `path` below `model`; none where keys are free."""
-    found = _model_at(model, path)
-    return list(found.model_fields) if found else []
 
 
 def _model_at(model: type[BaseModel], path: YamlPath) -> type[BaseModel] | None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.findings import schema_issues, value_at
-from etc_policy.declare.project import FileMarks, Places
+from etc_policy.declare.findings import schema_issues
+from etc_policy.declare.project import FileMarks, Places, value_at
 from etc_policy.declare.sources import SourceFile
 from etc_policy.declare.templating.context import Context, has_template
 from etc_policy.declare.templating.problems import TemplateProblem
@@ -52,7 +52,7 @@ class Loaded:
                 if problem.place is not None:
                     where = Where(where.path, *problem.place, name)
                 if not problem.reported:
-                    yield path, Issue(problem.code, problem.message, where, problem.hint)
+                    yield path, problem.issue(where)
 
     def validate(self, model: type[Model]) -> Model | None:
         """The file as `model`; None when it has issues, which are then recorded."""
@@ -104,23 +104,19 @@ def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
 
 def own_variables(source: SourceFile, context: Context, hint: str) -> tuple[dict[str, Value], list[Issue]]:
     """The `vars:` of a file, worked out before the rest of it, and what is wrong with their templates."""
-    if not has_template(source.text):
-        return {}, []
-    match = _VARS.search(source.text)
+    match = _VARS.search(source.text) if has_template(source.text) else None
     if match is None:
         return {}, []
     before = re.sub(r"[^\n]", "", source.text[: match.start()])
     loaded = load_file(replace(source, text=before + match[0]), context, hint)
     issues = [issue for _, issue in loaded.template_issues()]
-    declared = loaded.value.get("vars") if loaded.value else None
-    if not isinstance(declared, dict):
-        return {}, issues
-    return {name: value for name, value in declared.items() if ("vars", name) not in loaded.problems}, issues
+    declared = plain_variables(loaded).items()
+    return {name: value for name, value in declared if ("vars", name) not in loaded.problems}, issues
 
 
 def plain_variables(loaded: Loaded) -> dict[str, Value]:
     """The `vars:` of a file that is loaded."""
-    declared = loaded.value.get("vars") if loaded.value else None
+    declared = value_at(loaded.value, ("vars",))
     return dict(declared) if isinstance(declared, dict) else {}
 
 

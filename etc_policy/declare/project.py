@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from etc_policy.declare.project_schema import Folders
 from etc_policy.declare.schema import PolicyDeclaration
@@ -74,10 +75,7 @@ class DeclaredPolicy:
 
     def shown(self, *keys: str) -> str:
         """The value at the keys as messages show it: not long, and a reference where it came from the environment."""
-        value: object = self.values
-        for key in keys:
-            value = value.get(key) if isinstance(value, Mapping) else None
-        return without_passwords(str(without_secret(value))).strip()[:60]
+        return without_passwords(str(without_secret(value_at(self.values, keys)))).strip()[:60]
 
     @property
     def source(self) -> str:
@@ -102,3 +100,15 @@ class ProjectFiles:
     target_places: Places | None = None
     variables: Mapping[str, object] = field(default_factory=dict)
     folders: Folders = field(default_factory=Folders)
+
+
+def value_at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value
+    """The part of a value that keys and numbers lead to; None where it is missing."""
+    for part in path:
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value

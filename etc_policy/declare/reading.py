@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.defaults import DEFAULT_KEYS, FolderDefaults
 from etc_policy.declare.findings import schema_issues
-from etc_policy.declare.layers import Layer, layer_of, merge
+from etc_policy.declare.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.declare.loading import Loaded, load_file, own_variables
-from etc_policy.declare.project import DeclaredPolicy, Places, ProjectFiles
+from etc_policy.declare.project import DeclaredPolicy, Places, ProjectFiles, value_at
 from etc_policy.declare.schema import PolicyDeclaration, PolicyFileShape, TemplateFile
 from etc_policy.declare.secrets import EnvText, without_secrets
 from etc_policy.declare.settings import Settings, read_settings
@@ -180,18 +179,14 @@ class _ProjectReader:
         while isinstance(name, str) and not isinstance(name, EnvText):
             template = self._templates.get(name)
             where = places.where(("extends",), policy)
-            if template is None or name in seen or len(seen) > _MAX_EXTENDS:
-                code = Code.UNKNOWN_TEMPLATE if template is None else Code.TEMPLATE_CIRCLE
-                message = (
-                    f"there is no template `{name[:60]}`"
-                    if template is None
-                    else (f"templates extend each other in a circle: {' -> '.join([*seen, name])[:200]}")
-                )
-                hint = "remove `extends` from one of them"
-                if template is None:
-                    others = f"the templates are {', '.join(self._templates) or 'none'}, files `templates/<name>.yml`"
-                    hint = did_you_mean(name, self._templates) or others
-                self.issues.append(Issue(code, message, where, hint))
+            if template is None:
+                others = f"the templates are {', '.join(self._templates) or 'none'}, files `templates/<name>.yml`"
+                hint, message = did_you_mean(name, self._templates) or others, f"there is no template `{name[:60]}`"
+                self.issues.append(Issue(Code.UNKNOWN_TEMPLATE, message, where, hint))
+                return layers, False
+            if name in seen or len(seen) > _MAX_EXTENDS:
+                message = f"templates extend each other in a circle: {' -> '.join([*seen, name])[:200]}"
+                self.issues.append(Issue(Code.TEMPLATE_CIRCLE, message, where, "remove `extends` from one of them"))
                 return layers, False
             seen.append(name)
             layers.insert(0, template.layer)
@@ -247,8 +242,7 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
 
 def _guarded(declaration: PolicyDeclaration, merged: Mapping[str, Any]) -> PolicyDeclaration:
     """The policy with references in place of what its options took from the environment."""
-    options, writer = merged.get("hudi_options"), merged.get("writer")
-    lock = writer.get("lock") if isinstance(writer, dict) else None
+    options, lock = merged.get("hudi_options"), value_at(merged, ("writer", "lock"))
     changes: dict[str, Any] = {}
     if isinstance(options, dict) and without_secrets(options) != options:
         changes["hudi_options"] = without_secrets(options)

@@ -21,6 +21,18 @@ from pydantic_core import PydanticKnownError
 from etc_policy.declare.quantities import parse_duration_ms, parse_size_bytes
 from etc_policy.declare.shared_regex import require_plain
 
+
+def _at_least(least: int, message: str) -> AfterValidator:
+    """A validator of whole numbers; `message` may show the number."""
+
+    def check(value: int) -> int:
+        if value < least:
+            raise ValueError(message.format(value))
+        return value
+
+    return AfterValidator(check)
+
+
 NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
 
 DurationMs: TypeAlias = Annotated[
@@ -29,15 +41,13 @@ DurationMs: TypeAlias = Annotated[
     WithJsonSchema({"type": "string", "examples": ["30m", "1h30m", "2d", "PT30M"]}),
 ]
 #: A time that has something in it.
-IntervalMs: TypeAlias = Annotated[DurationMs, AfterValidator(lambda value: _above_zero(value))]
+IntervalMs: TypeAlias = Annotated[DurationMs, _at_least(1, "an interval is longer than nothing")]
 SizeBytes: TypeAlias = Annotated[
     int,
     BeforeValidator(parse_size_bytes),
     WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}),
 ]
-Count: TypeAlias = Annotated[
-    StrictInt, AfterValidator(lambda value: _at_least_one(value)), Field(ge=1, le=1_000_000_000)
-]
+Count: TypeAlias = Annotated[StrictInt, _at_least(1, "a count is 1 at least, not {}"), Field(ge=1, le=1_000_000_000)]
 Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
 _PartitionTerm: TypeAlias = Annotated[Text, AfterValidator(lambda term: _in_order(term))]
 #: A bare term is the list that it means.
@@ -51,7 +61,7 @@ PartitionTerms: TypeAlias = Annotated[
 #: What the partitions of `partition_regex` are found by: Java and Python read it alike.
 PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
 #: Hudi counts a budget in whole MiB.
-Budget: TypeAlias = Annotated[SizeBytes, AfterValidator(lambda value: _a_mebibyte(value))]
+Budget: TypeAlias = Annotated[SizeBytes, _at_least(2**20, "a budget is 1 MiB at least: Hudi counts it in whole MiB")]
 Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
 OptionValue: TypeAlias = StrictStr | StrictBool | StrictInt | StrictFloat
 WriterIndex: TypeAlias = Literal[
@@ -92,24 +102,6 @@ class Declared(BaseModel):
 def _no_flag(value: object) -> object:
     if isinstance(value, bool):
         raise PydanticKnownError("literal_error", {"expected": "1"})
-    return value
-
-
-def _above_zero(value: int) -> int:
-    if not value:
-        raise ValueError("an interval is longer than nothing")
-    return value
-
-
-def _at_least_one(value: int) -> int:
-    if value < 1:
-        raise ValueError(f"a count is 1 at least, not {value}")
-    return value
-
-
-def _a_mebibyte(value: int) -> int:
-    if value < 2**20:
-        raise ValueError("a budget is 1 MiB at least: Hudi counts it in whole MiB")
     return value
 
 

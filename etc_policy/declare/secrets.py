@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Self
 
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
@@ -44,7 +45,7 @@ class EnvText(str):
         return cls.made(value, reference if _REFERENCE.fullmatch(reference) else None)
 
     @classmethod
-    def made(cls, value: str, reference: str | None) -> EnvText:
+    def made(cls, value: str, reference: str | None) -> Self:
         """A text made of such values."""
         text = cls(value)
         text.reference = reference

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
 from etc_policy.declare.loading import Loaded, load_file, own_variables, plain_variables
-from etc_policy.declare.project import FileMarks, Places
+from etc_policy.declare.project import FileMarks, Places, value_at
 from etc_policy.declare.project_schema import ProjectFile
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.sources import SourceFile, read_project_file
@@ -109,12 +109,12 @@ def _of_target(project: ProjectFile, target: str | None, loaded: Loaded, context
     path: YamlPath = ("profiles", *chosen[:1], "targets", *chosen[1:]) if chosen else ("profiles",)
     found = loaded.template_issues()
     issues = [issue for place, issue in found if chosen and place[: len(path)] == path]
-    lock = _at(loaded.value, (*path, "lock")) or {}
+    lock = value_at(loaded.value, (*path, "lock")) or {}
     for key, message in changed_secrets(lock):
         where = loaded.file.where((*path, "lock", key))
         issues.append(Issue(Code.CHANGED_SECRET, message, where, REFERENCE_HINT))
-    confs = {METASTORE_URIS: _at(loaded.value, (*path, "catalog", "uri"))}
-    confs |= _at(loaded.value, (*path, "spark", "confs")) or {}
+    confs = {METASTORE_URIS: value_at(loaded.value, (*path, "catalog", "uri"))}
+    confs |= value_at(loaded.value, (*path, "spark", "confs")) or {}
     used = target_of(chosen, project, lock, confs) if chosen and not issues else Target()
     context = replace(context, target=_visible(used))
     places = Places(loaded.file, path) if chosen else None
@@ -126,7 +126,7 @@ def _with_defaults(settings: Settings, source: SourceFile, loaded: Loaded) -> Se
     if loaded.asks_target:
         loaded = load_file(source, settings.context, _HINT)
     found = (issue for path, issue in loaded.template_issues() if path[:1] == ("policies",))
-    defaults = _at(loaded.value, ("policies",)) or {}
+    defaults = value_at(loaded.value, ("policies",)) or {}
     return replace(settings, defaults=defaults, file=loaded.file, issues=(*settings.issues, *found))
 
 
@@ -182,9 +182,3 @@ def _missing_targets(project: ProjectFile, loaded: Loaded) -> Iterator[Issue]:
         hint = did_you_mean(project.profile, project.profiles) or "declare it under `profiles:`"
         message = f"there is no profile `{project.profile}`"
         yield Issue(Code.UNKNOWN_TARGET, message, loaded.file.where(("profile",)), hint)
-
-
-def _at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value
-    for key in path:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value

@@ -9,11 +9,9 @@ from pathlib import Path
 from etc_policy.codes.registry import Code
 from etc_policy.declare.sources import YAML_SUFFIXES, read_file, two_of_one_name
 from etc_policy.declare.suggestions import did_you_mean
+from etc_policy.declare.templates import shipped_suite_folders
 from etc_policy.declare.yaml_marks import load_marked
 from etc_policy.errors import Issue, PolicyError
-
-_PACKAGE = Path(__file__).resolve().parents[1]
-_SHIPPED = ("templates/suites", "../templates/suites")  # in the wheel; in a checkout
 
 
 def read_suite(name: str, project_dir: Path) -> tuple[str, str]:
@@ -46,7 +44,7 @@ def own_suite_names(project_dir: Path) -> tuple[str, ...]:
 
 def shipped_suite_names() -> tuple[str, ...]:
     """The suites that the package ships, sorted."""
-    return tuple(file.stem for folder in _shipped_folders() for file in _files(folder))
+    return tuple(file.stem for folder in shipped_suite_folders() for file in _files(folder))
 
 
 def own_suite_contents(names: Collection[str], project_dir: Path) -> dict[str, object]:
@@ -69,12 +67,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _folders(project_dir: Path) -> list[Path]:
-    return [project_dir / "suites", *_shipped_folders()]
-
-
-def _shipped_folders() -> list[Path]:
-    """The one folder of suites that the package ships; none where it is missing."""
-    return [folder for folder in ((_PACKAGE / relative).resolve() for relative in _SHIPPED) if folder.is_dir()][:1]
+    return [project_dir / "suites", *shipped_suite_folders()]
 
 
 def _text(file: Path, root: Path) -> str:

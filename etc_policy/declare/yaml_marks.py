@@ -196,7 +196,7 @@ class _Reader:
             name = self._key(key, event)
             if key.problem is not None:
                 found = (key.problem, *key.problem.beside)
-                self.issues += [_template_issue(problem, self._where(event)) for problem in found]
+                self.issues += [problem.issue(self._where(event)) for problem in found]
             elif isinstance(name, EnvText):
                 self._report(Code.TEMPLATE_FORBIDDEN, "a key cannot come from the environment", event)
             elif name is None:
@@ -276,10 +276,6 @@ class _Reader:
         if self.expansion is None or text.isascii() or self.expansion.pieces(text) is None:
             return str(text)
         return node.scalar if isinstance(node.scalar, str) else None
-
-
-def _template_issue(problem: TemplateProblem, where: Where) -> Issue:
-    return Issue(problem.code, problem.message, where, problem.hint)
 
 
 def _build(node: _Node, path: YamlPath, key: _Node, marked: MarkedYaml, file: str) -> Any:  # noqa: ANN401 - YAML

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from etc_policy.codes.registry import Code
 from etc_policy.declare.templating.problems import Exhausted
 
 if TYPE_CHECKING:
@@ -29,29 +28,19 @@ class Budget:
     _began: float = 0.0
 
     def spend(self, steps: int) -> None:
-        """Take steps away.
-
-        Raises:
-            Exhausted: none is left, or no time.
-
-        """
+        """Take steps away; it raises Exhausted where none is left, or no time."""
         before, self.steps = self.steps, self.steps - steps
         if self.steps < 0:
             message = f"the project's templates take more than {MAX_STEPS:,} steps"
-            raise Exhausted(Code.TOO_BIG, message, "make loops shorter, or split the project")
+            raise Exhausted(message, "make loops shorter, or split the project")
         if before // 64 != self.steps // 64:
             self.require_time()
 
     def require_time(self) -> None:
-        """Return if there is time left.
-
-        Raises:
-            Exhausted: the time is used up.
-
-        """
+        """Return if there is time left; else it raises Exhausted."""
         if time.thread_time() - self._began > self.seconds:
             message = f"the project's templates take more than {MAX_SECONDS:g} seconds"
-            raise Exhausted(Code.TOO_BIG, message, "make loops and values smaller, or split the project")
+            raise Exhausted(message, "make loops and values smaller, or split the project")
 
     def __enter__(self) -> None:
         self._began = time.thread_time()

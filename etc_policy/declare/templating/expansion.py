@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 
-from etc_policy.codes.registry import Code
 from etc_policy.declare.templating.problems import Exhausted, TemplateProblem
 from etc_policy.declare.templating.values import MAX_CHARACTERS, Piece, Value, pieces_of
 
@@ -49,6 +48,11 @@ class Expansion:
         numbers = (int.from_bytes(drawn[place : place + 3]) for place in range(0, DRAWN, 3))
         self._mark = "".join(chr(_PLANE + number % _SIZE) for number in numbers)
 
+    @property
+    def text(self) -> str:
+        """The text, with placeholders."""
+        return "".join(self._parts)
+
     def located(self, place: int) -> tuple[int, int]:
         """Line and column in the source of a place in the text; what an expression or macro gave is at its `{{`."""
         number = bisect_right(self._starts, place) - 1
@@ -74,32 +78,23 @@ class Expansion:
 
     def add(self, piece: Piece, at: int | None = None) -> None:
         """Add text, or a placeholder for a value; `at` is where a macro is called that gave it."""
-        inner = pieces_of(piece.value)
         offset = piece.offset if at is None else at
+        inner = pieces_of(piece.value)
         if inner is not None:
             for part in inner:
                 self.add(part, offset)
             return
-        text = piece.value if piece.literal else self._placeholder_of(piece.value, offset)
+        text = piece.value
+        if not piece.literal:
+            high, low = divmod(len(self.values), _SIZE)
+            self.values.append(text.again(self._position(offset)) if isinstance(text, TemplateProblem) else text)
+            text = self._mark + chr(_PLANE + high) + chr(_PLANE + low)
         self._starts.append(self._length)
         self._origins.append((offset, piece.literal and at is None))
         self._length += len(text)
         if self._length > MAX_CHARACTERS:
-            message = f"the file has more than {MAX_CHARACTERS:,} characters once its loops ran"
-            raise Exhausted(Code.TOO_BIG, message)
+            raise Exhausted(f"the file has more than {MAX_CHARACTERS:,} characters once its loops ran")
         self._parts.append(text)
-
-    def _placeholder_of(self, value: Value, offset: int) -> str:
-        if isinstance(value, TemplateProblem):
-            value = value.again(self._position(offset))
-        high, low = divmod(len(self.values), _SIZE)
-        self.values.append(value)
-        return self._mark + chr(_PLANE + high) + chr(_PLANE + low)
-
-    @property
-    def text(self) -> str:
-        """The text, with placeholders."""
-        return "".join(self._parts)
 
     def record(self, offset: int, problem: TemplateProblem) -> None:
         """Add a problem of a statement."""

@@ -1,4 +1,4 @@
-"""What can be wrong in a template, as exceptions that become issues."""
+"""What can be wrong in a template, as exceptions that become issues; said without Jinja, which few projects need."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class TemplateProblem(Exception):  # noqa: N818 - carried into an Issue, never s
     """Something in a template that cannot be carried out: code, message and hint of the issue it becomes.
 
     `place` is line and column in the file, where they are known; `reported` says that an issue was made of it already;
-    `beside` are those of other expressions in the same value.
+    `beside` are those of other expressions in the same value; `name` is one that is not known, to which whoever knows the
+    names adds a hint.
     """
 
     def __init__(self, code: Code, message: str, hint: str | None = None, place: tuple[int, int] | None = None) -> None:
@@ -22,13 +23,15 @@ class TemplateProblem(Exception):  # noqa: N818 - carried into an Issue, never s
         self.code, self.message, self.hint, self.place = code, message, hint, place
         self.reported = False
         self.beside: tuple[TemplateProblem, ...] = ()
+        self.name: str | None = None
 
-    def issue(self, path: str) -> Issue:
-        """The issue that it becomes in the file of `path`."""
-        return Issue(self.code, self.message, Where(path, *(self.place or ())), self.hint)
+    def issue(self, where: str | Where) -> Issue:
+        """The issue that it becomes at a place, or in a file by its path."""
+        place = Where(where, *(self.place or ())) if isinstance(where, str) else where
+        return Issue(self.code, self.message, place, self.hint)
 
     def again(self, place: tuple[int, int] | None = None) -> TemplateProblem:
-        """The same problem at another place."""
+        """The same problem at another place, without the frames that an exception keeps."""
         found = TemplateProblem(self.code, self.message, self.hint, place or self.place)
         found.reported = self.reported
         return found
@@ -37,18 +40,23 @@ class TemplateProblem(Exception):  # noqa: N818 - carried into an Issue, never s
 class Exhausted(TemplateProblem):
     """The project's steps or seconds are used up; no further expression is worked out."""
 
-
-class UnknownName(TemplateProblem):
-    """A name without a value; whoever knows the names here adds a hint."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(Code.UNKNOWN_VARIABLE, f"`{name[:60]}` is not known here", ALLOWED_HINT)
-        self.name = name
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(Code.TOO_BIG, message, hint)
 
 
 def too_big(message: str, hint: str | None = None) -> TemplateProblem:
     """A bound is exceeded."""
     return TemplateProblem(Code.TOO_BIG, message, hint)
+
+
+def wrong(message: str, hint: str | None = None) -> TemplateProblem:
+    """Something that cannot be read or worked out."""
+    return TemplateProblem(Code.TEMPLATE_SYNTAX, message, hint)
+
+
+def unknown(message: str, hint: str | None = None) -> TemplateProblem:
+    """Something that has no value."""
+    return TemplateProblem(Code.UNKNOWN_VARIABLE, message, hint)
 
 
 def forbidden(message: str, hint: str | None = ALLOWED_HINT) -> TemplateProblem:
@@ -63,10 +71,10 @@ def problem_of(error: Exception, what: str = "the template", *, secret: bool = F
     if isinstance(error, TemplateProblem):
         return error
     if isinstance(error, UndefinedError):
-        return TemplateProblem(Code.UNKNOWN_VARIABLE, re.sub(r" on line \d+", "", str(error)).rstrip("."))
+        return unknown(re.sub(r" on line \d+", "", str(error)).rstrip("."))
     if isinstance(error, RecursionError):
         return too_big("the template is nested too deeply, or calls itself too deeply")
     if isinstance(error, MemoryError):
         return too_big("the template takes too much memory")
     said = "it does not work with this value of the environment" if secret else str(error)[:200]
-    return TemplateProblem(Code.TEMPLATE_SYNTAX, f"{what} fails: {said}", ALLOWED_HINT)
+    return wrong(f"{what} fails: {said}", ALLOWED_HINT)

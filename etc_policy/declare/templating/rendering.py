@@ -16,22 +16,22 @@ from jinja2.runtime import Context as JinjaContext
 from jinja2.runtime import Macro
 from jinja2.utils import Cycler, Joiner, Namespace, missing
 
-from etc_policy.codes.registry import Code
 from etc_policy.declare.secrets import EnvText
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.templating.context import Context
 from etc_policy.declare.templating.expansion import DRAWN, Expansion
+from etc_policy.declare.templating.parser import unified
 from etc_policy.declare.templating.problems import (
     ALLOWED_HINT,
     Exhausted,
     TemplateProblem,
-    UnknownName,
     forbidden,
     problem_of,
+    unknown,
+    wrong,
 )
-from etc_policy.declare.templating.program import File, read_file
+from etc_policy.declare.templating.program import File
 from etc_policy.declare.templating.sandbox import FUNCTIONS, SANDBOX, Function
-from etc_policy.declare.templating.shape import unified
 from etc_policy.declare.templating.values import (
     Missing,
     Piece,
@@ -58,54 +58,41 @@ def expand(source: str, context: Context) -> Expansion:
         rendering: Rendering | None = None
         try:
             context.budget.require_time()
-            file, problems = read_file(source)
-            for offset, problem in problems:
+            file = File(source)
+            for offset, problem in file.problems:
                 expansion.record(offset, problem)
             context.budget.require_time()
             rendering = Rendering(context, file, expansion)
-            for piece in rendering.run()[0]:
+            for piece in rendering.run():
                 expansion.add(piece)
         except Exception as error:
-            offset = file.shape.offsets[rendering.tag] if rendering is not None and file.shape.offsets else 0
+            offset = file.offsets[rendering.tag] if rendering is not None and file.offsets else 0
             expansion.record(offset, problem_of(error))
     return expansion
 
 
-class _Scope(JinjaContext):
-    """Jinja's context; names are looked up by the rendering."""
-
-    rendering: Rendering
-
-    def resolve_or_missing(self, key: str) -> Value:
-        """The value of a name that the template does not set."""
-        return self.vars[key] if key in self.vars else self.rendering.named(key)
-
-
-class Rendering:
-    """Where a program runs: what its code calls, and what it reaches. `tag` is the one that it is at."""
+class Rendering(JinjaContext):
+    """Where a program runs, as Jinja's context: what its code calls, and what it reaches. `tag` is the one that it is at."""
 
     def __init__(self, context: Context, file: File, expansion: Expansion, caller: Rendering | None = None) -> None:
-        self.texts, self.tag = file.shape.texts, 0
+        super().__init__(SANDBOX, {}, None, {})
+        self.texts, self.tag = file.texts, 0
         self._context, self._file, self._expansion = context, file, expansion
         self._budget = context.budget
         self._is_macro_file, self._depth = caller is not None, 0
         self._macro_files: dict[int, Mapping[str, Value]] = caller._macro_files if caller else {}
-        self._functions = {
-            "var": Function("var", self._var, given=True),
-            "env_var": Function("env_var", self._env_var, given=True),
-        }
 
-    def run(self) -> tuple[Iterator[Piece], Mapping[str, Value]]:
-        """The program's pieces, and the names that it sets while they are taken."""
-        scope = _Scope(SANDBOX, {}, None, {})
-        scope.rendering = self
-        return self._file.program.root(scope) if self._file.program.root else iter(()), scope.vars
+    def run(self) -> Iterator[Piece]:
+        """The program's pieces; the names that it sets are there once they are taken."""
+        return self._file.program.root(self) if self._file.program.root else iter(())
 
-    def named(self, key: str) -> Value:
-        """What a name means that the template does not set."""
+    def resolve_or_missing(self, key: str) -> Value:
+        """What a name means."""
         context = self._context
-        if key in self._functions:
-            return self._functions[key]
+        if key in self.vars:
+            return self.vars[key]
+        if key in ("var", "env_var"):
+            return Function(key, self._var if key == "var" else self._env_var, given=True)
         if key == "target":
             self._expansion.asks_target = True
             if context.target is not None:
@@ -116,42 +103,44 @@ class Rendering:
 
     def _macro(self, name: str, file: File) -> Value:
         if id(file) not in self._macro_files:
-            pieces, names = Rendering(self._context, file, self._expansion, self).run()
-            self._macro_files[id(file)] = names
-            for _ in pieces:
+            rendering = Rendering(self._context, file, self._expansion, self)
+            self._macro_files[id(file)] = rendering.vars
+            for _ in rendering.run():
                 pass
         return self._macro_files[id(file)].get(name, missing)
 
-    def piece(self, make: Callable[[], Value], tag: int) -> Piece:
+    def piece(self, make: Callable[[], Value], tag: int, _names: int) -> Piece:
         """What an expression gives, or the problem that there is instead."""
-        value = self._attempt(lambda: self._final(make()), tag)
-        return Piece(value, self._file.shape.offsets[tag])
+        return Piece(self._attempt(lambda: self._final(make()), tag), self._file.offsets[tag])
 
     def unreadable(self, tag: int, problem: TemplateProblem) -> Piece:
         """An expression that cannot be read."""
-        return Piece(problem, self._file.shape.offsets[tag])
+        return Piece(problem, self._file.offsets[tag])
 
-    def rounds(self, make: Callable[[], Value], tag: int, names: int) -> list[Value]:
-        """What a loop goes through; each step is counted."""
-        found = self._attempt(lambda: self._listed(make(), names), tag)
-        return [] if self._failed(found, tag) else found
+    def rounds(self, make: Callable[[], Value], tag: int, names: int) -> Value:
+        """The list that a loop goes through; each step is counted."""
+        return self._recorded(lambda: self._listed(make(), names), tag, lambda _: [])
 
-    def holds(self, make: Callable[[], Value], tag: int) -> bool:
+    def holds(self, make: Callable[[], Value], tag: int, _names: int) -> Value:
         """Whether a condition holds; one that fails does not."""
-        found = self._attempt(lambda: bool(make()), tag)
-        return not self._failed(found, tag) and found
+        return self._recorded(lambda: bool(make()), tag, lambda _: False)
 
     def assigned(self, make: Callable[[], Value], tag: int, names: int) -> Value:
         """The value of a `set`; where it fails, each use of the name fails."""
-        found = self._attempt(lambda: self._unpacked(make(), names) if names else make(), tag)
-        if self._failed(found, tag):
-            lost = Missing(exc=found.again)
-            return [lost] * names if names else lost
-        return found
+
+        def lost(problem: TemplateProblem) -> Value:
+            found = Missing(exc=problem.again)
+            return [found] * names if names else found
+
+        return self._recorded(lambda: self._unpacked(make(), names) if names else make(), tag, lost)
 
     def joined(self, *values: Value) -> str:
         """Texts in a row."""
         return self.measured(join_texts(values))
+
+    def listed(self, *items: Value) -> list[Value]:
+        """A list of items."""
+        return self.measured(list(items))
 
     def mapped(self, *parts: Value) -> dict[str, Value]:
         """A mapping of keys and values in turn."""
@@ -168,13 +157,13 @@ class Rendering:
         """What a macro gives."""
         self._budget.spend(3)
         if self._budget.calls >= MAX_CALLS:
-            raise Exhausted(Code.TOO_BIG, f"the macro `{macro.name}` calls itself too deeply", "end it by a condition")
+            raise Exhausted(f"the macro `{macro.name}` calls itself too deeply", "end it by a condition")
         self._budget.calls += 1
         try:
             return macro(*args, **named)
         except TypeError as error:
             hint = f"it takes {', '.join(macro.arguments) or 'nothing'}"
-            raise TemplateProblem(Code.TEMPLATE_SYNTAX, str(error).replace("'", "`"), hint) from None
+            raise wrong(str(error).replace("'", "`"), hint) from None
         finally:
             self._budget.calls -= 1
 
@@ -199,23 +188,24 @@ class Rendering:
             raise
         except Exception as error:
             problem = problem_of(error)
-            if isinstance(problem, UnknownName):
+            if problem.name is not None:
                 problem.hint = self._hint(problem.name)
             return problem.again()  # without the frames that an exception keeps
         finally:
             self._depth -= 1
         return value
 
-    def _failed(self, found: Value, tag: int) -> bool:
-        """Whether a statement failed, which is then recorded; in a macro its call fails."""
+    def _recorded(self, make: Callable[[], Value], tag: int, lost: Callable[[TemplateProblem], Value]) -> Value:
+        """What `make` gives to a statement; a problem is recorded, and something else is there. In a macro its call fails."""
+        found = self._attempt(make, tag)
         if not isinstance(found, TemplateProblem):
-            return False
+            return found
         if self._depth or self._is_macro_file:
             raise found
         if not found.reported:
             found.reported = True
-            self._expansion.record(self._file.shape.offsets[tag], found)
-        return True
+            self._expansion.record(self._file.offsets[tag], found)
+        return lost(found)
 
     def _final(self, value: Value) -> Value:
         """A value that is put into the file."""
@@ -233,7 +223,7 @@ class Rendering:
         if not isinstance(value, list | tuple):
             kind = "text" if isinstance(value, str) else "no list"
             message = f"`for` goes through a list, this is {kind}"
-            raise TemplateProblem(Code.TEMPLATE_SYNTAX, message, "write {% for name in var('list') %}")
+            raise wrong(message, "write {% for name in var('list') %}")
         self._budget.spend(len(value))
         return [self._unpacked(item, names) for item in value] if names else list(value)
 
@@ -241,7 +231,7 @@ class Rendering:
         require_present(value)
         if not isinstance(value, list | tuple) or len(value) != names:
             message = f"there are {names} names, which the value does not fill"
-            raise TemplateProblem(Code.TEMPLATE_SYNTAX, message, "give a list with an item for each name")
+            raise wrong(message, "give a list with an item for each name")
         return value
 
     def _hint(self, name: str) -> str:
@@ -252,9 +242,9 @@ class Rendering:
         return did_you_mean(name, sorted(known - {name})) or ALLOWED_HINT
 
     def _var(self, name: Value, default: Value = _NOT_GIVEN) -> Value:
-        hint = "set it under `vars:` in this file or in etc_project.yml"
         if isinstance(name, str):
             self._context.known_variables.add(name)
+        hint = "set it under `vars:` in this file or in etc_project.yml"
         return _looked_up("variable", self._context.variables, name, default, hint)
 
     def _env_var(self, name: Value, default: Value = _NOT_GIVEN) -> Value:
@@ -273,6 +263,6 @@ def _looked_up(kind: str, values: Mapping[str, Value], name: Value, default: Val
 
     def problem() -> TemplateProblem:
         near = did_you_mean(name, values) if isinstance(name, str) else None
-        return TemplateProblem(Code.UNKNOWN_VARIABLE, f"the {kind} {shown(name)} has no value", near or hint)
+        return unknown(f"the {kind} {shown(name)} has no value", near or hint)
 
     return Missing(exc=problem)

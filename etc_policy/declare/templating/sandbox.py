@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from jinja2.utils import Cycler, Joiner, Namespace
 
 from etc_policy.declare.secrets import is_secret
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.templating.filters import GREW, filters, formatted, methods
+from etc_policy.declare.templating.filters import GREW, KNOWN, METHODS, formatted, worked_out
 from etc_policy.declare.templating.problems import forbidden, problem_of, too_big
 from etc_policy.declare.templating.values import (
     MAX_ITEMS,
@@ -30,17 +30,14 @@ from etc_policy.declare.templating.values import (
 
 FUNCTIONS = ("var", "env_var", "range", "dict", "namespace", "cycler", "joiner")
 _MAX_POWER = 64
-_OPERATORS = frozenset({"+", "-", "*", "/", "//", "%", "**"})
-
-_TEXT_METHODS = methods()
 _LOOP = """changed cycle depth depth0 first index index0 last length nextitem previtem revindex revindex0"""
 #: What can be asked of other values than texts with a dot, by their kind; all of it can only be read.
-_ATTRIBUTES: Mapping[type, frozenset[str]] = {
-    dict: frozenset({"get", "items", "keys", "values"}),
-    list: frozenset({"count", "index"}),
-    tuple: frozenset({"grouper", "list"}),
-    LoopContext: frozenset(_LOOP.split()),
-    Cycler: frozenset({"current", "next", "reset"}),
+_ATTRIBUTES: Mapping[type, tuple[str, ...]] = {
+    dict: ("get", "items", "keys", "values"),
+    list: ("count", "index"),
+    tuple: ("grouper", "list"),
+    LoopContext: tuple(_LOOP.split()),
+    Cycler: ("current", "next", "reset"),
 }
 
 
@@ -61,16 +58,16 @@ class Function:
 class Sandbox(ImmutableSandboxedEnvironment):
     """Jinja's sandbox without Python's objects."""
 
-    intercepted_binops = _OPERATORS
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
     intercepted_unops = frozenset({"+", "-"})
     concat = staticmethod(fragment)  # type: ignore[assignment]
 
     def __init__(self) -> None:
         super().__init__(undefined=Missing, optimized=False, autoescape=False, keep_trailing_newline=True)
-        functions = {"dict": dict, "namespace": Namespace, "cycler": Cycler, "joiner": Joiner}
+        functions: dict[str, Any] = {"dict": dict, "namespace": Namespace, "cycler": Cycler, "joiner": Joiner}
         self.globals = {name: Function(name, call) for name, call in functions.items()}
         self.globals["range"] = Function("range", range_of, careful=True)
-        self.filters = _Known("filter", filters())
+        self.filters = _Known("filter", KNOWN)
         self.tests = _Known("test", self.tests)
 
     def _tokenize(self, source: Any, name: Any, filename: Any = None, state: Any = None) -> TokenStream:  # noqa: ANN401
@@ -84,17 +81,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return obj[attribute]
         if isinstance(obj, Namespace) and not attribute.startswith("_"):
             return getattr(obj, attribute, self.undefined(name=attribute))
-        if isinstance(obj, str) and attribute in _TEXT_METHODS:
-            return Function(attribute, _TEXT_METHODS[attribute], text=obj)
+        if isinstance(obj, str) and attribute in METHODS:
+            return Function(attribute, METHODS[attribute], text=obj)
         for kind, names in _ATTRIBUTES.items():
             if isinstance(obj, kind) and attribute in names:
-                value = getattr(obj, attribute, None)
-                if callable(value) and not isinstance(value, Undefined):
-                    return Function(attribute, value, careful=kind is list)
-                return value
+                value: Value = getattr(obj, attribute, None)
+                is_method = callable(value) and not isinstance(value, Undefined)
+                return Function(attribute, value, careful=kind is list) if is_method else value
         if isinstance(obj, dict):
             return self.undefined(obj=obj, name=attribute)
-        raise forbidden(f"{shown(attribute)} is not allowed: only mappings have keys, and only lists have items")
+        raise _not_there(attribute)
 
     def getitem(self, obj: Value, argument: Value) -> Value:
         """A value of a mapping, an item of a list, a part of a text."""
@@ -103,38 +99,33 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(obj, dict) and isinstance(argument, str):
             return obj[argument] if argument in obj else self.undefined(obj=obj, name=argument)
         whole = isinstance(argument, int) and not isinstance(argument, bool)
-        if isinstance(obj, list | tuple | str) and (whole or isinstance(argument, slice)):
-            try:
-                part = obj[argument]
-            except IndexError:
-                return self.undefined(obj=obj, name=argument)
-            ends = (argument.start, argument.stop, argument.step) if isinstance(argument, slice) else (argument,)
-            secret = is_secret(obj) or any(map(is_secret, ends))
-            return marked(part) if secret else part
-        raise forbidden(f"{shown(argument)} is not allowed: only mappings have keys, and only lists have items")
+        if not isinstance(obj, list | tuple | str) or not (whole or isinstance(argument, slice)):
+            raise _not_there(argument)
+        try:
+            part = obj[argument]
+        except IndexError:
+            return self.undefined(obj=obj, name=argument)
+        ends = (argument.start, argument.stop, argument.step) if isinstance(argument, slice) else (argument,)
+        return marked(part) if any(map(is_secret, (obj, *ends))) else part
 
     def call(self, context: Any, obj: Value, /, *args: Value, **named: Value) -> Value:  # noqa: ANN401
         """Call one of etc's functions, a macro, or a method that was asked for."""
         named.pop("_loop_vars", None)
-        named.pop("_block_vars", None)
         if isinstance(obj, Macro):
-            return context.rendering.called(obj, args, named)
+            return context.called(obj, args, named)
         if isinstance(obj, Joiner):
             return obj()
         if not isinstance(obj, Function):
-            raise context.rendering.no_function(obj)
+            raise context.no_function(obj)
         if obj.text is not None:
             return obj.call(context, obj.text, *args, **named)
-        secret = obj.careful and survey(*args, *named.values()).secret
-        try:
-            result = obj.call(*args, **named)
-            result = list(result) if isinstance(result, KeysView | ValuesView | ItemsView) else result
-        except StopIteration:
-            return self.undefined("there is no further item")
-        except Exception as error:
-            held = survey(*args, *named.values()).secret
-            raise problem_of(error, f"`{obj.name}`", secret=held) from None
-        return result if obj.given else context.rendering.measured(marked(result) if secret else result)
+
+        def secret() -> bool:
+            return survey(*args, *named.values()).secret
+
+        marks = obj.careful and secret()
+        result = worked_out(f"`{obj.name}`", lambda: obj.call(*args, **named), secret)
+        return result if obj.given else context.measured(marked(result) if marks else result)
 
     def call_binop(self, context: Any, operator: str, left: Value, right: Value) -> Value:  # noqa: ANN401
         """An operation on numbers, texts or lists, if its result has a bound."""
@@ -153,15 +144,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         except Exception as error:
             raise problem_of(error, secret=secret) from None
         counted = operator == "*" or not isinstance(result, list)
-        return context.rendering.measured(marked(result) if secret and counted else result)
+        return context.measured(marked(result) if secret and counted else result)
 
     def call_unop(self, context: Any, operator: str, arg: Value) -> Value:  # noqa: ANN401
         """A sign before a number."""
         secret = survey(arg).secret
-        try:
-            result = self.unop_table[operator](arg)
-        except Exception as error:
-            raise problem_of(error, secret=secret) from None
+        result = worked_out("the template", lambda: self.unop_table[operator](arg), lambda: secret)
         return marked(result) if secret else result
 
 
@@ -182,6 +170,10 @@ class _Known(dict[str, Any]):
             raise forbidden(message, near or f"the {self._kind}s are those of Jinja")
 
         return unknown
+
+
+def _not_there(name: Value) -> Exception:
+    return forbidden(f"{shown(name)} is not allowed: only mappings have keys, and only lists have items")
 
 
 def _kind(value: Value) -> str:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, TypeAlias
 from jinja2 import StrictUndefined, Undefined
 from jinja2.utils import missing
 
-from etc_policy.codes.registry import Code
 from etc_policy.declare.secrets import HIDDEN, EnvNumber, EnvText, is_secret
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.templating.problems import TemplateProblem, UnknownName, forbidden, too_big
+from etc_policy.declare.templating.problems import ALLOWED_HINT, TemplateProblem, forbidden, too_big, unknown, wrong
 
 MAX_TEXT = 10_000
 MAX_ITEMS = 10_000
@@ -23,6 +22,7 @@ MAX_NODES = 200_000
 MAX_CHARACTERS = 2_000_000
 
 Value: TypeAlias = Any
+_Raised: TypeAlias = Callable[[], TemplateProblem] | None
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -32,13 +32,7 @@ class Missing(StrictUndefined):
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        hint: str | None = None,
-        obj: Value = missing,
-        name: Value = None,
-        exc: Callable[[], TemplateProblem] | None = None,
-    ) -> None:
+    def __init__(self, hint: str | None = None, obj: Value = missing, name: Value = None, exc: _Raised = None) -> None:
         """Jinja's own arguments, but that `exc` makes the problem."""
         super().__init__(hint, obj, name, lambda _message: (exc or self.problem)())  # type: ignore[arg-type]
 
@@ -46,27 +40,22 @@ class Missing(StrictUndefined):
         """What a use of the value raises."""
         name, inner = self._undefined_name, self._undefined_obj
         if self._undefined_hint:
-            message = re.sub(r" on line \d+", "", self._undefined_hint.rstrip("."))
-            return TemplateProblem(Code.UNKNOWN_VARIABLE, message)
+            return unknown(re.sub(r" on line \d+", "", self._undefined_hint.rstrip(".")))
         if inner is missing:
-            return UnknownName(str(name))
+            problem = unknown(f"`{str(name)[:60]}` is not known here", ALLOWED_HINT)
+            problem.name = str(name)
+            return problem
         if isinstance(inner, Mapping):
             near = did_you_mean(name, inner) if isinstance(name, str) and not is_secret(name) else None
             hint = near or f"the keys here are {', '.join(f'`{key}`' for key in list(inner)[:10])}"
-            return TemplateProblem(Code.UNKNOWN_VARIABLE, f"there is no key {shown(name)} here", hint)
+            return unknown(f"there is no key {shown(name)} here", hint)
         kind = "text" if isinstance(inner, str) else "list"
         items = "1 item" if len(inner) == 1 else f"{len(inner)} items"
-        message = f"the {kind} has {items}, there is no item {shown(name)}"
-        return TemplateProblem(Code.UNKNOWN_VARIABLE, message)
+        return unknown(f"the {kind} has {items}, there is no item {shown(name)}")
 
 
 def require_present(value: Value) -> None:
-    """Return if there is a value.
-
-    Raises:
-        TemplateProblem: it is missing.
-
-    """
+    """Return if there is a value; one that is missing raises its problem."""
     if isinstance(value, Undefined):
         value._fail_with_undefined_error()
 
@@ -79,48 +68,43 @@ class Piece(NamedTuple):
     literal: bool = False
 
 
-class Fragment(str):
-    """What a macro gives: a text that is still known by its pieces."""
+class Fragment:
+    """What a macro gives: a value that is still known by its pieces."""
 
-    pieces: tuple[Piece, ...]
-
-
-class SecretFragment(EnvText):
-    """What a macro gives, with a value of the environment in it."""
-
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Piece, ...] = ()
 
 
-class UnusableFragment(Missing):
-    """What a macro gives that is not text: it can be put into the file, but not be worked with."""
-
-    pieces: tuple[Piece, ...]
-    __slots__ = ("pieces",)
+class _Text(Fragment, str):
+    """A text of files, and of values that may be shown."""
 
 
-def fragment(pieces: Iterable[Piece]) -> Fragment | SecretFragment | UnusableFragment:
+class _Secret(Fragment, EnvText):
+    """A text with a value of the environment in it."""
+
+
+class _Unusable(Fragment, Missing):
+    """What is not text: it can be put into the file, but not be worked with."""
+
+
+def fragment(pieces: Iterable[Piece]) -> Fragment:
     """The pieces as one value."""
     found = tuple(part for piece in pieces for part in (pieces_of(piece.value) or (piece,)))
-    made: Fragment | SecretFragment | UnusableFragment
-    lost = next((piece.value for piece in found if isinstance(piece.value, TemplateProblem)), None)
+    made: Fragment
     try:
-        text = join_texts(piece.value for piece in found) if lost is None else ""
+        lost = next((piece.value for piece in found if isinstance(piece.value, TemplateProblem)), None)
+        if lost is not None:
+            raise lost.again()
+        text = join_texts(piece.value for piece in found)
+        made = _Secret.made(text, text.reference) if isinstance(text, EnvText) else _Text(text)
     except TemplateProblem as problem:
-        lost, text = problem.again(), ""
-    if lost is not None:
-        made = UnusableFragment(exc=lost.again)
-    elif isinstance(text, EnvText):
-        made = SecretFragment(text)
-        made.reference = text.reference
-    else:
-        made = Fragment(text)
+        made = _Unusable(exc=problem.again().again)
     made.pieces = found
     return made
 
 
 def pieces_of(value: Value) -> tuple[Piece, ...] | None:
     """The pieces of what a macro gave, None for any other value."""
-    return value.pieces if isinstance(value, Fragment | SecretFragment | UnusableFragment) else None
+    return value.pieces if isinstance(value, Fragment) else None
 
 
 @dataclass(slots=True)
@@ -134,12 +118,7 @@ class Survey:
 
 
 def survey(*values: Value) -> Survey:
-    """Look through values in depth.
-
-    Raises:
-        TemplateProblem: they are too big, too deep, or hold something that YAML has not.
-
-    """
+    """Look through values in depth; what is too big, too deep, or not of YAML raises a problem."""
     found = Survey()
     rest: list[tuple[Value, int]] = [(value, 0) for value in values]
     while rest:
@@ -168,7 +147,7 @@ def _require_text(value: str) -> None:
     if len(value) > MAX_TEXT:
         raise too_big(f"the value has {len(value)} characters once rendered, {MAX_TEXT} are allowed")
     if not value.isascii() and _SURROGATE.search(value):
-        raise TemplateProblem(Code.TEMPLATE_SYNTAX, "the template gives half a character (a surrogate)")
+        raise wrong("the template gives half a character (a surrogate)")
 
 
 def _items(value: Value) -> Iterable[Value]:
@@ -229,10 +208,10 @@ def text_of(value: Value) -> str:
         return str(value)
     require_present(value)
     if value is None:
-        raise TemplateProblem(Code.TEMPLATE_SYNTAX, "the template gives no value (none)")
+        raise wrong("the template gives no value (none)")
     survey(value)
     kind = "a mapping" if isinstance(value, Mapping) else "a list"
-    raise TemplateProblem(Code.TEMPLATE_SYNTAX, f"{kind} cannot be a part of a text", "use one of its items")
+    raise wrong(f"{kind} cannot be a part of a text", "use one of its items")
 
 
 def key_of(value: Value) -> str:

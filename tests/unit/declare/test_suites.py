@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from etc_policy.declare import suites
+from etc_policy.declare import templates
 from etc_policy.declare.sources import MAX_FILE_BYTES
 from etc_policy.declare.suites import read_suite, suite_names
 from etc_policy.errors import PolicyError
@@ -25,7 +25,7 @@ def test_the_wheel_has_the_suites_inside_the_package(tmp_path, monkeypatch):
     for folder, text in ((package, "wheel"), (package.parent, "stranger")):
         (folder / "templates" / "suites").mkdir(parents=True)
         (folder / "templates" / "suites" / "ro_complete.yml").write_text(text)
-    monkeypatch.setattr(suites, "_PACKAGE", package)
+    monkeypatch.setattr(templates, "_PACKAGE", package)
     assert read_suite("ro_complete", tmp_path)[1] == "wheel"
 
 

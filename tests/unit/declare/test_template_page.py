@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from etc_policy.declare.reading import read_project
-from etc_policy.declare.templating import context, filters, parser, sandbox, shape, values
+from etc_policy.declare.templating import context, filters, parser, sandbox, values
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "templates.md").read_text("utf-8")
 
@@ -31,7 +31,7 @@ def test_all_that_is_left_out_is_named():
 
 
 def test_the_bounds_are_those_that_hold():
-    numbers = [context.MAX_STEPS, context.MAX_SECONDS, shape.MAX_TOKENS, parser.MAX_NESTING, values.MAX_CHARACTERS]
+    numbers = [context.MAX_STEPS, context.MAX_SECONDS, parser.MAX_TOKENS, parser.MAX_NESTING, values.MAX_CHARACTERS]
     numbers += [values.MAX_TEXT, values.MAX_ITEMS, values.MAX_DEPTH, values.MAX_NODES]
     for number in numbers:
         assert f"{number:,g}" in PAGE or f"{int(number):,}" in PAGE, number
