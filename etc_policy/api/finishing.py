@@ -1,4 +1,4 @@
-"""Finishes the table services that are pending on many tables."""
+"""Finishes the table services that are pending on many tables, and withdraws pending plans of etc."""
 
 from __future__ import annotations
 
@@ -24,3 +24,16 @@ def finish_tables(
 
     finished, errors = each_table(policies, finish)
     return tuple(chain.from_iterable(finished)), errors
+
+
+def undo_tables(
+    environment: Environment, policies: Iterable[Policy]
+) -> tuple[tuple[tuple[str, str], ...], tuple[EtcError, ...]]:
+    """(policy, instant) of each plan that was withdrawn, and the errors of the tables where that failed."""
+
+    def undo(policy: Policy) -> tuple[str, str | None]:
+        outcome = environment.runner().undo(policy, resolve_table(environment, policy).table)
+        return policy.name, outcome.instant if outcome is not None else None
+
+    withdrawn, errors = each_table(policies, undo)
+    return tuple((name, instant) for name, instant in withdrawn if instant is not None), errors

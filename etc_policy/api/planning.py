@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from etc_policy.api.derived_plans import created_ms, require_form
-from etc_policy.api.given_files import read_given
+from etc_policy.api.loading import read_given
 from etc_policy.api.one_table import outcomes_of, place
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy

@@ -292,7 +292,7 @@ class Project(DeclaredProject):
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> dict[str, str]:
         """Withdraw pending plans of etc; returns the instant by policy, or raises SeveralErrors with it as the report."""
-        from etc_policy.api.undoing import undo_tables
+        from etc_policy.api.finishing import undo_tables
 
         policies = self.policies(select, exclude)
         withdrawn, errors = undo_tables(self.environment, policies)

@@ -18,10 +18,10 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.publish.results import TableVerification
+from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import PROMISE, always_checked
-from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
 from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
 from etc_policy.verify.suite_faults import suite_issues

@@ -20,10 +20,9 @@ from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import announce, ask, show, text_width
 from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
-from etc_policy.plan.explainer import explain_plan, list_plan
+from etc_policy.plan.explainer import explain_plan, list_plan, summarize_changes
 from etc_policy.plan.formats import MANY_TABLES, fold
 from etc_policy.plan.stages import Plan
-from etc_policy.plan.summary import summarize_changes
 from etc_policy.publish.checks import checks_of_results
 from etc_policy.publish.report import render_results
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 
+from etc_policy.compile.freshness_rules import pace_issues
 from etc_policy.compile.locations import resolve_location
 from etc_policy.compile.manifest import (
     Carry,
@@ -19,7 +20,6 @@ from etc_policy.compile.manifest import (
     Writer,
     digest,
 )
-from etc_policy.compile.pace_rules import pace_issues
 from etc_policy.compile.rules import PROJECT_RULES, CheckedProject
 from etc_policy.compile.stock_options import STOCK, stock_options
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles

@@ -8,8 +8,7 @@ from operator import attrgetter
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
-from etc_policy.plan.closed_slices import closed_before
-from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut
+from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.io_budget import Slices, io_bytes, within_budget
 from etc_policy.plan.operations import operation_of, size_of

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
-from etc_policy.plan.pace_explanation import why_now
+from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
 from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
-from etc_policy.plan.stock_explanation import CHOSEN, MERGED
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: (label, text); an empty label goes on with the one before it.

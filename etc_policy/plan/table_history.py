@@ -147,3 +147,14 @@ def _with_times(write: GroupWrite, found: Mapping[GroupKey, Sequence[LogFile]]) 
     is_whole = write.certain or len(files) >= write.log_files
     is_certain = is_whole and all(one.min_event_time_ms is not None for one in files)
     return write._replace(min_event_time_ms=min(known, default=None), certain=is_certain)
+
+
+class WholeTable(NamedTuple):
+    """What the site and `etc debug` look at; the past goes back to what is archived.
+
+    `properties` are the pairs of `hoodie.properties`.
+    """
+
+    state: TableState
+    history: TableHistory
+    properties: Mapping[str, str]

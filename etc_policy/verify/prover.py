@@ -12,10 +12,10 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
+from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
 from etc_policy.verify.metadata_checks import KNOWN, always_checked, check_listing, check_metadata, is_wanted
-from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import (
     Coverage,
     DataCheck,
@@ -25,8 +25,6 @@ from etc_policy.verify.ports import (
     Verification,
     VerificationStatus,
 )
-from etc_policy.verify.same_files import other_partitions, spared_files
-from etc_policy.verify.sampling import choose_file_groups, seed_of
 from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
 
 #: How far the views were compared, in what was observed.

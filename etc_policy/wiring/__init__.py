@@ -21,7 +21,7 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
-    from etc_policy.adapters.hudi.data_listing import KnownListing
+    from etc_policy.adapters.hudi.partitions import KnownListing
     from etc_policy.adapters.spark.submission import Submission as Submission
     from etc_policy.adapters.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.adapters.storage.object_cache import ObjectCache
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
     from etc_policy.plan.apply_state import ApplyStateStore
-    from etc_policy.plan.whole_table import WholeTable
+    from etc_policy.plan.table_history import WholeTable
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.sync import PropertyStore
@@ -130,7 +130,7 @@ class Readings(SparkSessions):
 
     def read_compactions(self, policy: Policy) -> TableHistory:
         """The compactions of a policy's table as far back as its archive goes; without Spark."""
-        from etc_policy.adapters.hudi.compaction_history import read_compactions
+        from etc_policy.adapters.hudi.table import read_compactions
 
         return read_compactions(self.locate(policy))
 
@@ -138,7 +138,7 @@ class Readings(SparkSessions):
         """What of a table decides its writers' options; None for one that does not exist yet or that only a catalog knows."""
         if is_catalog_name(policy.table):
             return None
-        from etc_policy.adapters.hudi.shape import read_shape
+        from etc_policy.adapters.hudi.table import read_shape
 
         return read_shape(self.locate(policy), policy.event_time)
 
@@ -172,7 +172,7 @@ class Environment(Readings):
         """The runner of `etc apply` over stock Hudi."""
         from etc_policy.adapters.hudi.files import HudiFiles
         from etc_policy.adapters.hudi.table import FileTableReader
-        from etc_policy.adapters.lease.leases import lease_of
+        from etc_policy.adapters.lease.file_lease import lease_of
         from etc_policy.adapters.spark.compactor import HudiCompactor
         from etc_policy.execute.runner import Runner
 
@@ -204,7 +204,7 @@ class Environment(Readings):
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""
-        from etc_policy.adapters.spark.catalog_properties import SparkPropertyStore
+        from etc_policy.adapters.spark.catalog import SparkPropertyStore
 
         return SparkPropertyStore(self.catalog_spark)
 

@@ -7,8 +7,8 @@ from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy, Verify, Writer
 from etc_policy.declare.suites import read_suite
 from etc_policy.verify.catalog import source_of
+from etc_policy.verify.compared_rows import other_partitions, same_files
 from etc_policy.verify.ports import DataCheck
-from etc_policy.verify.same_files import other_partitions, same_files
 from etc_policy.verify.suites import parse_suite
 from tests.integration.hudi_tables import EPOCH_MS
 

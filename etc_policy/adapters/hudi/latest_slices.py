@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import completions_of
-from etc_policy.adapters.hudi.data_listing import is_as_recorded
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, slice_facts
-from etc_policy.adapters.hudi.partitions import instants_in, marks_lost, partitions_of
+from etc_policy.adapters.hudi.partitions import instants_in, is_as_recorded, marks_lost, partitions_of
 from etc_policy.adapters.hudi.slices import (
     FileGroups,
     Listing,

@@ -11,7 +11,6 @@ from etc_policy.adapters.hudi.carrying import carry_files, require_carried
 from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.spark import metadata_renewal
-from etc_policy.adapters.spark.carried_stats import add_stats, add_stats_to_commit, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.empty_commit import commit_nothing
 from etc_policy.adapters.spark.hudi_client import (
@@ -23,7 +22,6 @@ from etc_policy.adapters.spark.hudi_client import (
     method_names,
     takes_write_metadata,
 )
-from etc_policy.adapters.spark.java_lease import java_lease
 from etc_policy.adapters.spark.plan_files import (
     create_plan,
     is_inflight,
@@ -33,8 +31,8 @@ from etc_policy.adapters.spark.plan_files import (
     remove_written,
     require_unwritten,
 )
-from etc_policy.adapters.spark.table_lock import table_lock
-from etc_policy.adapters.spark.write_stats import written_stats
+from etc_policy.adapters.spark.table_lock import java_lease, table_lock
+from etc_policy.adapters.spark.write_stats import add_stats, add_stats_to_commit, require_bundle, written_stats
 from etc_policy.adapters.storage.door import is_remote, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError

@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 
 from etc_policy.adapters.outputs.files import write_below
-from etc_policy.adapters.spark.user_cache import user_cache
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
@@ -88,3 +87,12 @@ def _pkcs12(pem: bytes) -> bytes:
         certificates = [PKCS12Certificate(certificate, f"ca{n}".encode()) for n, certificate in enumerate(found)]
     store: bytes = serialize_java_truststore(certificates, BestAvailableEncryption(b"changeit"))
     return store
+
+
+def user_cache() -> Path | None:
+    """A folder of this user; None where the user has no home."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(named or Path.home() / ".cache") / "etc-policy"
+    except RuntimeError:
+        return None

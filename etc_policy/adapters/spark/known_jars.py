@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from etc_policy.adapters.outputs.files import write_below
-from etc_policy.adapters.spark.user_cache import user_cache
+from etc_policy.adapters.spark.java_runtime import user_cache
 from etc_policy.adapters.storage.below import folder_of, open_regular
 
 _JARS, _PACKAGES = "spark.jars", "spark.jars.packages"

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from hdfs_native import Client, FileStatus
 
 from etc_policy.adapters.storage.hdfs_errors import hdfs_errors, unanswered
-from etc_policy.adapters.storage.store_failures import StoreUnreachableError
+from etc_policy.adapters.storage.port import StoreUnreachableError
+from etc_policy.adapters.storage.range_file import open_ranges
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
@@ -28,6 +29,9 @@ _TRIES, _FIRST_PAUSE_MS = 8, 200
 _PAUSE_SECONDS = 0.2
 #: Entries of a listing that are asked for in one request's time.
 _PAGE = 1000
+_BUFFER_BYTES = 1 << 20
+#: So long a file may be shorter for a reader than the NameNode says: its last block is not yet reported.
+_SETTLE_SECONDS, _SETTLE_PAUSE_SECONDS = 5.0, 0.1
 
 
 class HdfsPlace(NamedTuple):
@@ -151,3 +155,33 @@ def _connect(authority: str, seconds: float, variables: tuple[tuple[str, str], .
         if ":" in authority or "No NameNode hosts found" not in str(error):
             raise
     return Client(f"hdfs://{authority}:{_DEFAULT_PORT}", settings)
+
+
+def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) -> BinaryIO:
+    """A file, seekable, of which the NameNode says that it has so many bytes; `path` is for messages.
+
+    hdfs-native leaves out the last block of a file until a DataNode has reported it, and all of a file without one seems empty.
+    """
+    end = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        reader = client.ask(lambda one: one.read(whole_path), path)
+        if len(reader) >= size:
+            break
+        if time.monotonic() > end:
+            raise OSError(
+                f"`{client.location}/{path}` has {size} bytes of which {len(reader)} can be read: it is being written"
+            )
+        time.sleep(_SETTLE_PAUSE_SECONDS)
+        size = client.ask(lambda one: one.get_file_info(whole_path), path).length  # another file may have its name now
+
+    def get(start: int, stop: int) -> bytes:
+        try:
+            content = client.ask(lambda _: reader.read_range(start, stop - start), path)
+        except StoreUnreachableError:
+            client.ask(lambda one: one.get_file_info(whole_path), path)  # its blocks go with it
+            raise
+        if len(content) != stop - start:
+            raise OSError(f"`{client.location}/{path}` was cut off while it was read")
+        return content
+
+    return open_ranges(len(reader), get, _BUFFER_BYTES)

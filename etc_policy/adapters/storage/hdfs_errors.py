@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from etc_policy.adapters.storage.store_failures import StoreRefusedError, StoreUnreachableError
+from etc_policy.adapters.storage.port import StoreRefusedError, StoreUnreachableError
 from etc_policy.codes.registry import Code
 
 _RPC = re.compile(r"(?:Fatal)?RPCError\(\"(?P<name>[\w.$]+)\", \"(?P<words>.*)", re.DOTALL)

@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, BinaryIO
 from hdfs_native import FileStatus, WriteOptions
 
 from etc_policy.adapters.storage.below import copy_draft, parts_of
-from etc_policy.adapters.storage.hdfs_client import HdfsClient
-from etc_policy.adapters.storage.hdfs_reader import open_hdfs_file
+from etc_policy.adapters.storage.hdfs_client import HdfsClient, open_hdfs_file
 from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
-from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
+from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, StoreUnreachableError, Version, read_at_most
 from etc_policy.adapters.storage.range_file import MAX_RANGE_BYTES
 from etc_policy.adapters.storage.read_ahead import ReadAhead
-from etc_policy.adapters.storage.store_failures import StoreUnreachableError
-from etc_policy.adapters.storage.whole_file import read_at_most
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileWriter

@@ -1,10 +1,13 @@
-"""What is asked of the place where a table lies. Paths are below the table, with `/` between their parts."""
+"""What is asked of the place where a table lies, and how it fails. Paths are below the table, with `/` between their parts."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import BinaryIO, NamedTuple, Protocol
+
+from etc_policy.errors import RetryableError, TableError
 
 #: Bytes by file name of each folder, by the folder's path; the table's own folder is the empty path.
 Tree = Mapping[str, dict[str, int]]
@@ -174,3 +177,29 @@ class RemoteStorage(TableStorage, Protocol):
     def remove_versions(self, path: str) -> None:
         """Remove a document; one that is missing is no error."""
         ...
+
+
+def too_large(max_bytes: int, place: str) -> OSError:
+    """The error of a file that is larger than what is read (EFBIG)."""
+    return OSError(errno.EFBIG, f"the file is larger than the {max_bytes:,} bytes that are read", place)
+
+
+def read_at_most(opened: BinaryIO, max_bytes: int, place: str) -> bytes:
+    """All of a file.
+
+    Raises:
+        OSError: it is larger than `max_bytes` (EFBIG).
+
+    """
+    content = opened.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise too_large(max_bytes, place)
+    return content
+
+
+class StoreUnreachableError(RetryableError, OSError):
+    """The store did not answer, or only that it is too busy. For who works with files it is an OSError, else an error of etc."""
+
+
+class StoreRefusedError(TableError, OSError):
+    """The store answered, and will not do it; an OSError too."""

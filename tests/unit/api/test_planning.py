@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from etc_policy.api import given_files
+from etc_policy.api import loading
 from etc_policy.api.outcomes import raise_all, worst
 from etc_policy.api.planning import (
     load_plan,
@@ -182,7 +182,7 @@ class TestLoadPlan:
         assert (error.value.code, error.value.exit_code) == ("ETC601", 64)
 
     def test_what_has_no_end_is_not_read(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(given_files, "MAX_BYTES", 1_000)
+        monkeypatch.setattr(loading, "MAX_BYTES", 1_000)
         with (tmp_path / "plan.json").open("wb") as file:
             file.truncate(1_001)
         with pytest.raises(UsageError, match="File too large") as error:
@@ -207,7 +207,7 @@ class TestLoadPlan:
         writer.join()
 
     def test_a_pipe_that_nobody_writes_to_is_not_waited_for_for_ever(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(given_files, "PIPE_WAIT_SECONDS", 0.1)
+        monkeypatch.setattr(loading, "PIPE_WAIT_SECONDS", 0.1)
         os.mkfifo(tmp_path / "plan.json")
         with pytest.raises(UsageError, match="nobody has written to this pipe") as error:
             load_plan(tmp_path / "plan.json")

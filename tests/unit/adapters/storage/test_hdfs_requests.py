@@ -9,7 +9,7 @@ from etc_policy.adapters.storage.hdfs_client import HdfsClient
 from etc_policy.adapters.storage.hdfs_errors import hdfs_errors
 from etc_policy.adapters.storage.hdfs_storage import HdfsStorage
 from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
-from etc_policy.adapters.storage.store_failures import StoreUnreachableError
+from etc_policy.adapters.storage.port import StoreUnreachableError
 from etc_policy.errors import ExitCode
 
 
