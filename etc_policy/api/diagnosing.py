@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from etc_policy import __version__
-from etc_policy.api.one_table import outcomes_of, place
+from etc_policy.api.one_table import entries_of, outcomes_of, place
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.declare.targets import Target
 from etc_policy.errors import EtcError, Issue
@@ -77,21 +78,18 @@ def diagnose_tables(environment: Environment, policies: Iterable[Policy]) -> tup
     outcomes = outcomes_of(
         policies, partial(_read_facts, environment), _diagnose, environment.jobs, environment.progress
     )
-    return tuple(
-        finding
-        for policy, found in outcomes
-        for finding in ((_unreadable(policy, found),) if isinstance(found, EtcError) else found)
-    )
+    findings, _ = entries_of(outcomes, _unreadable)
+    return tuple(chain.from_iterable(findings))
 
 
 def _diagnose(policy: Policy, facts: TableFacts) -> tuple[Finding, ...]:
     return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
 
 
-def _unreadable(policy: Policy, error: EtcError) -> Finding:
+def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
     hint = next((issue.hint for issue in error.issues if issue.hint), None)
     where = error.where or place(policy.source, policy.name)
-    return _finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None))
+    return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
 
 
 def _read_facts(environment: Environment, policy: Policy) -> TableFacts:

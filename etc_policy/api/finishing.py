@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from etc_policy.api.one_table import each_table
+from etc_policy.api.one_table import entries_of, one_by_one
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.publish.results import FinishedService
@@ -22,7 +22,7 @@ def finish_tables(
         done = environment.finisher().finish(located, located.table)
         return [FinishedService(policy=policy.name, action=i.action, instant=i.requested) for i in done]
 
-    finished, errors = each_table(policies, finish)
+    finished, errors = entries_of(one_by_one(policies, finish), lambda *_: [])
     return tuple(chain.from_iterable(finished)), errors
 
 
@@ -35,5 +35,5 @@ def undo_tables(
         outcome = environment.runner().undo(policy, resolve_table(environment, policy).table)
         return policy.name, outcome.instant if outcome is not None else None
 
-    withdrawn, errors = each_table(policies, undo)
+    withdrawn, errors = entries_of(one_by_one(policies, undo), lambda policy, _: (policy.name, None))
     return tuple((name, instant) for name, instant in withdrawn if instant is not None), errors

@@ -19,6 +19,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, TableError, Where
+from etc_policy.wiring import Environment
 
 Result = TypeVar("Result")
 Reading = TypeVar("Reading")
@@ -56,33 +57,33 @@ def _what_to_look_at(error: Exception) -> str:
     return f"{what}; `--debug` prints the stack"
 
 
-def each_table(
-    policies: Iterable[Policy], work: Callable[[Policy], Result]
+def entries_of(
+    outcomes: Iterable[tuple[Policy, Result | EtcError]], instead: Callable[[Policy, EtcError], Result]
 ) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
-    """What the work gives for each policy where it succeeds, and the errors of the others; one table after the other."""
-    return each_reading(policies, _unread, lambda policy, _: work(policy), 1, lambda _: None)
-
-
-def _unread(_: Policy) -> None:
-    """Work that reads for itself."""
-
-
-def each_reading(
-    policies: Iterable[Policy],
-    read: Callable[[Policy], Reading],
-    use: Callable[[Policy, Reading], Result],
-    jobs: int,
-    progress: Progress,
-) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
-    """As `each_table`, of tables that are read side by side."""
-    results: list[Result] = []
+    """An entry for each table, which is what `instead` makes of its error where it has one; and the errors."""
+    entries: list[Result] = []
     errors: list[EtcError] = []
-    for _, found in outcomes_of(policies, read, use, jobs, progress):
+    for policy, found in outcomes:
         if isinstance(found, EtcError):
             errors.append(found)
+            entries.append(instead(policy, found))
         else:
-            results.append(found)
-    return tuple(results), tuple(errors)
+            entries.append(found)
+    return tuple(entries), tuple(errors)
+
+
+def one_by_one(
+    policies: Iterable[Policy], work: Callable[[Policy], Result]
+) -> Iterator[tuple[Policy, Result | EtcError]]:
+    """Each policy with what the work gives, or with the table's error; one table after the other, in this thread."""
+    return ((policy, _attempt(policy, partial(work, policy))) for policy in policies)
+
+
+def readings_of(
+    environment: Environment, policies: Iterable[Policy], read: Callable[[Policy], Result]
+) -> Iterator[tuple[Policy, Result | EtcError]]:
+    """As `outcomes_of`, where nothing more is made of what was read."""
+    return outcomes_of(policies, read, lambda _, found: found, environment.jobs, environment.progress)
 
 
 def outcomes_of(

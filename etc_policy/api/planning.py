@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from etc_policy.api.derived_plans import created_ms, require_form
 from etc_policy.api.loading import read_given
-from etc_policy.api.one_table import outcomes_of, place
+from etc_policy.api.one_table import entries_of, outcomes_of, place
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
@@ -66,7 +66,7 @@ def plan_tables(
 
     with no_garbage_collection():
         found = outcomes_of(policies, read, plan, environment.jobs, environment.progress)
-        tables = tuple(_unreadable(policy, now_ms, one) if isinstance(one, EtcError) else one for policy, one in found)
+        tables, _ = entries_of(found, lambda policy, error: _unreadable(policy, now_ms, error))
         return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 
 

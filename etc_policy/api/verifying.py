@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from etc_policy.api.one_table import outcomes_of, set_place
+from etc_policy.api.one_table import entries_of, outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -54,21 +55,17 @@ def verify_tables(
 
     rows = any((level or policy.verify.level) not in WITHOUT_ROWS for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
-    tables: list[TableVerification] = []
-    errors: list[EtcError] = []
-    for policy, found in outcomes_of(by_name.values(), read, use, jobs, environment.progress):
-        if isinstance(found, EtcError):
-            errors.append(found)
-            tables.append(_unverified(policy, level or policy.verify.level, found))
-        else:
-            tables.append(found)
+    found = outcomes_of(by_name.values(), read, use, jobs, environment.progress)
+    tables, errors = entries_of(found, partial(_unverified, level))
     wrong = (error for one in tables for error in wrong_times_errors(by_name[one.policy], one.verification))
-    return tuple(tables), (*errors, *wrong)
+    return tables, (*errors, *wrong)
 
 
-def _unverified(policy: Policy, level: VerifyLevel, error: EtcError) -> TableVerification:
+def _unverified(level: VerifyLevel | None, policy: Policy, error: EtcError) -> TableVerification:
     """The entry of a table that could not be read."""
-    verification = broken_verification(level, None, error, expectation=_expectation_of(error, _NO_TABLE))
+    verification = broken_verification(
+        level or policy.verify.level, None, error, expectation=_expectation_of(error, _NO_TABLE)
+    )
     return TableVerification(policy=policy.name, base_path=policy.table, verification=verification)
 
 
