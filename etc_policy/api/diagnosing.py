@@ -7,13 +7,13 @@ from functools import partial
 from itertools import chain
 
 from etc_policy import __version__
-from etc_policy.api.one_table import entries_of, outcomes_of, place
+from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.declare.targets import Target
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
 from etc_policy.publish.debug import DebugReport
-from etc_policy.verify.diagnosis import Finding, TableFacts, diagnose_table
+from etc_policy.verify.diagnosis import Finding, FindingStatus, TableFacts, diagnose_table
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -88,7 +88,7 @@ def _diagnose(policy: Policy, facts: TableFacts) -> tuple[Finding, ...]:
 
 def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
     hint = next((issue.hint for issue in error.issues if issue.hint), None)
-    where = error.where or place(policy.source, policy.name)
+    where = error.where or policy.place
     return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
 
 
@@ -121,9 +121,8 @@ def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, 
     return (*found, _finding("machine", "session", "ok", message, None))
 
 
-def _finding(subject: str, check: str, status: str, message: str, hint: str | None) -> Finding:
-    fields = {"subject": subject, "check": check, "status": status, "message": message, "hint": hint}
-    return Finding.model_validate(fields)
+def _finding(subject: str, check: str, status: FindingStatus, message: str, hint: str | None) -> Finding:
+    return Finding(subject=subject, check=check, status=status, message=message, hint=hint)
 
 
 _UNKNOWN_TARGET = _finding("project", "target", "skipped", "not known: etc_project.yml has errors", None)

@@ -18,7 +18,7 @@ from etc_policy.api.side_by_side import side_by_side
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EtcError, TableError, Where
+from etc_policy.errors import EtcError, TableError
 from etc_policy.wiring import Environment
 
 Result = TypeVar("Result")
@@ -46,8 +46,8 @@ def one_table(policy: Policy) -> Iterator[None]:
         clear_frames(error.__traceback__)  # they hold what was read of the table, perhaps all of memory
         said = " ".join(str(error).split())[:200]
         message = f"`{policy.name}` cannot be worked on: {type(error).__name__}{f': {said}' if said else ''}"
-        where = place(policy.source, policy.name)
-        raise TableError(Code.TABLE_FAILED, message, where=where, hint=_what_to_look_at(error)) from error
+        hint = _what_to_look_at(error)
+        raise TableError(Code.TABLE_FAILED, message, where=policy.place, hint=hint) from error
 
 
 def _what_to_look_at(error: Exception) -> str:
@@ -120,17 +120,9 @@ def _attempt(policy: Policy, work: Callable[[], Result]) -> Result | EtcError:
         return error
 
 
-def place(source: str | None, name: str) -> Where | None:
-    """A policy's `file:line:column` as a place."""
-    if source is None:
-        return None
-    path, line, column = source.rsplit(":", 2)
-    return Where(path, int(line), int(column), name)
-
-
 def set_place(error: EtcError, policy: Policy) -> None:
     """Give the error the policy's place; one of its own stays, with the policy's name."""
     if error.where is None:
-        error.where = place(policy.source, policy.name)
+        error.where = policy.place
     elif error.where.object_name is None:
         error.where = replace(error.where, object_name=policy.name)

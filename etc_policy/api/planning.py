@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from etc_policy.api.derived_plans import created_ms, require_form
 from etc_policy.api.loading import read_given
-from etc_policy.api.one_table import entries_of, outcomes_of, place
+from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
@@ -120,17 +120,17 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
 
 def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
     """The refusals of a plan as errors, each at the place of its policy; tables of other policies are left out."""
-    sources = {policy.name: policy.source for policy in policies}
-    refused = (table for table in plan.tables if table.action == "refused" and table.policy in sources)
-    return [_refusal(table, sources[table.policy]) for table in refused]
+    places = {policy.name: policy.place for policy in policies}
+    refused = (table for table in plan.tables if table.action == "refused" and table.policy in places)
+    return [_refusal(table, places[table.policy]) for table in refused]
 
 
-def _refusal(table: TablePlan, source: str | None) -> EtcError:
+def _refusal(table: TablePlan, where: Where | None) -> EtcError:
     kind = RetryableError if table.reason_code in _RETRY_CODES else EtcError
     code = table.reason_code if (table.reason_code or "").startswith("ETC") else Code.CANNOT_COMPACT_NOW
     message = f"`{table.policy}` cannot be compacted now: {table.reason}"
     hint = table.hints[0] if table.hints else None
-    return kind(code or Code.CANNOT_COMPACT_NOW, message, where=place(source, table.policy), hint=hint)
+    return kind(code or Code.CANNOT_COMPACT_NOW, message, where=where, hint=hint)
 
 
 def load_plan(path: Path) -> Plan:

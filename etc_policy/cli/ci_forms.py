@@ -105,9 +105,7 @@ def require_no_forms(why: str) -> None:
 
 def places(policies: Iterable[Policy]) -> Places:
     """Where each policy is in its file, by its name."""
-    from etc_policy.api.one_table import place
-
-    return {policy.name: place(policy.source, policy.name) for policy in policies}
+    return {policy.name: policy.place for policy in policies}
 
 
 def _require_own_files(context: click.Context) -> None:

@@ -10,7 +10,6 @@ from etc_policy.api.outcomes import raise_all, worst
 from etc_policy.api.planning import (
     load_plan,
     match_policies,
-    place,
     plan_tables,
     refusal_errors,
     require_made_before_now,
@@ -135,8 +134,9 @@ class TestRefusals:
 
 
 def test_a_place_on_a_path_with_colons():
-    assert place("C:/a:b.yml:3:5", "x") == Where("C:/a:b.yml", 3, 5, "x")
-    assert place(None, "x") is None
+    there = POLICY.model_copy(update={"source": "C:/a:b.yml:3:5"})
+    assert there.place == Where("C:/a:b.yml", 3, 5, POLICY.name)
+    assert POLICY.model_copy(update={"source": None}).place is None
 
 
 @pytest.mark.parametrize(
