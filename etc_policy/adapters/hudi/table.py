@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from etc_policy.adapters.hudi.archive import Archive
-from etc_policy.adapters.hudi.commit_facts import KeptFacts, NoFacts
+from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts
 from etc_policy.adapters.hudi.compactions import compactions_before_8, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.adapters.hudi.event_column import column_type_of
@@ -118,7 +118,7 @@ def _read(
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
     storage = open_storage(base_path)
     properties = read_properties(storage)
-    facts = KeptFacts(cache, storage, properties) if cache else NoFacts()
+    facts = KeptFacts(cache, storage, properties) if cache else CommitFacts()
     asked = known if known is not None and known.may_have(storage, properties) else None
 
     def read() -> Result:
