@@ -173,43 +173,22 @@ def _merged(operation: Operation) -> str:
 def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
     count, slices = left_out.file_slices, count_of(left_out.file_slices, "file slice")
     files = f"{count_of(left_out.log_files, 'log file')}, {format_bytes(left_out.log_bytes)}"
-    match left_out.reason:
-        case "no_log_files":
-            yield "left alone", f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows."
-        case "newer_than_threshold":
-            yield "left alone", f"{slices} with log files ({files}) without an event at or before T."
-        case "due_but_written_to":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T ({files}): {'it holds' if count == 1 else 'they hold'} deletes, and "
-                "writers kept adding to them while they were compacted (delete rule). So T is earlier for this plan.",
-            )
-        case "due_but_behind_a_writer":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T ({files}), written to after the oldest write in flight began: C has to "
-                "be before that write. So T is earlier for this plan.",
-            )
-        case "due_but_in_other_partitions":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T ({files}), in partitions that the policy does not compact "
-                "(`strategy.partitions`).",
-            )
-        case "due_but_beyond_budget":
-            yield (
-                "left alone",
-                f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is used up. "
-                "So T is earlier for this plan.",
-            )
-        case "due_but_not_chosen":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T, or of unknown event time ({files}), that Hudi's strategy does not take. "
-                "So T is earlier for this plan.",
-            )
-        case "due_but_refused":
-            yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
+    due = f"{slices} with events at or before T ({files})"
+    texts: dict[SkipReason, str] = {
+        "no_log_files": f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows.",
+        "newer_than_threshold": f"{slices} with log files ({files}) without an event at or before T.",
+        "due_but_written_to": f"{due}: {'it holds' if count == 1 else 'they hold'} deletes, and writers kept adding to them "
+        "while they were compacted (delete rule). So T is earlier for this plan.",
+        "due_but_behind_a_writer": f"{due}, written to after the oldest write in flight began: C has to be before that write. "
+        "So T is earlier for this plan.",
+        "due_but_in_other_partitions": f"{due}, in partitions that the policy does not compact (`strategy.partitions`).",
+        "due_but_beyond_budget": f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is "
+        "used up. So T is earlier for this plan.",
+        "due_but_not_chosen": f"{slices} with events at or before T, or of unknown event time ({files}), that Hudi's strategy "
+        "does not take. So T is earlier for this plan.",
+        "due_but_refused": f"{due}, because the table is refused.",
+    }
+    yield "left alone", texts[left_out.reason]
     for one in left_out.nearest:
         yield "", f"- {_place(one.partition, one.file_id)}"
         yield "", f"  {count_of(one.log_files, 'log file')}, {_first_event(table, one, left_out.reason)}."
