@@ -7,7 +7,6 @@ import os
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
@@ -91,9 +90,7 @@ class FileLease:
         finally:
             os.close(handle)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
         if self._mark.instant and self._read() == self._mark.text:
             self._write(replace(self._mark, ended=True))

@@ -9,7 +9,6 @@ import json
 import threading
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
@@ -74,9 +73,7 @@ class StoreLease:
         self._care.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
         self._done.set()
         self._care.join()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import BinaryIO, NamedTuple, Protocol
 
 from etc_policy.errors import RetryableError, TableError
@@ -41,9 +40,7 @@ class TreeLister(Protocol):
         """Nothing is listed yet."""
         ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End what was begun."""
         ...
 
