@@ -145,7 +145,7 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
     if SETTINGS.json:
         for issue in shown:
             more = {"cause": cause, "stack": stack} if issue is shown[-1] else {}
-            _line(issue.level, issue.message, **_fields(issue), **more)
+            _line(**{**issue_fields(issue), **more})
         return
     parts = [_folded(text) for text in fold_alike(shown)]
     parts += [f"cause: {cause.strip()}"] if cause else []
@@ -173,12 +173,19 @@ def _line(level: str, message: str, **fields: object) -> None:
     print_json(json.dumps({**always, **known}), err=True)
 
 
-def _fields(issue: Issue) -> dict[str, object]:
+def issue_fields(issue: Issue) -> dict[str, Any]:
+    """An issue as JSON has it."""
     where = issue.where
-    place = (
-        {"path": where.path, "line": where.line, "column": where.column, "policy": where.object_name} if where else {}
-    )
-    return {"code": str(issue.code), **place, "hint": issue.hint}
+    return {
+        "level": issue.level,
+        "code": str(issue.code),
+        "message": issue.message,
+        "path": where.path if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "policy": where.object_name if where else None,
+        "hint": issue.hint,
+    }
 
 
 def _painted(text: str) -> str:
