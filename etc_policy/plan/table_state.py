@@ -242,4 +242,3 @@ class TableStateReader(Protocol):
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
         """The table's state now; the event-time column must be a column of the table."""
-        ...
