@@ -26,9 +26,9 @@ from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.pace import Pace, has_pace, pace_of
-from etc_policy.plan.promise import promise_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
+from etc_policy.plan.table_history import promise_of
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import PASSING_REFUSALS
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection

@@ -10,10 +10,9 @@ from etc_policy.execute.ports import Outcome
 from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.plan.formats import count_of, format_time, iso_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.plan.promise import is_of_column, promise_of
 from etc_policy.plan.proof import LEVELS, Proof, with_proof
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_history import TableHistory, is_of_column, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 

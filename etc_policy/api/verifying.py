@@ -180,7 +180,7 @@ def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any
     errors = [issue for issue in suite_issues(text, path) if issue.level == "error"]
     if errors:
         raise PolicyError(errors)
-    return parse_suite(text, path).items
+    return parse_suite(text, path)
 
 
 def verify(

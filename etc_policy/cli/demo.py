@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy.api.artifacts import remove_file, write_text
-from etc_policy.api.outcomes import worst
+from etc_policy.api.one_table import worst
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.opening import finish, open_project, settle

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from etc_policy.api.outcomes import code_with_unwritten, worst
+from etc_policy.api.one_table import code_with_unwritten, worst
 from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import report_checks
 from etc_policy.cli.messages import SETTINGS, show_note, show_warning

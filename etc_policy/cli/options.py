@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from etc_policy.cli.messages import message_options
-from etc_policy.cli.places import FOLDER, PLACE
+from etc_policy.cli.value_types import FOLDER, PLACE
 from etc_policy.declare.quantities import MAX_JOBS
 from etc_policy.plan.formats import MANY_TABLES
 

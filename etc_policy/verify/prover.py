@@ -7,8 +7,7 @@ from typing import Any
 
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.promise import promise_of
-from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_history import TableHistory, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of

@@ -19,7 +19,7 @@ BASE_FILE, BOUNDS = "expect_rows_of_their_base_file", "expect_event_times_within
 
 def row_suite():
     path, text = read_suite("ro_complete", Path("no-such-project"))
-    return tuple(item for item in parse_suite(text, path).items if source_of(item["type"]) != "metadata")
+    return tuple(item for item in parse_suite(text, path) if source_of(item["type"]) != "metadata")
 
 
 ROW_SUITE = row_suite()

@@ -46,7 +46,7 @@ def verdict(bench, level="metadata"):
     state = state if level == "metadata" else read_all_logs(state, bench.policy, None)
     evidence = Evidence(bench.policy, state, history, claim_of(bench.policy, state, LATER), LATER)
     path, text = read_suite("ro_complete", Path("no-such-project"))
-    found = verify_table(evidence, parse_suite(text, path).items, level, lambda: GxVerifier(bench.spark))
+    found = verify_table(evidence, parse_suite(text, path), level, lambda: GxVerifier(bench.spark))
     order = ("pass", "warn", "fail", "error")
     worst = {}
     for result in found.expectations:

@@ -81,9 +81,7 @@ class RealTable:
             evidence = Evidence(policy, state, history, claim, NOW)
             path, text = read_suite("ro_complete", Path("no-such-project"))
             with patch.object(same_files, "LEAST_SHARE", 0):  # however small the table is
-                found = verify_table(
-                    evidence, parse_suite(text, path).items, level, lambda: GxVerifier(self.bench.spark)
-                )
+                found = verify_table(evidence, parse_suite(text, path), level, lambda: GxVerifier(self.bench.spark))
         except EtcError as error:
             return Seen(f"{error.code}: {error.message}")
         return Seen(found.failures if found.status in ("fail", "error") else "", claim)

@@ -22,7 +22,7 @@ from etc_policy.adapters.hudi.slices import (
 from etc_policy.adapters.hudi.table_commits import TableCommits
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.plan.carry import is_carried_name
-from etc_policy.plan.promise import is_of_column
+from etc_policy.plan.table_history import is_of_column
 from etc_policy.plan.table_state import FileSlice, path_below
 
 

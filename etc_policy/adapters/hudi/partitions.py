@@ -48,15 +48,12 @@ class KnownListing(Protocol):
 
     def may_have(self, storage: TableStorage, properties: Mapping[str, str]) -> bool:
         """Whether it is worth asking, by the table's properties alone."""
-        ...
 
     def read(self, storage: TableStorage, properties: Mapping[str, str], timeline: Timeline) -> Listing | None:
         """The files of each partition, the timeline listed before; None where that is in doubt."""
-        ...
 
     def reject(self, storage: TableStorage, why: str) -> None:
         """What was read contradicts the table, so that its folders are listed after all."""
-        ...
 
 
 def is_as_recorded(slices: Iterable[FileSlice]) -> bool:

@@ -13,13 +13,14 @@ from etc_policy.adapters.hudi.history import MAX_ARCHIVED, completed_write, tabl
 from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import NO_TRUST
-from etc_policy.adapters.hudi.merging import merges_in_any_order, updates_in_part
 from etc_policy.adapters.hudi.partitions import KnownListing
 from etc_policy.adapters.hudi.properties import (
     PROPERTIES,
+    merges_in_any_order,
     metadata_partitions,
     names_in,
     read_properties,
+    updates_in_part,
 )
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
 from etc_policy.adapters.hudi.table_commits import TableCommits, is_write, read_commits

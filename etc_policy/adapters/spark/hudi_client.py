@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
-from etc_policy.adapters.hudi.merging import ordering_fields
-from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.properties import ordering_fields, read_properties
 from etc_policy.adapters.spark.client_options import client_options, merge_options
 from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone

@@ -20,8 +20,7 @@ from etc_policy.adapters.storage.hdfs_client import HdfsClient, open_hdfs_file
 from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
 from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, StoreUnreachableError, Version, read_at_most
-from etc_policy.adapters.storage.range_file import MAX_RANGE_BYTES
-from etc_policy.adapters.storage.read_ahead import ReadAhead
+from etc_policy.adapters.storage.remote_files import MAX_RANGE_BYTES, ReadAhead
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileWriter

@@ -10,8 +10,7 @@ import obstore
 from obstore.exceptions import BaseError, PreconditionError
 
 from etc_policy.adapters.storage.object_cache import MAX_FILE_BYTES, ObjectCache
-from etc_policy.adapters.storage.range_file import open_ranges
-from etc_policy.adapters.storage.read_ahead import ReadAhead
+from etc_policy.adapters.storage.remote_files import ReadAhead, open_ranges
 from etc_policy.adapters.storage.store_errors import is_empty_range, store_errors
 
 if TYPE_CHECKING:

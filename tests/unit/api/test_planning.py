@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from etc_policy.api import loading
-from etc_policy.api.outcomes import raise_all, worst
+from etc_policy.api.one_table import raise_all, worst
 from etc_policy.api.planning import (
     load_plan,
     match_policies,

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.adapters.storage import hdfs_client, hdfs_storage, object_tree
-from etc_policy.adapters.storage.hdfs_client import HdfsClient
-from etc_policy.adapters.storage.hdfs_errors import hdfs_errors
+from etc_policy.adapters.storage.hdfs_client import HdfsClient, hdfs_errors
 from etc_policy.adapters.storage.hdfs_storage import HdfsStorage
 from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
 from etc_policy.adapters.storage.port import StoreUnreachableError
