@@ -16,7 +16,7 @@ from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.plan_file import expected_bytes
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import bytes_of, load_json, pairs_of, time_of
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, TableError
 from etc_policy.plan.table_state import CompactionRecord
@@ -38,7 +38,7 @@ Wanted = tuple[str, Collection[str]]
 class Archive:
     """The archived timeline of one table; nothing is read before it is asked for."""
 
-    def __init__(self, storage: TableStorage, properties: Mapping[str, str]) -> None:
+    def __init__(self, storage: TableReader, properties: Mapping[str, str]) -> None:
         self._storage = storage
         timeline = properties.get("hoodie.timeline.path", "timeline")
         self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from etc_policy.adapters.storage.below import copy_draft
-from etc_policy.adapters.storage.door import is_remote, open_storage
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.door import is_remote, open_reader, open_storage
+from etc_policy.adapters.storage.port import TableReader, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
@@ -52,7 +52,7 @@ def require_carried(job: Job) -> None:
         EngineError: one is gone or has another size.
 
     """
-    storage = open_storage(job.base_path)
+    storage = open_reader(job.base_path)
     for path, _, pair in carried_paths(job):
         found = storage.info(path)
         if found is None or found.size_bytes != pair.size_bytes:
@@ -69,7 +69,7 @@ def carried_paths(job: Job) -> Iterator[Paths]:
 
 def untouched_carried(job: Job) -> frozenset[str]:
     """The paths of what the plan carries, less what somebody has added to."""
-    storage = open_storage(job.base_path)
+    storage = open_reader(job.base_path)
     infos = ((path, storage.info(path), pair.size_bytes) for path, _, pair in carried_paths(job))
     return frozenset(path for path, found, size in infos if found is None or found.size_bytes <= size)
 
@@ -86,7 +86,7 @@ def _carry(storage: TableStorage, target: str, path: str, how: str) -> None:
     carry(target, path)
 
 
-def _require_target(storage: TableStorage, target: str, pair: CarriedFile) -> None:
+def _require_target(storage: TableReader, target: str, pair: CarriedFile) -> None:
     found = storage.info(target)
     if found is None or found.size_bytes != pair.size_bytes:
         state = "gone" if found is None else f"{found.size_bytes} bytes long"

@@ -16,7 +16,7 @@ from typing import Any
 from etc_policy import __version__
 from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStats
 from etc_policy.adapters.storage.object_cache import ObjectCache
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.compile.manifest import digest
 
 #: Raised when the same bytes may be decoded to something else: what was kept before is then ignored.
@@ -47,7 +47,7 @@ class CommitFacts:
 class KeptFacts(CommitFacts):
     """The facts of one table in the user's folder; what cannot be read there, or is not whole, is not there."""
 
-    def __init__(self, cache: ObjectCache, storage: TableStorage, properties: Mapping[str, str]) -> None:
+    def __init__(self, cache: ObjectCache, storage: TableReader, properties: Mapping[str, str]) -> None:
         made_by = (FORM, __version__, sys.implementation.cache_tag, marshal.version)
         self._storage, self._cache = storage, cache
         self._key = digest({"table": [storage.location, dict(properties)], "made_by": [*map(str, made_by)]})

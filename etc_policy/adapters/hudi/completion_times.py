@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from etc_policy.adapters.hudi.layout import METADATA_TABLE
 from etc_policy.adapters.hudi.properties import properties_of
 from etc_policy.adapters.hudi.timeline import Timeline, all_ends, all_times, read_timeline
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.plan.completion_times import CompletedFile, TimelineName, WrongTime, find_wrong_times
 from etc_policy.plan.instants import instant_from_ms, parse_instant
 
@@ -48,7 +48,7 @@ def wrong_times(
     return find_wrong_times(name, completed, all_times(timeline), timezone)
 
 
-def metadata_timeline(storage: TableStorage) -> Timeline | None:
+def metadata_timeline(storage: TableReader) -> Timeline | None:
     """The timeline of a table's metadata table; None where it has none."""
     properties = properties_of(storage, METADATA_TABLE)
     return read_timeline(storage, properties, METADATA_TABLE) if properties is not None else None

@@ -12,7 +12,7 @@ from etc_policy.adapters.hudi.properties import metadata_partitions, read_proper
 from etc_policy.adapters.hudi.stable_reading import read_until_stable, table_errors
 from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
 from etc_policy.adapters.hudi.values import pairs_of
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import TableError
@@ -45,7 +45,7 @@ class HudiFiles:
             for name in (operation.base_file, *operation.log_files_compacted)
             if name
         )
-        storage = open_storage(job.base_path)
+        storage = open_reader(job.base_path)
         with table_errors(job.base_path):
             return tuple(path for path in planned if storage.info(path) is None)
 
@@ -77,7 +77,7 @@ class HudiFiles:
             TableError: the table cannot be read, or etc has not written the plan.
 
         """
-        storage = open_storage(base_path)
+        storage = open_reader(base_path)
         with table_errors(base_path):
             properties = read_properties(storage)
             timeline = read_timeline(storage, properties)
@@ -136,5 +136,5 @@ def _job(policy: Policy, timeline: Timeline, instant: str, table_version: int, p
 
 def timeline_of(base_path: str) -> Timeline:
     """The active timeline of the table at a base path, as listed now."""
-    storage = open_storage(base_path)
+    storage = open_reader(base_path)
     return read_timeline(storage, read_properties(storage))

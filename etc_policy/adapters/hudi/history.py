@@ -11,7 +11,7 @@ from etc_policy.adapters.hudi.plan_file import expected_bytes, planned_reads
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.adapters.hudi.zones import table_zone
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
 from etc_policy.plan.table_history import WRITES, Commit, GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord, GroupKey
@@ -68,7 +68,7 @@ def completed_write(timeline: Timeline, requested: str) -> CompletedWrite:
 
 def table_history(
     writes: Iterable[CompletedWrite],
-    storage: TableStorage,
+    storage: TableReader,
     properties: Mapping[str, str],
     trust: Trust,
     known: LogFacts,

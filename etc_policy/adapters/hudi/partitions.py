@@ -8,7 +8,7 @@ from typing import Protocol
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.slices import Listing, RecordedFile
 from etc_policy.adapters.hudi.timeline import Timeline
-from etc_policy.adapters.storage.port import TableStorage, Tree
+from etc_policy.adapters.storage.port import TableReader, Tree
 from etc_policy.plan.table_state import FileSlice, GroupKey, path_below
 
 _MARKER = ".hoodie_partition_metadata"
@@ -46,13 +46,13 @@ def instants_in(listed: Listing) -> frozenset[str]:
 class KnownListing(Protocol):
     """What is known of a table's files without listing its folders."""
 
-    def may_have(self, storage: TableStorage, properties: Mapping[str, str]) -> bool:
+    def may_have(self, storage: TableReader, properties: Mapping[str, str]) -> bool:
         """Whether it is worth asking, by the table's properties alone."""
 
-    def read(self, storage: TableStorage, properties: Mapping[str, str], timeline: Timeline) -> Listing | None:
+    def read(self, storage: TableReader, properties: Mapping[str, str], timeline: Timeline) -> Listing | None:
         """The files of each partition, the timeline listed before; None where that is in doubt."""
 
-    def reject(self, storage: TableStorage, why: str) -> None:
+    def reject(self, storage: TableReader, why: str) -> None:
         """What was read contradicts the table, so that its folders are listed after all."""
 
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 from etc_policy.adapters.hudi.layout import parse_instant_file, timeline_folder
 from etc_policy.adapters.hudi.stable_reading import table_errors
 from etc_policy.adapters.java_properties import parse_properties
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
@@ -46,7 +46,7 @@ _PAYLOAD, _DEFAULT_PAYLOAD = (
 _STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
 
 
-def read_properties(storage: TableStorage) -> dict[str, str]:
+def read_properties(storage: TableReader) -> dict[str, str]:
     """The properties of a merge-on-read table that we can handle.
 
     Raises:
@@ -61,7 +61,7 @@ def read_properties(storage: TableStorage) -> dict[str, str]:
     return properties
 
 
-def properties_of(storage: TableStorage, folder: str) -> dict[str, str] | None:
+def properties_of(storage: TableReader, folder: str) -> dict[str, str] | None:
     """The properties of a table in a folder of another, such as the metadata table, as they are; None if they are missing."""
     try:
         return parse_properties(storage.read(f"{folder}/{PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace"))
@@ -69,7 +69,7 @@ def properties_of(storage: TableStorage, folder: str) -> dict[str, str] | None:
         return None
 
 
-def _text(storage: TableStorage) -> str:
+def _text(storage: TableReader) -> str:
     """The file's text, once a writer that is changing it has finished."""
     for number in range(ATTEMPTS):
         if number:
@@ -89,7 +89,7 @@ def _text(storage: TableStorage) -> str:
     raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
 
 
-def _refuse_no_table(storage: TableStorage) -> NoReturn:
+def _refuse_no_table(storage: TableReader) -> NoReturn:
     try:
         storage.names("")
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -131,7 +131,7 @@ def _require_whole(base: str, properties: Mapping[str, str]) -> None:
         )
 
 
-def _require_version_as_laid_out(storage: TableStorage, properties: Mapping[str, str]) -> None:
+def _require_version_as_laid_out(storage: TableReader, properties: Mapping[str, str]) -> None:
     """Table version 8 moved the timeline to a folder of its own (layout 2): version, layout and files must agree."""
     version, base = int(properties["hoodie.table.version"]), storage.location
     folder, layout = timeline_folder(properties, base)
@@ -152,7 +152,7 @@ def _require_version_as_laid_out(storage: TableStorage, properties: Mapping[str,
         raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
 
 
-def _an_instant(storage: TableStorage, folder: str, layout: int) -> str | None:
+def _an_instant(storage: TableReader, folder: str, layout: int) -> str | None:
     """The timeline file in a folder whose name sorts first, None if it is missing."""
     try:
         names = (name for name in storage.names(folder) if parse_instant_file(name, layout) is not None)

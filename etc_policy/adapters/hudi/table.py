@@ -35,9 +35,9 @@ from etc_policy.adapters.hudi.timeline import (
 from etc_policy.adapters.hudi.values import text_of
 from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
 from etc_policy.adapters.hudi.zones import read_zone
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader
 from etc_policy.adapters.storage.object_cache import ObjectCache
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.compile.manifest import EventTime
 from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 from etc_policy.plan.double_keys import still_exposed
@@ -117,7 +117,7 @@ def _read(
     known: KnownListing | None = None,
 ) -> Result:
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
-    storage = open_storage(base_path)
+    storage = open_reader(base_path)
     properties = read_properties(storage)
     facts = KeptFacts(cache, storage, properties) if cache else CommitFacts()
     asked = known if known is not None and known.may_have(storage, properties) else None
@@ -219,11 +219,11 @@ def read_shape(base_path: str, event_time: EventTime) -> TableShape | None:
         RetryableError: the timeline kept changing while it was read.
 
     """
-    storage = open_storage(base_path)
+    storage = open_reader(base_path)
     return read_until_stable(storage.location, lambda: _shape_of(storage, event_time))
 
 
-def _shape_of(storage: TableStorage, event_time: EventTime) -> TableShape | None:
+def _shape_of(storage: TableReader, event_time: EventTime) -> TableShape | None:
     if storage.info(PROPERTIES) is None:
         return None
     properties = read_properties(storage)
@@ -242,12 +242,12 @@ def read_compactions(base_path: str) -> TableHistory:
         RetryableError: the timeline kept changing while it was read.
 
     """
-    storage = open_storage(base_path)
+    storage = open_reader(base_path)
     properties = read_properties(storage)
     return read_until_stable(storage.location, lambda: _compactions_of(storage, properties))
 
 
-def _compactions_of(storage: TableStorage, properties: Mapping[str, str]) -> TableHistory:
+def _compactions_of(storage: TableReader, properties: Mapping[str, str]) -> TableHistory:
     timeline = require_times(read_timeline(storage, properties))
     latest = map(timeline.latest, timeline.files)
     ends = [end for end in latest if end.state == "completed" and end.action in _ACTIONS]

@@ -15,7 +15,7 @@ from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, Trust
 from etc_policy.adapters.hudi.partitions import KnownListing
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
-from etc_policy.adapters.storage.port import TableStorage, TreeLister
+from etc_policy.adapters.storage.port import TableReader, TreeLister
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.table_history import WRITES
 
@@ -24,7 +24,7 @@ from etc_policy.plan.table_history import WRITES
 class TableCommits:
     """One reading of a table's timeline; `metadata` is that of every completed write, `writes` what they wrote."""
 
-    storage: TableStorage
+    storage: TableReader
     properties: Mapping[str, str]
     event_time: EventTime
     timeline: Timeline
@@ -43,7 +43,7 @@ class TableCommits:
 
 
 def read_commits(
-    storage: TableStorage,
+    storage: TableReader,
     properties: Mapping[str, str],
     event_time: EventTime,
     tree: TreeLister,

@@ -15,7 +15,7 @@ from etc_policy.adapters.hudi.commit_facts import CommitFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
 from etc_policy.adapters.hudi.values import time_of
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.plan.cut import WRITE_ACTIONS
@@ -39,7 +39,7 @@ class Timeline:
     `savepointed` are instants with a savepoint. It bears the time of its commit, and its own files are not in `files`.
     """
 
-    storage: TableStorage
+    storage: TableReader
     folder: str
     layout: int
     files: Mapping[str, tuple[InstantFile, ...]]
@@ -184,7 +184,7 @@ def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:
 
 
 def read_timeline(
-    storage: TableStorage, properties: Mapping[str, str], table: str = "", facts: CommitFacts | None = None
+    storage: TableReader, properties: Mapping[str, str], table: str = "", facts: CommitFacts | None = None
 ) -> Timeline:
     """The active timeline, as listed now, of the table with these properties; it may be one in a folder of another."""
     folder, layout = timeline_folder(properties, storage.location)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from etc_policy.adapters.hudi.layout import HEARTBEATS, InstantFile
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.storage.clocks import time_at
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.errors import TableError
 from etc_policy.plan.table_history import WRITES
 from etc_policy.plan.table_state import GroupKey, WriteInFlight
@@ -21,7 +21,7 @@ WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
 _MARKER, _LISTING = ".marker.", "MARKERS"
 
 
-def living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:
+def living_writers(storage: TableReader, timeline: Timeline) -> frozenset[str]:
     """Pending writes with a heartbeat no older than Hudi's default tolerance."""
     pending = (
         f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in WRITES
@@ -29,7 +29,7 @@ def living_writers(storage: TableStorage, timeline: Timeline) -> frozenset[str]:
     return frozenset(requested for requested in pending if _beats(storage, requested))
 
 
-def writes_in_flight(storage: TableStorage, timeline: Timeline) -> Iterator[WriteInFlight]:
+def writes_in_flight(storage: TableReader, timeline: Timeline) -> Iterator[WriteInFlight]:
     """Pending writes; one without a heartbeat file may be that of a writer alone on its table, who keeps none."""
     for file in map(timeline.latest, sorted(timeline.files)):
         if file.state != "completed" and file.action in WRITES:
@@ -48,7 +48,7 @@ def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKe
     return frozenset(group for group in groups if group[1]) if groups else None
 
 
-def _beats(storage: TableStorage, instant: str) -> bool | None:
+def _beats(storage: TableReader, instant: str) -> bool | None:
     """Whether a heartbeat is fresh; None if it is missing."""
     heartbeat = storage.info(f"{HEARTBEATS}/{instant}")
     if heartbeat is None:
@@ -56,19 +56,19 @@ def _beats(storage: TableStorage, instant: str) -> bool | None:
     return time_at(storage.location) - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
 
 
-def marker_files(storage: TableStorage, instant: str) -> Iterator[str]:
+def marker_files(storage: TableReader, instant: str) -> Iterator[str]:
     """The files in an instant's folder of markers, as paths below the table, without Hadoop's checksum files beside them."""
     return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.endswith(".crc"))
 
 
-def announced_by(storage: TableStorage, path: str) -> Iterator[str]:
+def announced_by(storage: TableReader, path: str) -> Iterator[str]:
     """The data files that a file of markers announces, as it names them: paths below the table, unless somebody else wrote it."""
     name, below = path.rpartition("/")[2], path.split("/", 3)[-1]
     lines = _lines_of(storage, path) if name.startswith(_LISTING) else [below]
     return (line.rsplit(_MARKER, 1)[0].lstrip("/") for line in lines if _MARKER in line)
 
 
-def _lines_of(storage: TableStorage, path: str) -> list[str]:
+def _lines_of(storage: TableReader, path: str) -> list[str]:
     try:
         return storage.read(path).decode("utf-8", errors="replace").splitlines()
     except FileNotFoundError:

@@ -10,8 +10,8 @@ from pathlib import Path
 from etc_policy.adapters.hudi.properties import ordering_fields, read_properties
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
 from etc_policy.adapters.logs.times_cache import TimesCache
-from etc_policy.adapters.storage.door import open_storage
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.door import open_reader
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.plan.formats import count_of, format_bytes
@@ -62,7 +62,7 @@ def _read_files(
     state: TableState, files: Files, policy: Policy, cache_dir: Path | None, progress: Progress
 ) -> TimesCache:
     """What these log files hold; those that were read before are not read again."""
-    storage = open_storage(state.base_path)
+    storage = open_reader(state.base_path)
     cache = TimesCache.load(cache_dir, state.base_path, wanted := _wanted(storage, policy, state))
     unread = [(s, f) for s, f in files if cache.get(path_of(s, f), f.size_bytes) is None]
     storage.expect({path_of(s, f): f.size_bytes for s, f in unread})
@@ -119,11 +119,11 @@ def _only_deletes_lack_times(times: LogTimes) -> bool:
     return (times.why is None or times.deletes) and not times.has_nulls
 
 
-def _wanted(storage: TableStorage, policy: Policy, state: TableState) -> TimesWanted:
+def _wanted(storage: TableReader, policy: Policy, state: TableState) -> TimesWanted:
     return TimesWanted(policy.event_time, state.event_time_type, ordering_fields(read_properties(storage)))
 
 
-def _read(storage: TableStorage, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:
+def _read(storage: TableReader, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:
     """What the log file holds; None where the file system does not give it as it was listed."""
     try:
         with storage.open(path) as stream:

@@ -18,7 +18,7 @@ from etc_policy.adapters.metadata_table.file_records import FileRecords, UnsureL
 from etc_policy.adapters.metadata_table.file_slice import ListingFiles, choose_slice
 from etc_policy.adapters.metadata_table.hfile import read_hfile
 from etc_policy.adapters.storage.door import is_on_object_store
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.port import TableReader
 
 #: Table versions whose metadata tables were compared with their folders, of tables that were made so (FACTS 14).
 _VERSIONS = ("8", "9")
@@ -38,11 +38,11 @@ class MetadataTableListing:
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
 
-    def may_have(self, storage: TableStorage, properties: Mapping[str, str]) -> bool:
+    def may_have(self, storage: TableReader, properties: Mapping[str, str]) -> bool:
         """Whether it is worth asking, by the table's properties alone."""
         return is_on_object_store(storage.location) and lists_files(properties)
 
-    def read(self, storage: TableStorage, properties: Mapping[str, str], timeline: Timeline) -> Listing | None:
+    def read(self, storage: TableReader, properties: Mapping[str, str], timeline: Timeline) -> Listing | None:
         """The files of each partition; None where that is in doubt.
 
         Raises:
@@ -55,7 +55,7 @@ class MetadataTableListing:
             self.reject(storage, str(found))
             return None
 
-    def reject(self, storage: TableStorage, why: str) -> None:
+    def reject(self, storage: TableReader, why: str) -> None:
         """Say why the folders of a table are listed after all."""
         self._note(f"listing the folders of {storage.location}: its metadata table is not relied upon ({why})")
 
@@ -68,7 +68,7 @@ def lists_files(properties: Mapping[str, str]) -> bool:
     return is_on and all(version in _VERSIONS for version in versions)
 
 
-def read_listing(storage: TableStorage, properties: Mapping[str, str], timeline: Timeline) -> Listing:
+def read_listing(storage: TableReader, properties: Mapping[str, str], timeline: Timeline) -> Listing:
     """The files of each partition by the metadata table; `timeline` is the table's, listed before.
 
     Raises:
@@ -93,7 +93,7 @@ def read_listing(storage: TableStorage, properties: Mapping[str, str], timeline:
         raise UnsureListing(f"the metadata table cannot be decoded: {type(error).__name__}: {error}"[:200]) from error
 
 
-def _read_slice(storage: TableStorage, chosen: ListingFiles, sizes: Mapping[str, int]) -> Listing:
+def _read_slice(storage: TableReader, chosen: ListingFiles, sizes: Mapping[str, int]) -> Listing:
     files = [chosen.base, *chosen.logs]
     if sum(sizes[one.name] for one in files) > _MAX_BYTES:
         raise UnsureListing(f"more than {_MAX_BYTES} bytes are to be read")

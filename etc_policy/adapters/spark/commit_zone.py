@@ -16,7 +16,7 @@ from typing import Any
 from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.zones import declared_zone, table_zone
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
@@ -72,7 +72,7 @@ def commit_zone(jvm: Any, job: Job) -> Iterator[None]:  # noqa: ANN401 - a py4j 
         EngineError: the time that Hudi would write is not that of this machine's clock in the table's zone.
 
     """
-    zone = declared_zone(read_properties(open_storage(job.base_path)))
+    zone = declared_zone(read_properties(open_reader(job.base_path)))
     with _GATE.hold(zone, lambda: _set_zone(jvm, zone)):
         if job.instant:
             require_right_time(jvm, job)
@@ -96,7 +96,7 @@ def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None: 
         EngineError: it is not; nothing was written.
 
     """
-    zone = table_zone(read_properties(open_storage(job.base_path)))
+    zone = table_zone(read_properties(open_reader(job.base_path)))
     engine = _engine_time(jvm)
     trouble = engine_disagrees(engine, zone, int(job.policy.hudi_options.get(_SKEW, MAX_CLOCK_SKEW_MS)))
     if trouble is not None:

@@ -33,7 +33,7 @@ from etc_policy.adapters.spark.plan_files import (
 )
 from etc_policy.adapters.spark.table_lock import java_lease, table_lock
 from etc_policy.adapters.spark.write_stats import add_stats, add_stats_to_commit, require_bundle, written_stats
-from etc_policy.adapters.storage.door import is_remote, open_storage
+from etc_policy.adapters.storage.door import is_remote, open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.execute.ports import Job
@@ -133,7 +133,7 @@ class HudiCompactor:
 
     def _require_written(self, job: Job, stats: list[Any]) -> None:
         """The new base files are there: a challenger that took the run over would have rolled them back."""
-        storage = open_storage(job.base_path)
+        storage = open_reader(job.base_path)
         gone = [path for stat in stats if storage.info(path := str(stat.getPath())) is None]
         if gone:
             hint = "another run has taken over; run `etc apply` again"

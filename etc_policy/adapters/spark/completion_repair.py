@@ -10,8 +10,8 @@ from etc_policy.adapters.hudi.stable_reading import read_until_stable
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline
 from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.spark import metadata_renewal
-from etc_policy.adapters.storage.door import open_storage
-from etc_policy.adapters.storage.port import TableStorage
+from etc_policy.adapters.storage.door import open_reader, open_storage
+from etc_policy.adapters.storage.port import TableReader, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.plan.completion_times import TimelineName
@@ -31,7 +31,7 @@ class HudiRepairFiles:
             RetryableError: it kept changing.
 
         """
-        storage = open_storage(base_path)
+        storage = open_reader(base_path)
         return read_until_stable(storage.location, lambda: _facts(storage))
 
     def set_completion(self, base_path: str, step: SetCompletion) -> None:
@@ -63,7 +63,7 @@ def _move(storage: TableStorage, old: str, new: str) -> None:
         storage.remove(old)
 
 
-def _facts(storage: TableStorage) -> RepairFacts:
+def _facts(storage: TableReader) -> RepairFacts:
     properties = read_properties(storage)
     timeline, metadata, zone = _timeline(storage, "table"), metadata_timeline(storage), table_zone(properties)
     partitions = metadata_partitions(properties)
@@ -91,7 +91,7 @@ def _timeline_facts(name: TimelineName, timeline: Timeline, timezone: str) -> Ti
     )
 
 
-def _timeline(storage: TableStorage, name: TimelineName) -> Timeline:
+def _timeline(storage: TableReader, name: TimelineName) -> Timeline:
     if name == "table":
         return read_timeline(storage, read_properties(storage))
     metadata = metadata_timeline(storage)

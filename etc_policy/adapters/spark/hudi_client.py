@@ -14,7 +14,7 @@ from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.store_outage import raise_store_outage
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
@@ -119,7 +119,7 @@ def _without_stack(message: str) -> str:
 
 
 def _merging(base_path: str) -> dict[str, str]:
-    return merge_options(ordering_fields(read_properties(open_storage(base_path))))
+    return merge_options(ordering_fields(read_properties(open_reader(base_path))))
 
 
 def _create(spark: Any, chosen: Mapping[str, str], base_path: str) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient

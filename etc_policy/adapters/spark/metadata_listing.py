@@ -11,7 +11,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.spark.store_outage import raise_store_outage
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.plan.carry import is_carried_name
@@ -33,7 +33,7 @@ def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:  # noqa: A
 
     """
     listed = _listed_files(spark, state)
-    storage = open_storage(state.base_path)
+    storage = open_reader(state.base_path)
     named = ((path, fault) for path, fault in _unlike(state, listed) if storage.info(path) is not None)
     gone = ((path, "listed, not there") for path in _unknown(state, listed) if storage.info(path) is None)
     return tuple(sorted(f"{path}: {fault}" for path, fault in (*named, *gone)))

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader, open_storage
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
 
@@ -45,7 +45,7 @@ def owed(job: Job) -> tuple[str, ...]:
 def owed_of(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
     """The same for the table at a base path, whose metadata table has `partitions`."""
     try:
-        names = open_storage(base_path).read(_NOTE).decode().split()
+        names = open_reader(base_path).read(_NOTE).decode().split()
     except FileNotFoundError:
         return ()
     return tuple(name for name in names if name not in partitions)

@@ -13,7 +13,7 @@ from etc_policy.adapters.hudi.pending_plan import pending_rollbacks
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.writers import writes_in_flight
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.adapters.storage.door import open_reader, open_storage
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import PLAN_AGAIN, EngineError, RetryableError, StalePlanError
@@ -96,7 +96,7 @@ def _require_no_links(storage: TableStorage, paths: list[str]) -> None:
 
 
 def _timeline_folder(job: Job) -> tuple[str, int]:
-    storage = open_storage(job.base_path)
+    storage = open_reader(job.base_path)
     return timeline_folder(read_properties(storage), storage.location)
 
 
@@ -110,12 +110,12 @@ def is_inflight(job: Job) -> bool:
 
 
 def _inflight(job: Job) -> FileInfo | None:
-    return open_storage(job.base_path).info(_timeline_file(job, "inflight"))
+    return open_reader(job.base_path).info(_timeline_file(job, "inflight"))
 
 
 def _files_of(job: Job) -> Iterator[tuple[str, bool]]:
     """Data files that bear the job's instant in their names, and whether each is a log file."""
-    with open_storage(job.base_path).tree() as tree:
+    with open_reader(job.base_path).tree() as tree:
         partitions = partitions_of(tree.read())
     for partition, files in partitions.items():
         for name in files:
@@ -162,7 +162,7 @@ def require_unwritten(job: Job) -> None:
         message = f"the log file {written.rpartition('/')[2]} was written since the plan at {job.instant} was published"
         hint = "run `etc apply`: it finishes the plan"
         raise EngineError(Code.LOG_FILES_ADDED, f"{message}: it cannot be withdrawn", hint=hint)
-    writes = writes_in_flight(open_storage(job.base_path), timeline_of(job.base_path))
+    writes = writes_in_flight(open_reader(job.base_path), timeline_of(job.base_path))
     began = next((one.requested for one in writes if one.may_live and one.requested > job.instant), None)
     if began is not None:
         message = f"the writer that began at {began} may add to the slices that the plan at {job.instant} begins"

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from etc_policy.adapters.storage.local import LocalStorage
-from etc_policy.adapters.storage.port import RemoteStorage, TableStorage
+from etc_policy.adapters.storage.port import RemoteStorage, TableReader, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import MOUNT_HINT, split_file_uri
 from etc_policy.declare.project_schema import StorageSettings
@@ -34,6 +34,16 @@ def open_storage(location: str) -> TableStorage:
 
     """
     return open_remote_storage(location) if is_remote(location) else LocalStorage(local_path(location))
+
+
+def open_reader(location: str) -> TableReader:
+    """The storage of the table at a location, for who changes nothing there.
+
+    Raises:
+        TableError: it lies where etc cannot reach it, or there are no keys for it.
+
+    """
+    return open_storage(location)
 
 
 def open_remote_storage(location: str) -> RemoteStorage:

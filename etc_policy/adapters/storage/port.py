@@ -54,9 +54,10 @@ class TreeLister(Protocol):
         """
 
 
-class TableStorage(Protocol):
-    """A table's files. Every method raises OSError with the storage's own words; FileNotFoundError where a path is missing.
+class TableReader(Protocol):
+    """A table's files to read: who has only this changes nothing.
 
+    Every method raises OSError with the storage's own words; FileNotFoundError where a path is missing.
     A path that leads out of the table is a ValueError. What is read must be a regular file: a device or a pipe is an OSError.
     """
 
@@ -85,9 +86,6 @@ class TableStorage(Protocol):
     def info(self, path: str) -> FileInfo | None:
         """A file's size and time; None where there is no such file."""
 
-    def is_linked(self, path: str) -> bool:
-        """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
-
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A file's whole content; OSError where it is larger."""
 
@@ -100,6 +98,13 @@ class TableStorage(Protocol):
         A storage that is far away fetches them side by side. `keep` says that a file of such a name never changes, so that
         a copy on this machine will do. It raises OSError like a reading; a file that is missing is left to its reading.
         """
+
+
+class TableStorage(TableReader, Protocol):
+    """A table's files, to read and to change."""
+
+    def is_linked(self, path: str) -> bool:
+        """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
 
     def create(self, path: str, content: bytes) -> None:
         """Write a new file in one step, its folders too; FileExistsError where there is one, which stays as it is."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from etc_policy.adapters.storage.below import folder_of, replace_in
-from etc_policy.adapters.storage.door import is_remote, local_path, open_remote_storage, open_storage
+from etc_policy.adapters.storage.door import is_remote, local_path, open_reader, open_remote_storage
 from etc_policy.adapters.storage.port import RemoteStorage, StoreRefusedError
 
 #: The new content of a file, by what it is now (None where it is missing); None leaves it as it is.
@@ -28,7 +28,7 @@ def read_shared(location: str, path: str) -> bytes | None:
     if is_remote(location):
         return _latest(open_remote_storage(location), path)[0]
     with suppress(FileNotFoundError, NotADirectoryError):
-        return open_storage(location).read(path)
+        return open_reader(location).read(path)
     return None
 
 

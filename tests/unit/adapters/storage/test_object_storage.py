@@ -85,6 +85,8 @@ def test_many_folders_are_listed_in_one_go(storage, monkeypatch):
 @pytest.mark.parametrize("key", ["t/p//f", "t/p/../f", "t/p/./f", "t/p/a\x01b"])
 def test_a_name_that_is_no_path_is_named(s3_server, bucket, storage, key):
     s3_server.client.put_object(Bucket=bucket, Key=key, Body=b"x")
+    if key not in s3_server.keys(bucket):
+        pytest.skip("this server keeps its objects in folders, so that such a name becomes another")
     with pytest.raises(StoreRefusedError, match="has a name that cannot be a path") as error:
         storage.tree().read()
     assert "remove it" in error.value.hint
