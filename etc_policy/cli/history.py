@@ -38,7 +38,7 @@ from etc_policy.publish.history_text import render_history
 @click.argument(
     "name",
     required=False,
-    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
+    shell_complete=complete_policies,
 )
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show the newest of them; JSON has all."

@@ -41,7 +41,7 @@ from etc_policy.publish.results import TableFreshness
     "names",
     metavar="[NAME]...",
     nargs=-1,
-    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
+    shell_complete=complete_policies,
 )
 @click.option(
     "--until",

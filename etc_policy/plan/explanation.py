@@ -8,6 +8,7 @@ from itertools import groupby
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
 from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
+from etc_policy.plan.table_state import path_below
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: (label, text); an empty label goes on with the one before it.
@@ -139,7 +140,7 @@ def _slices_in(table: TablePlan) -> Iterator[Row]:
     yield "compacted", f"{slices} {which}:"
     order = sorted(operations, key=lambda o: (o.unknown_log_files == 0, o.oldest_event_ms or 0, o.partition, o.file_id))
     for operation in order[:NAMED_SLICES]:
-        yield "", f"- {_place(operation.partition, operation.file_id)}"
+        yield "", f"- {path_below(operation.partition, operation.file_id)}"
         yield "", f"  {_merged(operation)}"
     if rest := order[NAMED_SLICES:]:
         files = sum(len(operation.log_files_compacted) for operation in rest)
@@ -190,7 +191,7 @@ def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
     }
     yield "left alone", texts[left_out.reason]
     for one in left_out.nearest:
-        yield "", f"- {_place(one.partition, one.file_id)}"
+        yield "", f"- {path_below(one.partition, one.file_id)}"
         yield "", f"  {count_of(one.log_files, 'log file')}, {_first_event(table, one, left_out.reason)}."
     if left_out.nearest and (rest := count - len(left_out.nearest)):
         yield "", f"- and {count_of(rest, 'more file slice')} with later events."
@@ -272,7 +273,3 @@ def _due_at(table: TablePlan, event_ms: int) -> str:
     if table.pace is not None:
         return format_time(table.pace.due_at_ms(event_ms, table.data_latency_ms or 0))
     return format_time(event_ms + (table.data_latency_ms or 0))
-
-
-def _place(partition: str, file_id: str) -> str:
-    return f"{partition}/{file_id}" if partition else file_id

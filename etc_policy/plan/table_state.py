@@ -151,6 +151,11 @@ class CompactionRecord:
     left_out: int = 0
     watermark_before_ms: int | None = None
 
+    @property
+    def saw_until(self) -> str:
+        """`seen_until`, or the instant where that was not committed."""
+        return self.seen_until or self.instant
+
 
 @dataclass(frozen=True, slots=True)
 class TableState:

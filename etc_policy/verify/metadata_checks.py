@@ -131,8 +131,7 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
         faults.append("its commit promises something different from its plan")
     if record.threshold_ms > instant_to_ms(record.completed, evidence.zone, latest=True):
         faults.append("its threshold is after its own completion")
-    seen = record.seen_until or record.instant
-    if any(seen < write.completed < record.instant for write in evidence.history.writes):
+    if any(record.saw_until < write.completed < record.instant for write in evidence.history.writes):
         faults.append("it says that it had not seen what it merged")
     if (altered := _altered_before(evidence.state, record)) is not None:
         faults.append(

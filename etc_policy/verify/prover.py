@@ -50,7 +50,7 @@ def record_of_run(state: TableState, history: TableHistory, instant: str) -> Com
 
 def claim_in(record: CompactionRecord) -> Claim:
     """What a compaction claims by its record."""
-    return Claim(record.threshold_ms, record.seen_until or record.instant, leaves_out=record.left_out > 0)
+    return Claim(record.threshold_ms, record.saw_until, leaves_out=record.left_out > 0)
 
 
 def verify_table(

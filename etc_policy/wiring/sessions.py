@@ -95,7 +95,7 @@ class SparkSessions:
         if self._unanswered is not None and time.monotonic() < self._unanswered[0]:
             known = self._unanswered[1]  # the other tables of a run do not wait as long again
             raise RetryableError(known.code, known.message, hint=known.hint, cause=known.cause)
-        self._announce(step)
+        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
         try:
             packages = self._packages(confs)
             session = start_spark(
@@ -145,9 +145,6 @@ class SparkSessions:
         if spark is not None:
             with suppress(Exception):
                 spark.stop()
-
-    def _announce(self, step: str) -> None:
-        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
         confs = self._with_s3({**self._shared(), **self.target.spark_confs, **self.spark_options})

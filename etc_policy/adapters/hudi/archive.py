@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, BinaryIO
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
@@ -42,15 +43,12 @@ class Archive:
         self._storage = storage
         timeline = properties.get("hoodie.timeline.path", "timeline")
         self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
-        self._completions: dict[str, str] | None = None
 
-    @property
+    @cached_property
     def completions(self) -> Mapping[str, str]:
         """Completion time by requested instant of everything archived."""
-        if self._completions is None:
-            rows = self._rows(("instantTime", "completionTime"))
-            self._completions = {row["instantTime"]: row["completionTime"] for row in rows if row["completionTime"]}
-        return self._completions
+        rows = self._rows(("instantTime", "completionTime"))
+        return {row["instantTime"]: row["completionTime"] for row in rows if row["completionTime"]}
 
     def commit_metadata(self, instants: frozenset[str]) -> dict[str, CommitMetadata]:
         """Commit metadata of those of the given instants that are archived."""

@@ -75,7 +75,13 @@ class HudiCompactor:
         """
         require_bundle(self._jvm, job)
         carry_files(job)
-        job = replace(job, metadata_partitions=(*job.metadata_partitions, *metadata_renewal.owed(job)))
+        job = replace(
+            job,
+            metadata_partitions=(
+                *job.metadata_partitions,
+                *metadata_renewal.owed(job.base_path, job.metadata_partitions),
+            ),
+        )
         fence = before_commit(self._jvm, job, fence)
         self._with_metadata_table(job, lambda: self._run(job, begun, fence))
         metadata_renewal.settle(job)
@@ -117,7 +123,7 @@ class HudiCompactor:
                     require_held()
                     client.commitCompaction(job.instant, result if newer else metadata, self._empty())
             except OvertakenError:
-                _end_heartbeat(client, job)
+                heartbeats(client).stop(job.instant)  # no run of it is at work any more
                 raise
 
     def _begin(self, job: Job, client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieWriteMetadata
@@ -262,11 +268,6 @@ class HudiCompactor:
 
     def _empty(self) -> Any:  # noqa: ANN401 - an Option
         return self._jvm.org.apache.hudi.common.util.Option.empty()
-
-
-def _end_heartbeat(client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
-    """No run of the job's instant is at work any more."""
-    heartbeats(client).stop(job.instant)
 
 
 def _failure(job: Job) -> EngineError:

@@ -118,14 +118,11 @@ def _without_stack(message: str) -> str:
     return "\n".join(said).strip() or message.partition("\n")[0]
 
 
-def _merging(base_path: str) -> dict[str, str]:
-    return merge_options(ordering_fields(read_properties(open_reader(base_path))))
-
-
 def _create(spark: Any, chosen: Mapping[str, str], base_path: str) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
     jvm = spark._jvm
     options = jvm.java.util.HashMap()
-    for key, value in {**chosen, **_merging(base_path)}.items():
+    merging = merge_options(ordering_fields(read_properties(open_reader(base_path))))
+    for key, value in {**chosen, **merging}.items():
         options.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
