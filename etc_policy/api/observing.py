@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import entries_of, one_table, raise_all, readings_of
+from etc_policy.api.proofs import freshness_of
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
 from etc_policy.compile.manifest import Policy

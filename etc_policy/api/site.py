@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
-from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import entries_of, one_table, readings_of
+from etc_policy.api.proofs import freshness_of
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template

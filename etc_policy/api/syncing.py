@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import entries_of, one_by_one
-from etc_policy.api.proofs import verdict_beside
+from etc_policy.api.proofs import freshness_of, verdict_beside
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, UsageError

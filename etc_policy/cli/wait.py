@@ -37,12 +37,7 @@ from etc_policy.publish.results import TableFreshness
         "etc wait orders_ro --until 1767247200000 --timeout 0s   # only check",
     ),
 )
-@click.argument(
-    "names",
-    metavar="[NAME]...",
-    nargs=-1,
-    shell_complete=complete_policies,
-)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_policies)
 @click.option(
     "--until",
     type=MomentType(may_be_future=True),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         TableResult,
         VerificationReport,
     )
-    from etc_policy.verify.ports import CheckStatus, Verification
+    from etc_policy.verify.ports import Verification
 
 Places = Mapping[str, Where | None]
 

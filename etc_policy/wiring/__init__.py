@@ -21,7 +21,6 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
-    from etc_policy.adapters.hudi.partitions import KnownListing
     from etc_policy.adapters.spark.submission import Submission as Submission
     from etc_policy.adapters.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.adapters.storage.object_cache import ObjectCache
@@ -74,16 +73,15 @@ class Readings(SparkSessions):
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        known = self._known_listing() if preview else None
+        known = None
+        if preview:
+            from etc_policy.adapters.metadata_table.listing import MetadataTableListing
+
+            known = MetadataTableListing(self.progress)
         reader = FileTableReader(_tables_cache(), self.note_size, known)
         state = reader.read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else self._with_apply_state(state)
         return self.with_statistics(policy, state) if read_stats else state
-
-    def _known_listing(self) -> KnownListing:
-        from etc_policy.adapters.metadata_table.listing import MetadataTableListing
-
-        return MetadataTableListing(self.progress)
 
     def read_table(
         self, policy: Policy, *, archived: bool = False, all_logs: bool = False
@@ -230,10 +228,6 @@ class Environment(Readings):
         from etc_policy.adapters.git import git_state
 
         return git_state(self.project_dir, (folder for _, folder in self.folders))
-
-    def close(self) -> None:
-        """Stop Spark if it was started."""
-        self._stop_spark()
 
 
 def _tables_cache() -> ObjectCache | None:

@@ -82,7 +82,7 @@ class SparkSessions:
         """
         confs = self._spark_confs(catalog=True)
         if "spark" in self.__dict__ and self._catalog_of_session() != confs[_CATALOG]:
-            self._stop_spark()
+            self.close()
         if "spark" not in self.__dict__:
             self.__dict__["spark"] = self._start_spark("starting Spark with the catalog", confs)
         return self.spark
@@ -139,8 +139,8 @@ class SparkSessions:
             return str(self.spark.conf.get(_CATALOG, "in-memory"))
         return None
 
-    def _stop_spark(self) -> None:
-        """Forget the session; one whose Java has died needs no stopping, and that is no error of what was done before."""
+    def close(self) -> None:
+        """Stop Spark if it was started; one whose Java has died needs no stopping, which is no error of what was done."""
         spark = self.__dict__.pop("spark", None)
         if spark is not None:
             with suppress(Exception):
