@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TypeAlias
 
 from etc_policy.codes.registry import Code
@@ -20,7 +19,7 @@ from etc_policy.compile.reserved_options import (
     option_fault,
     spark_conf_fault,
 )
-from etc_policy.compile.stock_options import strategy_issues
+from etc_policy.compile.strategy_rules import strategy_issues
 from etc_policy.declare.project import DeclaredPolicy, Places
 from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
 from etc_policy.declare.suggestions import did_you_mean
@@ -109,81 +108,95 @@ def ro_tables_are_catalog_names(project: CheckedProject) -> Iterator[Issue]:
                 yield Issue(Code.BAD_RO_TABLE, message, where, hint)
 
 
-def freshness_can_be_met(policy: DeclaredPolicy) -> Iterator[Issue]:
+def freshness_can_be_met(project: CheckedProject) -> Iterator[Issue]:
     """No limit of freshness is below `data_latency`: completeness never comes nearer to now than that."""
-    latency, limits = policy.declaration.data_latency, policy.declaration.freshness
-    for key, limit in limits:
-        if isinstance(limit, int) and limit < latency:
-            meaning = "can never be met" if key == "target" else "is always exceeded"
-            message = f"`freshness.{key}` {meaning}: it is shorter than `data_latency`"
-            hint = "the view cannot be complete for events that may still arrive; raise it or lower `data_latency`"
-            yield Issue(Code.TARGET_TOO_SHORT, message, policy.where("freshness", key), hint)
-    yield from pace_issues(policy, policy.declaration.strategy.every)
-    yield from interval_issues(policy)
+    for policy in project.policies:
+        latency, limits = policy.declaration.data_latency, policy.declaration.freshness
+        for key, limit in limits:
+            if isinstance(limit, int) and limit < latency:
+                meaning = "can never be met" if key == "target" else "is always exceeded"
+                message = f"`freshness.{key}` {meaning}: it is shorter than `data_latency`"
+                hint = "the view cannot be complete for events that may still arrive; raise it or lower `data_latency`"
+                yield Issue(Code.TARGET_TOO_SHORT, message, policy.where("freshness", key), hint)
+        yield from pace_issues(policy, policy.declaration.strategy.every)
+        yield from interval_issues(policy)
 
 
-def proofs_can_be_made(policy: DeclaredPolicy) -> Iterator[Issue]:
+def freshness_is_ordered(project: CheckedProject) -> Iterator[Issue]:
+    """`warn_after` comes before `error_after`, and `error_after` not before `target`."""
+    for policy in project.policies:
+        yield from order_issues(policy)
+
+
+def proofs_can_be_made(project: CheckedProject) -> Iterator[Issue]:
     """What `freshness.proof` wants is what `etc apply` verifies: the level, and for `data` all rows."""
-    wanted, verify = policy.declaration.freshness.proof, policy.declaration.verify
-    is_partial = verify.window is not None or verify.where is not None
-    is_weaker = verify.level in (("metadata",) if wanted == "logs" else ("metadata", "logs", "sample"))
-    if wanted is None or not (is_weaker or (wanted == "data" and is_partial)):
-        return
-    proves = "some rows alone" if not is_weaker else f"level `{verify.level}`"
-    message = f"`freshness.proof: {wanted}` wants more than `etc apply` verifies by this policy: {proves}"
-    hint = f"the table is `unknown` until `etc verify --level {wanted}` passes; raise `verify.level`, or lower `proof`"
-    yield Issue(Code.PROOF_NOT_MADE, message, policy.where("freshness", "proof"), hint, level="warning")
+    for policy in project.policies:
+        wanted, verify = policy.declaration.freshness.proof, policy.declaration.verify
+        is_partial = verify.window is not None or verify.where is not None
+        is_weaker = verify.level in (("metadata",) if wanted == "logs" else ("metadata", "logs", "sample"))
+        if wanted is None or not (is_weaker or (wanted == "data" and is_partial)):
+            continue
+        proves = "some rows alone" if not is_weaker else f"level `{verify.level}`"
+        message = f"`freshness.proof: {wanted}` wants more than `etc apply` verifies by this policy: {proves}"
+        hint = (
+            f"the table is `unknown` until `etc verify --level {wanted}` passes; raise `verify.level`, or lower `proof`"
+        )
+        yield Issue(Code.PROOF_NOT_MADE, message, policy.where("freshness", "proof"), hint, level="warning")
 
 
-def event_time_is_readable(policy: DeclaredPolicy) -> Iterator[Issue]:
+def event_time_is_readable(project: CheckedProject) -> Iterator[Issue]:
     """An event-time column has a unit (integers) or a pattern (text), not both, and the pattern is Spark's."""
-    column = policy.declaration.event_time_column
-    if column.unit is not None and column.format is not None:
-        message = "`unit` and `format` exclude each other: `unit` is for integer columns, `format` for text"
-        where = policy.where("event_time_column", "format", at_key=True)
-        yield Issue(Code.UNIT_AND_FORMAT, message, where, "keep the one that fits the column")
-    shown = policy.shown("event_time_column", "format")
-    fault = format_fault(column.format, shown) if column.format is not None else None
-    if fault is not None:
-        hint = "Spark patterns look like `yyyy-MM-dd HH:mm:ss`"
-        yield Issue(Code.BAD_FORMAT, fault, policy.where("event_time_column", "format"), hint)
+    for policy in project.policies:
+        column = policy.declaration.event_time_column
+        if column.unit is not None and column.format is not None:
+            message = "`unit` and `format` exclude each other: `unit` is for integer columns, `format` for text"
+            where = policy.where("event_time_column", "format", at_key=True)
+            yield Issue(Code.UNIT_AND_FORMAT, message, where, "keep the one that fits the column")
+        shown = policy.shown("event_time_column", "format")
+        fault = format_fault(column.format, shown) if column.format is not None else None
+        if fault is not None:
+            hint = "Spark patterns look like `yyyy-MM-dd HH:mm:ss`"
+            yield Issue(Code.BAD_FORMAT, fault, policy.where("event_time_column", "format"), hint)
 
 
-def hudi_options_are_free(policy: DeclaredPolicy) -> Iterator[Issue]:
+def hudi_options_are_free(project: CheckedProject) -> Iterator[Issue]:
     """`hudi_options` holds options of Hudi only, and none that the policy or the table decides."""
-    for key in policy.declaration.hudi_options:
-        fault = option_fault(key)
-        if fault is not None:
-            where = policy.where("hudi_options", key, at_key=True)
-            yield Issue(fault[0], f"the option `{key[:80]}` {fault[1]}", where, fault[2])
+    for policy in project.policies:
+        for key in policy.declaration.hudi_options:
+            fault = option_fault(key)
+            if fault is not None:
+                where = policy.where("hudi_options", key, at_key=True)
+                yield Issue(fault[0], f"the option `{key[:80]}` {fault[1]}", where, fault[2])
 
 
-def planned_options_are_numbers(policy: DeclaredPolicy) -> Iterator[Issue]:
+def planned_options_are_numbers(project: CheckedProject) -> Iterator[Issue]:
     """The Hudi options that planning reads are whole numbers, and archiving keeps fewer commits than it begins at."""
-    options, numbers = policy.declaration.hudi_options, dict[str, int]()
-    for key in filter(options.__contains__, WHOLE_NUMBER_OPTIONS):
-        value = options[key]
-        if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,15}", str(value).strip()):
-            message = f"the option `{key}` must be a whole number, not `{str(value).lower()[:60]}`"
-            hint = f"planning reads it; Hudi's default is {WHOLE_NUMBER_OPTIONS[key]}"
-            yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", key), hint)
-        else:
-            numbers[key] = int(value)
-    fewest, most = (numbers.get(key, WHOLE_NUMBER_OPTIONS[key]) for key in ARCHIVE_LIMITS)
-    given = next((key for key in ARCHIVE_LIMITS if key in numbers), None)
-    if given is not None and fewest >= most:
-        message = f"`{ARCHIVE_LIMITS[0]}` ({fewest}) must be less than `{ARCHIVE_LIMITS[1]}` ({most})"
-        hint = "Hudi refuses to write with them; give both, as the table's writers do"
-        yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", given), hint)
+    for policy in project.policies:
+        options, numbers = policy.declaration.hudi_options, dict[str, int]()
+        for key in filter(options.__contains__, WHOLE_NUMBER_OPTIONS):
+            value = options[key]
+            if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,15}", str(value).strip()):
+                message = f"the option `{key}` must be a whole number, not `{str(value).lower()[:60]}`"
+                hint = f"planning reads it; Hudi's default is {WHOLE_NUMBER_OPTIONS[key]}"
+                yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", key), hint)
+            else:
+                numbers[key] = int(value)
+        fewest, most = (numbers.get(key, WHOLE_NUMBER_OPTIONS[key]) for key in ARCHIVE_LIMITS)
+        given = next((key for key in ARCHIVE_LIMITS if key in numbers), None)
+        if given is not None and fewest >= most:
+            message = f"`{ARCHIVE_LIMITS[0]}` ({fewest}) must be less than `{ARCHIVE_LIMITS[1]}` ({most})"
+            hint = "Hudi refuses to write with them; give both, as the table's writers do"
+            yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", given), hint)
 
 
-def lock_options_are_locks(policy: DeclaredPolicy) -> Iterator[Issue]:
+def lock_options_are_locks(project: CheckedProject) -> Iterator[Issue]:
     """`writer.lock` holds lock options only."""
-    for key in policy.declaration.writer.lock:
-        fault = lock_option_fault(key)
-        if fault is not None:
-            where = policy.where("writer", "lock", key, at_key=True)
-            yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
+    for policy in project.policies:
+        for key in policy.declaration.writer.lock:
+            fault = lock_option_fault(key)
+            if fault is not None:
+                where = policy.where("writer", "lock", key, at_key=True)
+                yield Issue(Code.NOT_AN_OPTION, f"the option `{key[:80]}` {fault[0]}", where, fault[1])
 
 
 def target_options_are_free(project: CheckedProject) -> Iterator[Issue]:
@@ -209,13 +222,14 @@ def locks_protect_the_table(project: CheckedProject) -> Iterator[Issue]:
         yield from lock_issues(policy, project.target.lock)
 
 
-def secrets_have_a_reference(policy: DeclaredPolicy) -> Iterator[Issue]:
+def secrets_have_a_reference(project: CheckedProject) -> Iterator[Issue]:
     """What `hudi_options` and `writer.lock` take from the environment is not changed on the way: files keep a reference."""
-    writer = policy.values.get("writer")
-    lock = writer.get("lock") if isinstance(writer, dict) else None
-    for path, options in ((("hudi_options",), policy.values.get("hudi_options")), (("writer", "lock"), lock)):
-        for key, message in changed_secrets(options):
-            yield Issue(Code.CHANGED_SECRET, message, policy.where(*path, key), REFERENCE_HINT)
+    for policy in project.policies:
+        writer = policy.values.get("writer")
+        lock = writer.get("lock") if isinstance(writer, dict) else None
+        for path, options in ((("hudi_options",), policy.values.get("hudi_options")), (("writer", "lock"), lock)):
+            for key, message in changed_secrets(options):
+                yield Issue(Code.CHANGED_SECRET, message, policy.where(*path, key), REFERENCE_HINT)
 
 
 def suites_exist(project: CheckedProject) -> Iterator[Issue]:
@@ -229,26 +243,31 @@ def suites_exist(project: CheckedProject) -> Iterator[Issue]:
             yield Issue(Code.UNKNOWN_SUITE, message, policy.where("verify", "suite"), hint)
 
 
-def writers_leave_compaction(policy: DeclaredPolicy) -> Iterator[Issue]:
+def writers_leave_compaction(project: CheckedProject) -> Iterator[Issue]:
     """Warns where the table's writers compact on their own, whatever the policy says."""
-    kind = policy.declaration.writer.compaction
-    if kind != "none":
-        message = f"the table's writers compact on their own (`{kind}`), outside of this policy"
-        hint = "give the writers the options that `etc compile` writes, then set `compaction: none`"
-        yield Issue(Code.WRITER_COMPACTS, message, policy.where("writer", "compaction"), hint, level="warning")
+    for policy in project.policies:
+        kind = policy.declaration.writer.compaction
+        if kind != "none":
+            message = f"the table's writers compact on their own (`{kind}`), outside of this policy"
+            hint = "give the writers the options that `etc compile` writes, then set `compaction: none`"
+            yield Issue(Code.WRITER_COMPACTS, message, policy.where("writer", "compaction"), hint, level="warning")
 
 
-def carried_files_outlive_cleaning(policy: DeclaredPolicy) -> Iterator[Issue]:
+def carried_files_outlive_cleaning(project: CheckedProject) -> Iterator[Issue]:
     """No carried log file is a symbolic link: Hudi's cleaner removes what it leads to (FACTS 8)."""
-    if policy.declaration.strategy.carry == "symlink":
-        message = "`strategy.carry: symlink` would lose rows: Hudi's cleaner removes the file that the link leads to"
-        hint = "set `carry: auto`: a hard link where the file system has them, else a copy"
-        yield Issue(Code.SYMLINKS_DANGLE, message, policy.where("strategy", "carry"), hint)
+    for policy in project.policies:
+        if policy.declaration.strategy.carry == "symlink":
+            message = (
+                "`strategy.carry: symlink` would lose rows: Hudi's cleaner removes the file that the link leads to"
+            )
+            hint = "set `carry: auto`: a hard link where the file system has them, else a copy"
+            yield Issue(Code.SYMLINKS_DANGLE, message, policy.where("strategy", "carry"), hint)
 
 
-def of_each(rule: Callable[[DeclaredPolicy], Iterator[Issue]]) -> Rule:
-    """A rule about policies one by one, as one about the project."""
-    return lambda project: chain.from_iterable(map(rule, project.policies))
+def strategies_have_their_keys(project: CheckedProject) -> Iterator[Issue]:
+    """No key of `strategy` that its type does not have, and none that it needs is missing."""
+    for policy in project.policies:
+        yield from strategy_issues(policy)
 
 
 PROJECT_RULES: tuple[Rule, ...] = (
@@ -256,18 +275,18 @@ PROJECT_RULES: tuple[Rule, ...] = (
     tables_have_one_policy,
     tables_are_locations,
     ro_tables_are_catalog_names,
-    of_each(freshness_can_be_met),
-    of_each(order_issues),
-    of_each(proofs_can_be_made),
-    of_each(event_time_is_readable),
-    of_each(hudi_options_are_free),
-    of_each(planned_options_are_numbers),
-    of_each(lock_options_are_locks),
+    freshness_can_be_met,
+    freshness_is_ordered,
+    proofs_can_be_made,
+    event_time_is_readable,
+    hudi_options_are_free,
+    planned_options_are_numbers,
+    lock_options_are_locks,
     target_options_are_free,
     locks_protect_the_table,
-    of_each(secrets_have_a_reference),
+    secrets_have_a_reference,
     suites_exist,
-    of_each(writers_leave_compaction),
-    of_each(carried_files_outlive_cleaning),
-    of_each(strategy_issues),
+    writers_leave_compaction,
+    carried_files_outlive_cleaning,
+    strategies_have_their_keys,
 )
