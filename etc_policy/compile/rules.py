@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.file_locks import lock_issues
 from etc_policy.compile.formats import format_fault
-from etc_policy.compile.freshness_rules import interval_issues, order_issues, pace_issues
+from etc_policy.compile.freshness_rules import order_issues
 from etc_policy.compile.locations import is_catalog_name, location_fault, location_identity, resolve_location
+from etc_policy.compile.lock_rules import lock_issues
+from etc_policy.compile.pace_rules import interval_issues, pace_issues
 from etc_policy.compile.reserved_options import (
     ARCHIVE_LIMITS,
     WHOLE_NUMBER_OPTIONS,
