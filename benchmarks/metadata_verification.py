@@ -170,7 +170,7 @@ def no_rows() -> DataVerifier:
 def measure(base: Path) -> dict[str, Any]:
     """Seconds of one run. The claim is the strongest that holds: every log file holds later events only."""
     policy = Policy(name="t", table=str(base), event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
-    suite = parse_suite(*reversed(read_suite("ro_complete", base))).items
+    suite = parse_suite(*reversed(read_suite("ro_complete", base)))
     began = time.perf_counter()
     state, history = FileTableReader().read_with_history(str(base), policy.event_time)
     read = time.perf_counter()

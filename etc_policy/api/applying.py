@@ -10,8 +10,7 @@ from functools import partial
 from itertools import count
 
 from etc_policy.api.derived_plans import plan_check
-from etc_policy.api.one_table import one_table
-from etc_policy.api.outcomes import raise_all
+from etc_policy.api.one_table import one_table, raise_all
 from etc_policy.api.overtaken import written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
 from etc_policy.api.side_by_side import side_by_side

@@ -31,7 +31,7 @@ def write_text(folder: Path, name: str, text: str, option: str = "--target-dir")
         files.write_below(folder, name, _encoded(text))
 
 
-def require_writable(folder: Path, below: str, option: str = "--target-dir") -> None:
+def require_writable(folder: Path, below: str) -> None:
     """Return if files can be written in etc's own folder `below` a folder; none is left.
 
     Raises:
@@ -39,7 +39,7 @@ def require_writable(folder: Path, below: str, option: str = "--target-dir") -> 
 
     """
     probe = f"{below}/.try.{os.getpid()}"
-    with _writing(folder / below, option):
+    with _writing(folder / below, "--target-dir"):
         files.write_below(folder, probe, b" " * _PROBE_BYTES)
         files.remove_below(folder, probe)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from etc_policy.api.arguments import Terms
+from etc_policy.api.arguments import File, Terms
 from etc_policy.api.checking import checks_arguments
 from etc_policy.api.workspace import Workspace
 from etc_policy.compile.manifest import Manifest
@@ -73,3 +73,8 @@ class DeclaredProject(Workspace):
         from etc_policy.compile.writer_forms import FORMS
 
         return "\n".join(FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
+
+
+def writer_options(name: str, project_dir: File = ".", *, target: str | None = None) -> dict[str, str]:
+    """The options that the writers of policy `name` need: `frame.write.format("hudi").options(**writer_options(name))`."""
+    return DeclaredProject(project_dir, target=target).writer_options(name)

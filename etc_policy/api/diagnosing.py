@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from etc_policy import __version__
-from etc_policy.api.one_table import outcomes_of, place
+from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.declare.targets import Target
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
 from etc_policy.publish.debug import DebugReport
-from etc_policy.verify.diagnosis import Finding, TableFacts, diagnose_table
+from etc_policy.verify.diagnosis import Finding, FindingStatus, TableFacts, diagnose_table
 from etc_policy.wiring import Environment, clock_ms
 
 
@@ -77,21 +78,18 @@ def diagnose_tables(environment: Environment, policies: Iterable[Policy]) -> tup
     outcomes = outcomes_of(
         policies, partial(_read_facts, environment), _diagnose, environment.jobs, environment.progress
     )
-    return tuple(
-        finding
-        for policy, found in outcomes
-        for finding in ((_unreadable(policy, found),) if isinstance(found, EtcError) else found)
-    )
+    findings, _ = entries_of(outcomes, _unreadable)
+    return tuple(chain.from_iterable(findings))
 
 
 def _diagnose(policy: Policy, facts: TableFacts) -> tuple[Finding, ...]:
     return (_finding(policy.name, "table", "ok", facts.state.base_path, None), *diagnose_table(facts))
 
 
-def _unreadable(policy: Policy, error: EtcError) -> Finding:
+def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
     hint = next((issue.hint for issue in error.issues if issue.hint), None)
-    where = error.where or place(policy.source, policy.name)
-    return _finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None))
+    where = error.where or policy.place
+    return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
 
 
 def _read_facts(environment: Environment, policy: Policy) -> TableFacts:
@@ -123,9 +121,8 @@ def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, 
     return (*found, _finding("machine", "session", "ok", message, None))
 
 
-def _finding(subject: str, check: str, status: str, message: str, hint: str | None) -> Finding:
-    fields = {"subject": subject, "check": check, "status": status, "message": message, "hint": hint}
-    return Finding.model_validate(fields)
+def _finding(subject: str, check: str, status: FindingStatus, message: str, hint: str | None) -> Finding:
+    return Finding(subject=subject, check=check, status=status, message=message, hint=hint)
 
 
 _UNKNOWN_TARGET = _finding("project", "target", "skipped", "not known: etc_project.yml has errors", None)

@@ -1,11 +1,11 @@
-"""Finishes the table services that are pending on many tables."""
+"""Finishes the table services that are pending on many tables, and withdraws pending plans of etc."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
 
-from etc_policy.api.one_table import each_table
+from etc_policy.api.one_table import entries_of, one_by_one
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.publish.results import FinishedService
@@ -22,5 +22,18 @@ def finish_tables(
         done = environment.finisher().finish(located, located.table)
         return [FinishedService(policy=policy.name, action=i.action, instant=i.requested) for i in done]
 
-    finished, errors = each_table(policies, finish)
+    finished, errors = entries_of(one_by_one(policies, finish), lambda *_: [])
     return tuple(chain.from_iterable(finished)), errors
+
+
+def undo_tables(
+    environment: Environment, policies: Iterable[Policy]
+) -> tuple[tuple[tuple[str, str], ...], tuple[EtcError, ...]]:
+    """(policy, instant) of each plan that was withdrawn, and the errors of the tables where that failed."""
+
+    def undo(policy: Policy) -> tuple[str, str | None]:
+        outcome = environment.runner().undo(policy, resolve_table(environment, policy).table)
+        return policy.name, outcome.instant if outcome is not None else None
+
+    withdrawn, errors = entries_of(one_by_one(policies, undo), lambda policy, _: (policy.name, None))
+    return tuple((name, instant) for name, instant in withdrawn if instant is not None), errors

@@ -1,16 +1,20 @@
-"""Reads a project once: its files, all that is wrong with them, its manifest and the target of this run."""
+"""Reads a project once: its files, all that is wrong with them, its manifest and the target of this run.
+
+And files that somebody names on the command line: a plan, an earlier manifest.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import select
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from etc_policy.api.given_files import read_given
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.compile.resolve import check_project, compile_project
@@ -18,6 +22,13 @@ from etc_policy.declare.project import ProjectFiles
 from etc_policy.declare.reading import read_project
 from etc_policy.declare.suites import own_suite_contents, own_suite_names, read_suite, shipped_suite_names, suite_names
 from etc_policy.errors import Issue, PolicyError, UsageError, Where
+
+#: A plan of some 300,000 file slices.
+MAX_BYTES = 256 * 1024 * 1024
+#: How long a pipe that lies in a folder may be silent: perhaps nobody is ever going to write to it.
+PIPE_WAIT_SECONDS = 10.0
+#: What the process was started with has a writer.
+_OWN = ("/dev/", "/proc/")
 
 
 @dataclass(frozen=True)
@@ -113,3 +124,30 @@ def read_earlier_manifest(path: Path) -> Manifest:
         message = "this is not a manifest of this version of etc"
         raise UsageError(Code.BAD_STATE, message, where=Where(str(file)), hint=hint) from error
     return manifest
+
+
+def read_given(path: Path) -> bytes:
+    """The bytes of a file or a pipe.
+
+    Raises:
+        OSError: it cannot be read, has no end (a device) or no writer (a pipe), or is too big for what it should be.
+
+    """
+    kind = path.stat().st_mode
+    if stat.S_ISCHR(kind) or stat.S_ISBLK(kind):
+        raise OSError(errno.EINVAL, "this is a device")
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+        if stat.S_ISFIFO(kind) and not str(path).startswith(_OWN):
+            _wait_for_writer(stream.fileno())
+        os.set_blocking(stream.fileno(), True)
+        data = stream.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+    return data
+
+
+def _wait_for_writer(pipe: int) -> None:
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    if not poll.poll(PIPE_WAIT_SECONDS * 1000):
+        raise OSError(errno.ETIMEDOUT, f"nobody has written to this pipe for {PIPE_WAIT_SECONDS:.0f} s")

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from etc_policy.api.freshness import freshness_of
-from etc_policy.api.one_table import one_table, outcomes_of
-from etc_policy.api.outcomes import raise_all
+from etc_policy.api.one_table import entries_of, one_table, raise_all, readings_of
+from etc_policy.api.proofs import freshness_of
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
 from etc_policy.compile.manifest import Policy
@@ -28,20 +27,13 @@ def observe_freshness(
 
     With `archived` late data and latencies are reported from as far back as the table's archive goes.
     """
-    tables: list[TableFreshness] = []
-    errors: list[EtcError] = []
 
     def read(policy: Policy) -> TableFreshness:
         state, history = environment.read_table(policy, archived=archived)
         return freshness_of(policy, state, now_ms, history)
 
-    for policy, found in outcomes_of(policies, read, lambda _, table: table, environment.jobs, environment.progress):
-        if isinstance(found, EtcError):
-            errors.append(found)
-            tables.append(unreadable(policy, found.message))
-        else:
-            tables.append(found)
-    return tuple(tables), tuple(errors)
+    found = readings_of(environment, policies, read)
+    return entries_of(found, lambda policy, error: unreadable(policy, error.message))
 
 
 def observe_tables(
@@ -86,22 +78,10 @@ def table_histories(
 
     """
     runs = load_runs(target_dir, warn)
-    histories: list[PolicyHistory] = []
-    errors: list[EtcError] = []
-
-    def read(policy: Policy) -> PolicyHistory:
-        return _history(environment, policy, runs)
-
-    for policy, found in outcomes_of(
-        policies, read, lambda _, history: history, environment.jobs, environment.progress
-    ):
-        if isinstance(found, EtcError):
-            errors.append(found)
-            histories.append(unread_history(policy, found))
-        else:
-            histories.append(found)
-    raise_all(errors, (), tuple(histories))
-    return tuple(histories)
+    found = readings_of(environment, policies, lambda policy: _history(environment, policy, runs))
+    histories, errors = entries_of(found, unread_history)
+    raise_all(errors, (), histories)
+    return histories
 
 
 def table_history(

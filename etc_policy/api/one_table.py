@@ -6,7 +6,7 @@ Spark is never asked by two at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -18,7 +18,8 @@ from etc_policy.api.side_by_side import side_by_side
 from etc_policy.codes.registry import Code
 from etc_policy.compile.locations import is_catalog_name
 from etc_policy.compile.manifest import Policy
-from etc_policy.errors import EtcError, TableError, Where
+from etc_policy.errors import EtcError, ExitCode, SeveralErrors, TableError
+from etc_policy.wiring import Environment
 
 Result = TypeVar("Result")
 Reading = TypeVar("Reading")
@@ -45,8 +46,8 @@ def one_table(policy: Policy) -> Iterator[None]:
         clear_frames(error.__traceback__)  # they hold what was read of the table, perhaps all of memory
         said = " ".join(str(error).split())[:200]
         message = f"`{policy.name}` cannot be worked on: {type(error).__name__}{f': {said}' if said else ''}"
-        where = place(policy.source, policy.name)
-        raise TableError(Code.TABLE_FAILED, message, where=where, hint=_what_to_look_at(error)) from error
+        hint = _what_to_look_at(error)
+        raise TableError(Code.TABLE_FAILED, message, where=policy.place, hint=hint) from error
 
 
 def _what_to_look_at(error: Exception) -> str:
@@ -56,33 +57,33 @@ def _what_to_look_at(error: Exception) -> str:
     return f"{what}; `--debug` prints the stack"
 
 
-def each_table(
-    policies: Iterable[Policy], work: Callable[[Policy], Result]
+def entries_of(
+    outcomes: Iterable[tuple[Policy, Result | EtcError]], instead: Callable[[Policy, EtcError], Result]
 ) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
-    """What the work gives for each policy where it succeeds, and the errors of the others; one table after the other."""
-    return each_reading(policies, _unread, lambda policy, _: work(policy), 1, lambda _: None)
-
-
-def _unread(_: Policy) -> None:
-    """Work that reads for itself."""
-
-
-def each_reading(
-    policies: Iterable[Policy],
-    read: Callable[[Policy], Reading],
-    use: Callable[[Policy, Reading], Result],
-    jobs: int,
-    progress: Progress,
-) -> tuple[tuple[Result, ...], tuple[EtcError, ...]]:
-    """As `each_table`, of tables that are read side by side."""
-    results: list[Result] = []
+    """An entry for each table, which is what `instead` makes of its error where it has one; and the errors."""
+    entries: list[Result] = []
     errors: list[EtcError] = []
-    for _, found in outcomes_of(policies, read, use, jobs, progress):
+    for policy, found in outcomes:
         if isinstance(found, EtcError):
             errors.append(found)
+            entries.append(instead(policy, found))
         else:
-            results.append(found)
-    return tuple(results), tuple(errors)
+            entries.append(found)
+    return tuple(entries), tuple(errors)
+
+
+def one_by_one(
+    policies: Iterable[Policy], work: Callable[[Policy], Result]
+) -> Iterator[tuple[Policy, Result | EtcError]]:
+    """Each policy with what the work gives, or with the table's error; one table after the other, in this thread."""
+    return ((policy, _attempt(policy, partial(work, policy))) for policy in policies)
+
+
+def readings_of(
+    environment: Environment, policies: Iterable[Policy], read: Callable[[Policy], Result]
+) -> Iterator[tuple[Policy, Result | EtcError]]:
+    """As `outcomes_of`, where nothing more is made of what was read."""
+    return outcomes_of(policies, read, lambda _, found: found, environment.jobs, environment.progress)
 
 
 def outcomes_of(
@@ -119,17 +120,47 @@ def _attempt(policy: Policy, work: Callable[[], Result]) -> Result | EtcError:
         return error
 
 
-def place(source: str | None, name: str) -> Where | None:
-    """A policy's `file:line:column` as a place."""
-    if source is None:
-        return None
-    path, line, column = source.rsplit(":", 2)
-    return Where(path, int(line), int(column), name)
-
-
 def set_place(error: EtcError, policy: Policy) -> None:
     """Give the error the policy's place; one of its own stays, with the policy's name."""
     if error.where is None:
-        error.where = place(policy.source, policy.name)
+        error.where = policy.place
     elif error.where.object_name is None:
         error.where = replace(error.where, object_name=policy.name)
+
+
+def raise_all(
+    errors: Sequence[EtcError],
+    codes: Iterable[ExitCode] = (),
+    report: object = None,
+    unwritten: Sequence[EtcError] = (),
+) -> None:
+    """Raise the gathered errors as one, with the report of what was done all the same; returns when there is no error.
+
+    `unwritten` says which files of the report could not be written.
+    """
+    found = [*codes, *(error.exit_code for error in errors)]
+    if errors or unwritten:
+        raise SeveralErrors((*errors, *unwritten), code_with_unwritten(found, unwritten), report)
+
+
+def code_with_unwritten(codes: Collection[ExitCode], unwritten: Iterable[EtcError]) -> ExitCode:
+    """The code that says most: a failed verdict says more than a report that could not be written."""
+    return worst(codes if ExitCode.FAILED in codes else [*codes, *(error.exit_code for error in unwritten)])
+
+
+def errors_of(*works: Callable[[], None]) -> tuple[EtcError, ...]:
+    """What goes wrong in the works; each is tried."""
+    errors: list[EtcError] = []
+    for work in works:
+        try:
+            work()
+        except EtcError as error:
+            errors.append(error)
+    return tuple(errors)
+
+
+def worst(codes: Iterable[ExitCode]) -> ExitCode:
+    """The exit code that says most: an engine's failure, then a failed verdict, then a retry."""
+    order = (ExitCode.ENGINE, ExitCode.FAILED, ExitCode.RETRY, ExitCode.CHANGES)
+    found = set(codes)
+    return next((code for code in order if code in found), ExitCode.DONE)

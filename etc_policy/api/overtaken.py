@@ -20,6 +20,7 @@ from etc_policy.wiring import Environment
 #: How often file slices may be overtaken before they are left out.
 OVERTAKEN_AT_MOST = 2
 _POLL_SECONDS = 0.25
+_SUMMED = ("file_slices", "log_files", "bytes_read", "bytes_written", "bytes_written_estimate", "run_seconds")
 
 
 def written_to(tries: Sequence[frozenset[GroupKey]]) -> WrittenTo:
@@ -41,16 +42,8 @@ def await_writes(environment: Environment, policy: Policy, outcome: Outcome) -> 
 def joined(first: Outcome, then: Outcome) -> Outcome:
     """Two compactions of one table in one run, as one."""
     beside, later = first.writes_beside, then.writes_beside
-    return replace(
-        then,
-        file_slices=first.file_slices + then.file_slices,
-        log_files=first.log_files + then.log_files,
-        bytes_read=first.bytes_read + then.bytes_read,
-        bytes_written=first.bytes_written + then.bytes_written,
-        bytes_written_estimate=first.bytes_written_estimate + then.bytes_written_estimate,
-        run_seconds=first.run_seconds + then.run_seconds,
-        writes_beside=None if beside is None or later is None else (*beside, *later),
-    )
+    summed = {name: getattr(first, name) + getattr(then, name) for name in _SUMMED}
+    return replace(then, **summed, writes_beside=None if beside is None or later is None else (*beside, *later))
 
 
 def writes_beside_errors(environment: Environment, policy: Policy, outcome: Outcome) -> list[EtcError]:

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from etc_policy.api.derived_plans import created_ms, require_form
-from etc_policy.api.given_files import read_given
-from etc_policy.api.one_table import outcomes_of, place
+from etc_policy.api.loading import read_given
+from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
@@ -26,9 +26,9 @@ from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.pace import Pace, has_pace, pace_of
-from etc_policy.plan.promise import promise_of
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
+from etc_policy.plan.table_history import promise_of
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import PASSING_REFUSALS
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
@@ -66,7 +66,7 @@ def plan_tables(
 
     with no_garbage_collection():
         found = outcomes_of(policies, read, plan, environment.jobs, environment.progress)
-        tables = tuple(_unreadable(policy, now_ms, one) if isinstance(one, EtcError) else one for policy, one in found)
+        tables, _ = entries_of(found, lambda policy, error: _unreadable(policy, now_ms, error))
         return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 
 
@@ -120,17 +120,17 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
 
 def refusal_errors(plan: Plan, policies: Iterable[Policy]) -> list[EtcError]:
     """The refusals of a plan as errors, each at the place of its policy; tables of other policies are left out."""
-    sources = {policy.name: policy.source for policy in policies}
-    refused = (table for table in plan.tables if table.action == "refused" and table.policy in sources)
-    return [_refusal(table, sources[table.policy]) for table in refused]
+    places = {policy.name: policy.place for policy in policies}
+    refused = (table for table in plan.tables if table.action == "refused" and table.policy in places)
+    return [_refusal(table, places[table.policy]) for table in refused]
 
 
-def _refusal(table: TablePlan, source: str | None) -> EtcError:
+def _refusal(table: TablePlan, where: Where | None) -> EtcError:
     kind = RetryableError if table.reason_code in _RETRY_CODES else EtcError
     code = table.reason_code if (table.reason_code or "").startswith("ETC") else Code.CANNOT_COMPACT_NOW
     message = f"`{table.policy}` cannot be compacted now: {table.reason}"
     hint = table.hints[0] if table.hints else None
-    return kind(code or Code.CANNOT_COMPACT_NOW, message, where=place(source, table.policy), hint=hint)
+    return kind(code or Code.CANNOT_COMPACT_NOW, message, where=where, hint=hint)
 
 
 def load_plan(path: Path) -> Plan:

@@ -23,7 +23,7 @@ from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_m
 from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.checking import checks_arguments
 from etc_policy.api.declared import DeclaredProject
-from etc_policy.api.outcomes import errors_of, raise_all
+from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.errors import ExitCode, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
@@ -292,7 +292,7 @@ class Project(DeclaredProject):
 
     def undo(self, select: Terms = (), exclude: Terms = ()) -> dict[str, str]:
         """Withdraw pending plans of etc; returns the instant by policy, or raises SeveralErrors with it as the report."""
-        from etc_policy.api.undoing import undo_tables
+        from etc_policy.api.finishing import undo_tables
 
         policies = self.policies(select, exclude)
         withdrawn, errors = undo_tables(self.environment, policies)

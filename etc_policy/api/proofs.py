@@ -10,14 +10,14 @@ from etc_policy.execute.ports import Outcome
 from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.plan.formats import count_of, format_time, iso_time
 from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.plan.promise import is_of_column, promise_of
 from etc_policy.plan.proof import LEVELS, Proof, with_proof
 from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_history import TableHistory, is_of_column, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 
 if TYPE_CHECKING:
+    from etc_policy.publish.results import TableFreshness
     from etc_policy.publish.sync import Verdict
     from etc_policy.verify.evidence import Claim
     from etc_policy.verify.ports import Verification
@@ -159,6 +159,28 @@ def doubt_about(state: TableState) -> str | None:
     if record is None or unproven is None or unproven.why == _NOT_ENDED:
         return None  # while a verification runs, metadata shows what it did before
     return _doubt(record, unproven)
+
+
+def freshness_of(
+    policy: Policy,
+    state: TableState,
+    now_ms: int,
+    history: TableHistory | None = None,
+    *,
+    clock_at_ms: int | None = None,
+) -> TableFreshness:
+    """A table's freshness by its metadata; unknown where the last compaction did not pass its verification.
+
+    `clock_at_ms` is the wall clock, if it was read before.
+    """
+    from etc_policy.publish.freshness import table_freshness, unreadable
+
+    doubt = doubt_about(state)
+    if doubt:
+        return unreadable(policy, doubt)
+    clock_at_ms = clock_ms() if clock_at_ms is None else clock_at_ms
+    proofs = proofs_of(policy, state)
+    return table_freshness(policy, state, now_ms, clock_at_ms, history, proofs)
 
 
 def note_misrecorded(state: TableState, store: ApplyStateStore) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from etc_policy.api.applying import Applier
 from etc_policy.api.artifacts import read_text, require_writable, write_text
-from etc_policy.api.outcomes import errors_of
+from etc_policy.api.one_table import errors_of
 from etc_policy.api.run_results import RESULTS_FILE, RUNS_FOLDER
 from etc_policy.api.verifying import verify_tables
 from etc_policy.codes.registry import Code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from etc_policy.api.one_table import one_table, place
+from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import RetryableError, TableError
@@ -52,5 +52,5 @@ def plan_table_repair(policy: Policy, environment: Environment) -> PlannedRepair
     if repair.refusal is not None:
         kind = RetryableError if repair.refusal.code in _RETRY_CODES else TableError
         message = f"`{policy.name}` cannot be repaired: {repair.refusal.reason}"
-        raise kind(Code.CANNOT_REPAIR, message, where=place(policy.source, policy.name), hint=repair.refusal.hint)
+        raise kind(Code.CANNOT_REPAIR, message, where=policy.place, hint=repair.refusal.hint)
     return PlannedRepair(found, repair, repairer)

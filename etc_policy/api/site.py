@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed
-from etc_policy.api.freshness import freshness_of
-from etc_policy.api.one_table import one_table, outcomes_of
+from etc_policy.api.one_table import entries_of, one_table, readings_of
+from etc_policy.api.proofs import freshness_of
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.declare.templates import read_template
 from etc_policy.errors import EngineError, EtcError, Issue
-from etc_policy.plan.promise import promises_in
-from etc_policy.plan.table_history import with_times_of
+from etc_policy.plan.table_history import promises_in, with_times_of
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile, RunFiles
@@ -57,10 +56,8 @@ def site_files(
     def read(policy: Policy) -> SiteTable:
         return _read_facts(environment, policy, now_ms, kept.files)
 
-    facts = tuple(
-        _unknown(policy, found, warn) if isinstance(found, EtcError) else found
-        for policy, found in outcomes_of(policies, read, lambda _, table: table, environment.jobs, environment.progress)
-    )
+    found = readings_of(environment, policies, read)
+    facts, _ = entries_of(found, lambda policy, error: _unknown(policy, error, warn))
     try:
         return render(facts)
     except Exception:  # which table's it is shows when each is rendered alone

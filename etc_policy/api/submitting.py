@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError
 
 from etc_policy import __version__
 from etc_policy.api.derived_plans import require_form
-from etc_policy.api.given_files import read_given
+from etc_policy.api.loading import read_given
 from etc_policy.api.planning import match_policies, require_unedited
 from etc_policy.api.recording import run_and_record
 from etc_policy.codes.registry import Code

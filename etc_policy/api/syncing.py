@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from etc_policy.api.freshness import freshness_of
-from etc_policy.api.one_table import one_table
-from etc_policy.api.proofs import verdict_beside
+from etc_policy.api.one_table import entries_of, one_by_one
+from etc_policy.api.proofs import freshness_of, verdict_beside
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, UsageError
@@ -42,26 +41,20 @@ def sync_tables(
     known: Mapping[str, TableResult],
     *,
     remove: bool = False,
-) -> tuple[tuple[SyncResult, ...], list[EtcError]]:
+) -> tuple[tuple[SyncResult, ...], tuple[EtcError, ...]]:
     """Sync each policy's RO table, or with `remove` take its properties away; the results, and what went wrong.
 
     What the last run verified (`known`, by policy) counts only for the very compaction that it was about.
     """
-    results: list[SyncResult] = []
-    errors: list[EtcError] = []
-    for policy in policies:
+
+    def sync(policy: Policy) -> SyncResult:
+        if remove:
+            return remove_properties(environment, policy)
         last = known.get(policy.name)
         verdict = verdict_of(last) if last is not None and last.status != "nothing_due" else None
-        try:
-            with one_table(policy):
-                if remove:
-                    results.append(remove_properties(environment, policy))
-                else:
-                    results.append(sync_table(environment, policy, now_ms, verdict))
-        except EtcError as error:
-            errors.append(error)
-            results.append(failed_sync(policy, error))
-    return tuple(results), errors
+        return sync_table(environment, policy, now_ms, verdict)
+
+    return entries_of(one_by_one(policies, sync), failed_sync)
 
 
 def sync_table(environment: Environment, policy: Policy, now_ms: int, verdict: Verdict | None = None) -> SyncResult:

@@ -71,16 +71,11 @@ class TableRun:
         return True
 
     def finish_pending(self) -> bool:
-        """Finish what a killed run left on the table; false when that failed and the table should be left alone."""
+        """Finish what a killed run left on the table; raises where that failed and the table should be left alone."""
         started = clock_ms()
-        try:
-            with one_table(self.policy):
-                outcome = self.environment.runner().finish_pending(self.policy, self.policy.table)
-                if outcome is not None:
-                    self._add(outcome, started)
-        except EtcError as error:
-            self.fail(error, started)
-            return False
+        outcome = self.environment.runner().finish_pending(self.policy, self.policy.table)
+        if outcome is not None:
+            self._add(outcome, started)
         return True
 
     def apply(self, table: TablePlan, plan_id: str, *, last: bool = True) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from etc_policy.api.one_table import outcomes_of, set_place
+from etc_policy.api.one_table import entries_of, outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy, VerifyLevel
@@ -18,10 +19,10 @@ from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.publish.results import TableVerification
+from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import PROMISE, always_checked
-from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
 from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
 from etc_policy.verify.suite_faults import suite_issues
@@ -54,21 +55,17 @@ def verify_tables(
 
     rows = any((level or policy.verify.level) not in WITHOUT_ROWS for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
-    tables: list[TableVerification] = []
-    errors: list[EtcError] = []
-    for policy, found in outcomes_of(by_name.values(), read, use, jobs, environment.progress):
-        if isinstance(found, EtcError):
-            errors.append(found)
-            tables.append(_unverified(policy, level or policy.verify.level, found))
-        else:
-            tables.append(found)
+    found = outcomes_of(by_name.values(), read, use, jobs, environment.progress)
+    tables, errors = entries_of(found, partial(_unverified, level))
     wrong = (error for one in tables for error in wrong_times_errors(by_name[one.policy], one.verification))
-    return tuple(tables), (*errors, *wrong)
+    return tables, (*errors, *wrong)
 
 
-def _unverified(policy: Policy, level: VerifyLevel, error: EtcError) -> TableVerification:
+def _unverified(level: VerifyLevel | None, policy: Policy, error: EtcError) -> TableVerification:
     """The entry of a table that could not be read."""
-    verification = broken_verification(level, None, error, expectation=_expectation_of(error, _NO_TABLE))
+    verification = broken_verification(
+        level or policy.verify.level, None, error, expectation=_expectation_of(error, _NO_TABLE)
+    )
     return TableVerification(policy=policy.name, base_path=policy.table, verification=verification)
 
 
@@ -183,7 +180,7 @@ def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any
     errors = [issue for issue in suite_issues(text, path) if issue.level == "error"]
     if errors:
         raise PolicyError(errors)
-    return parse_suite(text, path).items
+    return parse_suite(text, path)
 
 
 def verify(

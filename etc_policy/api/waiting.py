@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from etc_policy.api.freshness import freshness_of
 from etc_policy.api.one_table import one_table
+from etc_policy.api.proofs import freshness_of
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, RetryableError, TableError

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from etc_policy.api.arguments import Terms, selected_terms, span_ms, terms_of
@@ -135,9 +134,7 @@ class Workspace:
         """The project; leaving the block closes it."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the project."""
         self.close()
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etc_policy.api.outcomes import errors_of, raise_all
+from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.cli.messages import SETTINGS
-from etc_policy.cli.places import FILE
 from etc_policy.cli.terminal import print_data
+from etc_policy.cli.value_types import FILE
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError
 
@@ -105,9 +105,7 @@ def require_no_forms(why: str) -> None:
 
 def places(policies: Iterable[Policy]) -> Places:
     """Where each policy is in its file, by its name."""
-    from etc_policy.api.one_table import place
-
-    return {policy.name: place(policy.source, policy.name) for policy in policies}
+    return {policy.name: policy.place for policy in policies}
 
 
 def _require_own_files(context: click.Context) -> None:
@@ -170,7 +168,7 @@ def _is_reported(issue: Check, check: Check) -> bool:
 def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
     """Write the forms that were asked for; the errors of those that cannot be."""
     from etc_policy.api.artifacts import append_named
-    from etc_policy.publish.ci_forms import github_annotations, markdown_summary
+    from etc_policy.publish.checks import github_annotations, markdown_summary
     from etc_policy.wiring import write_junit
 
     asked = context.meta[_FORMS]

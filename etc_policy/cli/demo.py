@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from etc_policy.api.artifacts import remove_file, write_text
-from etc_policy.api.one_table import place
-from etc_policy.api.outcomes import worst
+from etc_policy.api.one_table import worst
 from etc_policy.api.project import Project
 from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.opening import finish, open_project, settle
@@ -91,11 +90,11 @@ def _own_table(project: Project) -> Policy:
     if Path(policy.table) != project.project_dir.absolute() / "demo" / "flights":
         message = f"the demo writes only to demo/flights, but policy `{POLICY}` is about `{policy.table}`"
         hint = "run `etc demo` in a folder of its own"
-        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name), hint=hint)
+        raise UsageError(Code.DEMO_REFUSED, message, where=policy.place, hint=hint)
     if Path(policy.table).resolve() != project.project_dir.resolve() / "demo" / "flights":
         message = "the demo replaces the table in demo/flights, and that leads elsewhere by a link"
         hint = "run `etc demo` in a folder of its own"
-        raise UsageError(Code.DEMO_REFUSED, message, where=place(policy.source, policy.name), hint=hint)
+        raise UsageError(Code.DEMO_REFUSED, message, where=policy.place, hint=hint)
     return policy
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -21,9 +20,9 @@ from etc_policy.cli.options import (
     output_option,
     shared_options,
 )
-from etc_policy.cli.places import FOLDER
 from etc_policy.cli.printing import counted, say
 from etc_policy.cli.terminal import print_json, print_text
+from etc_policy.cli.value_types import FOLDER, at_option
 from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
 

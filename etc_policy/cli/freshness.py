@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
-from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import (
     Flags,
@@ -18,6 +17,7 @@ from etc_policy.cli.options import (
     require_one_form,
 )
 from etc_policy.cli.printing import show, text_width
+from etc_policy.cli.value_types import at_option
 from etc_policy.errors import ExitCode
 from etc_policy.plan.formats import MANY_TABLES
 from etc_policy.publish.checks import checks_of_freshness

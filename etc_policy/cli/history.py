@@ -35,11 +35,7 @@ from etc_policy.publish.history_text import render_history
         "etc history orders_ro --output json | jq '.compactions[].git_sha'",
     ),
 )
-@click.argument(
-    "name",
-    required=False,
-    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
-)
+@click.argument("name", required=False, shell_complete=complete_policies)
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show the newest of them; JSON has all."
 )

@@ -12,8 +12,8 @@ import click
 from etc_policy.api.artifacts import create_text, write_text
 from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
-from etc_policy.cli.places import PLACE
 from etc_policy.cli.terminal import print_json, print_text
+from etc_policy.cli.value_types import PLACE
 from etc_policy.codes.registry import Code
 from etc_policy.declare.templates import POLICY_SCHEMA, read_schemas, read_template
 from etc_policy.errors import UsageError

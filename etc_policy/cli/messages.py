@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 
 import click
 
-from etc_policy.cli.alike import fold_alike
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import Issue
 from etc_policy.plain_text import one_line
@@ -29,6 +28,12 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 _WIDEST, _NARROWEST = 120, 60
 _GIVEN = "etc_policy.messages"
 _LABEL = re.compile(r"^(error|warning)\[\w+\]|^hint(?=: )", re.MULTILINE)
+#: So many of a kind are shown whole; from one more on they are folded.
+SHOWN_WHOLE = 3
+#: So many places of the others are named.
+NAMED = 10
+#: What differs between findings of one kind besides the policy's name: paths, instants.
+_DIFFERING = re.compile(r"/[^\s,;:`]+|\d{14,}")
 
 
 @dataclass(slots=True)
@@ -140,7 +145,7 @@ def show_issues(issues: Sequence[Issue], *, cause: str | None = None, stack: str
     if SETTINGS.json:
         for issue in shown:
             more = {"cause": cause, "stack": stack} if issue is shown[-1] else {}
-            _line(issue.level, issue.message, **_fields(issue), **more)
+            _line(**{**issue_fields(issue), **more})
         return
     parts = [_folded(text) for text in fold_alike(shown)]
     parts += [f"cause: {cause.strip()}"] if cause else []
@@ -168,12 +173,19 @@ def _line(level: str, message: str, **fields: object) -> None:
     print_json(json.dumps({**always, **known}), err=True)
 
 
-def _fields(issue: Issue) -> dict[str, object]:
+def issue_fields(issue: Issue) -> dict[str, Any]:
+    """An issue as JSON has it."""
     where = issue.where
-    place = (
-        {"path": where.path, "line": where.line, "column": where.column, "policy": where.object_name} if where else {}
-    )
-    return {"code": str(issue.code), **place, "hint": issue.hint}
+    return {
+        "level": issue.level,
+        "code": str(issue.code),
+        "message": issue.message,
+        "path": where.path if where else None,
+        "line": where.line if where else None,
+        "column": where.column if where else None,
+        "policy": where.object_name if where else None,
+        "hint": issue.hint,
+    }
 
 
 def _painted(text: str) -> str:
@@ -202,3 +214,30 @@ def _folded_line(line: str, width: int) -> str:
     import textwrap
 
     return textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def fold_alike(issues: Iterable[Issue]) -> Iterator[str]:
+    """A text for each finding, or for each kind of which there are many, in the order in which they come first."""
+    kinds: dict[tuple[str, ...], list[Issue]] = {}
+    for issue in issues:
+        kinds.setdefault(_kind(issue), []).append(issue)
+    for kind in kinds.values():
+        if len(kind) <= SHOWN_WHOLE:
+            yield from map(str, kind)
+        else:
+            yield f"{kind[0]}\n\n{_others(kind[1:])}"
+
+
+def _kind(issue: Issue) -> tuple[str, ...]:
+    """What findings of one kind share; another key, value or reason is another kind."""
+    name = issue.where.object_name if issue.where and issue.where.object_name else ""
+    texts = (text.replace(f"`{name}`", "``") if name else text for text in (issue.message, issue.hint or ""))
+    return (issue.level, issue.code, *(_DIFFERING.sub("", text).replace(f" {name}`", " `") for text in texts))
+
+
+def _others(issues: Sequence[Issue]) -> str:
+    lines = [f"{len(issues)} more like it:"]
+    lines += [f"  --> {one_line(str(issue.where) if issue.where else issue.message)}" for issue in issues[:NAMED]]
+    if len(issues) > NAMED:
+        lines.append(f"  and {len(issues) - NAMED} more")
+    return "\n".join(lines)

@@ -18,8 +18,8 @@ from etc_policy.cli.options import (
     metadata_only_option,
     shared_options,
 )
-from etc_policy.cli.places import FILE
 from etc_policy.cli.terminal import print_data, print_text
+from etc_policy.cli.value_types import FILE
 from etc_policy.declare.templates import read_template
 from etc_policy.wiring import serve_metrics, write_metrics
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from etc_policy.cli.messages import message_options
-from etc_policy.cli.places import FOLDER, PLACE
+from etc_policy.cli.value_types import FOLDER, PLACE
 from etc_policy.declare.quantities import MAX_JOBS
 from etc_policy.plan.formats import MANY_TABLES
 
@@ -49,12 +49,29 @@ output_option = click.option(
     show_default=True,
     help="Form of what is printed to stdout.",
 )
+
+
+def complete_policies(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of policies and `tag:` terms that begin with what is typed; nothing where the project has errors."""
+    from etc_policy.api.project import Project
+    from etc_policy.errors import EtcError
+
+    typed = incomplete.rpartition(" ")[2].rpartition(",")[2]
+    before = incomplete.removesuffix(typed)
+    try:
+        policies = Project(context.params.get("project_dir") or ".").policies()
+    except EtcError:
+        return []
+    words = [policy.name for policy in policies] + sorted({f"tag:{tag}" for policy in policies for tag in policy.tags})
+    return [before + word for word in words if word.startswith(typed)]
+
+
 _select_option = click.option(
     "--select",
     "-s",
     multiple=True,
     metavar="TERM...",
-    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
+    shell_complete=complete_policies,
     help="Only these policies: names, globs, tag:, path:, strategy:, state:; spaces unite, commas intersect "
     "(`etc ls --help`).  [default: all]",
 )
@@ -62,7 +79,7 @@ _exclude_option = click.option(
     "--exclude",
     multiple=True,
     metavar="TERM...",
-    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
+    shell_complete=complete_policies,
     help="All but these of the selected policies.",
 )
 _state_option = click.option(
@@ -228,21 +245,6 @@ def require_one_form(flags: Flags, **given: object) -> None:
 
 
 common_options = shared_options(*PROJECT_OPTIONS, *SELECT_OPTIONS, output_option)
-
-
-def complete_policies(context: click.Context, incomplete: str) -> list[str]:
-    """Names of policies and `tag:` terms that begin with what is typed; nothing where the project has errors."""
-    from etc_policy.api.project import Project
-    from etc_policy.errors import EtcError
-
-    typed = incomplete.rpartition(" ")[2].rpartition(",")[2]
-    before = incomplete.removesuffix(typed)
-    try:
-        policies = Project(context.params.get("project_dir") or ".").policies()
-    except EtcError:
-        return []
-    words = [policy.name for policy in policies] + sorted({f"tag:{tag}" for policy in policies for tag in policy.tags})
-    return [before + word for word in words if word.startswith(typed)]
 
 
 def examples(*lines: str) -> str:

@@ -10,6 +10,7 @@ import click
 
 from etc_policy.api.project import Project
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
+from etc_policy.cli.messages import issue_fields
 from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples
 from etc_policy.cli.printing import counted
@@ -71,19 +72,5 @@ def _answer(policies: Sequence[Policy], issues: Sequence[Issue]) -> dict[str, An
     return {
         "schema_version": 1,
         "policies": [{"policy": policy.name, "table": policy.table, "source": policy.source} for policy in policies],
-        "issues": [_issue_fields(issue) for issue in issues],
-    }
-
-
-def _issue_fields(issue: Issue) -> dict[str, Any]:
-    where = issue.where
-    return {
-        "level": issue.level,
-        "code": str(issue.code),
-        "message": issue.message,
-        "path": where.path if where else None,
-        "line": where.line if where else None,
-        "column": where.column if where else None,
-        "policy": where.object_name if where else None,
-        "hint": issue.hint,
+        "issues": [issue_fields(issue) for issue in issues],
     }

@@ -10,7 +10,6 @@ import click
 
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
 from etc_policy.cli.messages import show_note
-from etc_policy.cli.moments import at_option, every_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import (
     Flags,
@@ -22,8 +21,8 @@ from etc_policy.cli.options import (
     metadata_only_option,
     require_one_form,
 )
-from etc_policy.cli.places import FILE
 from etc_policy.cli.printing import show, text_width
+from etc_policy.cli.value_types import FILE, at_option, every_option
 from etc_policy.errors import ExitCode
 from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.formats import MANY_TABLES

@@ -10,8 +10,8 @@ import click
 from etc_policy.api.artifacts import write_text
 from etc_policy.cli.messages import message_options
 from etc_policy.cli.options import examples, output_option
-from etc_policy.cli.places import FOLDER
 from etc_policy.cli.terminal import print_data, print_json, print_text
+from etc_policy.cli.value_types import FOLDER
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.templates import read_schemas

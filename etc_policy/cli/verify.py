@@ -8,10 +8,10 @@ import click
 
 from etc_policy.api.verifying import verdict_codes
 from etc_policy.cli.ci_forms import CheckedCommand, places, report_checks
-from etc_policy.cli.moments import at_option
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.printing import show, text_width
+from etc_policy.cli.value_types import at_option
 from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.errors import ExitCode
 from etc_policy.publish.checks import checks_of_verifications

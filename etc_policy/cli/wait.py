@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 import click
 
 from etc_policy.api.arguments import DEFAULT_POLL, span_ms
-from etc_policy.cli.moments import MomentType, Span
 from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import (
     PROJECT_OPTIONS,
@@ -22,6 +21,7 @@ from etc_policy.cli.options import (
     shared_options,
 )
 from etc_policy.cli.printing import show
+from etc_policy.cli.value_types import MomentType, Span
 from etc_policy.errors import ExitCode
 from etc_policy.plan.formats import format_duration, format_time
 from etc_policy.publish.results import TableFreshness
@@ -37,12 +37,7 @@ from etc_policy.publish.results import TableFreshness
         "etc wait orders_ro --until 1767247200000 --timeout 0s   # only check",
     ),
 )
-@click.argument(
-    "names",
-    metavar="[NAME]...",
-    nargs=-1,
-    shell_complete=lambda context, _parameter, incomplete: complete_policies(context, incomplete),
-)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_policies)
 @click.option(
     "--until",
     type=MomentType(may_be_future=True),

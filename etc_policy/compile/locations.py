@@ -13,6 +13,9 @@ _CATALOG_NAME = re.compile(rf"{_WORD}\.{_WORD}")
 _LONG_CATALOG_NAME = re.compile(rf"{_WORD}(?:\.{_WORD}){{2,}}")
 #: Schemes that mean one store, and what each is known by.
 _SAME_SCHEME = ((re.compile(r"(?i)^s3[an]?://"), "s3://"), (re.compile(r"(?i)^abfss?://"), "abfs://"))
+_FILE = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
+#: What to do about a `file:` URI of another machine.
+MOUNT_HINT = "mount its folder, and write `file:///FOLDER`"
 #: This machine, which Spark would take for another one.
 _LOCALHOST = re.compile(r"^file://localhost/")
 #: The schemes of tables that can be read, and how such a table is written.
@@ -56,13 +59,8 @@ def _uri_fault(uri: str) -> tuple[str, str] | None:
         known = ", ".join(f"`{one}`" for one in _FORMS)
         hint = f"write `{near}:` in small letters" if near else f"the schemes are {known}; a mounted folder is a path"
         return f"has the scheme `{scheme[:20]}`, which etc cannot read", hint
-    if scheme == "file":
-        is_here = not rest.startswith("//") or host in ("", "localhost")
-        return (
-            None
-            if is_here
-            else (f"is on another machine, `{host[:60]}`", "mount its folder, and write `file:///FOLDER`")
-        )
+    if file := split_file_uri(uri):
+        return (f"is on another machine, `{file[0][:60]}`", MOUNT_HINT) if file[0] else None
     is_on_azure = "@" in _FORMS[scheme]
     needed = path.strip("/") if scheme == "hdfs" else host.strip("@")
     if not rest.startswith("//") or not needed or (scheme != "hdfs" and ("@" in needed) != is_on_azure):
@@ -70,6 +68,12 @@ def _uri_fault(uri: str) -> tuple[str, str] | None:
     if any(part in (".", "..") for part in path.split("/")):
         return "has `.` or `..` in its path, which a store takes for names", "write the path without them"
     return None
+
+
+def split_file_uri(location: str) -> tuple[str, str] | None:
+    """The host of a `file:` URI, empty for this machine, and its path; None for any other location."""
+    found = _FILE.fullmatch(location)
+    return None if found is None else ("" if found["host"] in (None, "localhost") else found["host"], found["path"])
 
 
 def resolve_location(table: str, root: str) -> str:

@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError
 
 from etc_policy import __version__
 from etc_policy.declare.schema_values import StrategyType
+from etc_policy.errors import Where
 
 MANIFEST_SCHEMA_VERSION = 1
 
@@ -148,6 +149,14 @@ class Policy(Frozen):
     def fingerprint(self) -> str:
         """Hash of everything that decides what is done; texts, tags and places do not count."""
         return digest(self.deciding_values())
+
+    @property
+    def place(self) -> Where | None:
+        """Where the policy is in its file."""
+        if self.source is None:
+            return None
+        path, line, column = self.source.rsplit(":", 2)
+        return Where(path, int(line), int(column), self.name)
 
     def deciding_values(self) -> dict[str, Any]:
         """What the fingerprint covers, by the manifest's keys."""

@@ -87,8 +87,8 @@ def table_root(files: ProjectFiles) -> str:
 def resolve_policy(
     policy: DeclaredPolicy,
     root: str,
-    lock: Mapping[str, str] | None = None,
-    suite_digests: Mapping[str, str] | None = None,
+    lock: Mapping[str, str],
+    suite_digests: Mapping[str, str],
 ) -> Policy:
     """The policy in plain units; a relative table path is taken from `root`, `lock` serves where it has none itself."""
     declared = policy.declaration
@@ -113,10 +113,10 @@ def resolve_policy(
             error_after_ms=limits.error_after,
             proof=limits.proof,
         ),
-        verify=_verify(declared.verify, (suite_digests or {}).get(declared.verify.suite)),
+        verify=_verify(declared.verify, suite_digests.get(declared.verify.suite)),
         writer=Writer(
             index=declared.writer.index,
-            lock=option_texts(declared.writer.lock) or dict(lock or {}),
+            lock=option_texts(declared.writer.lock) or dict(lock),
             lock_wait_ms=declared.writer.lock_wait,
             compaction=declared.writer.compaction,
         ),

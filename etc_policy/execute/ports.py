@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from etc_policy.compile.manifest import Policy
@@ -49,7 +48,6 @@ class Compactor(Protocol):
 
     def publish(self, job: Job, check: Callable[[bool], None]) -> None:
         """Write the plan under the table's lock; `check` raises to refuse: it gets False before, True afterwards."""
-        ...
 
     def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
         """Execute the published plan and commit it with its metadata.
@@ -57,15 +55,12 @@ class Compactor(Protocol):
         `begun` is called once it is inflight. `fence` may raise to refuse: it gets False when all is done but the commit, and
         may wait then, and True last before the commit, under the table's lock.
         """
-        ...
 
     def withdraw(self, job: Job) -> None:
         """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
-        ...
 
     def locked(self, job: Job) -> AbstractContextManager[None]:
         """The table's lock, held."""
-        ...
 
 
 class Services(Protocol):
@@ -76,7 +71,6 @@ class Services(Protocol):
 
         `begun` and `fence` are as in `Compactor.run`, for a compaction.
         """
-        ...
 
 
 class RepairFiles(Protocol):
@@ -84,11 +78,9 @@ class RepairFiles(Protocol):
 
     def facts(self, base_path: str) -> RepairFacts:
         """What is on the timelines now."""
-        ...
 
     def set_completion(self, base_path: str, step: SetCompletion) -> None:
         """Rename a completed instant's file to another completion time."""
-        ...
 
 
 class RepairEngine(Protocol):
@@ -96,11 +88,9 @@ class RepairEngine(Protocol):
 
     def locked(self, job: Job) -> AbstractContextManager[None]:
         """The table's lock, held."""
-        ...
 
     def rebuild_metadata(self, job: Job) -> None:
         """Drop the metadata table and build it again with the job's partitions."""
-        ...
 
 
 class TableFiles(Protocol):
@@ -108,31 +98,24 @@ class TableFiles(Protocol):
 
     def pending_job(self, policy: Policy, state: TableState) -> Job:
         """The pending plan of etc at `state.own_pending`, as a job to finish."""
-        ...
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned files that no longer exist, as paths below the table."""
-        ...
 
     def remove_orphans(self, state: TableState) -> None:
         """Remove the carried log files of the state that have no compaction, where they still have none."""
-        ...
 
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         """The completed compaction at an instant, or None."""
-        ...
 
     def schema_altered(self, base_path: str, instant: str) -> str | None:
         """The first write after an instant that carries another evolved schema than the last one before it; None without one."""
-        ...
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """A compaction of etc whose commit has a file, and nothing in it; None without one."""
-        ...
 
     def reopen(self, job: Job) -> None:
         """Remove the empty file of the job's commit, so that its plan is pending again; raises TableError where it must stay."""
-        ...
 
 
 class Lease(Protocol):
@@ -140,37 +123,27 @@ class Lease(Protocol):
 
     def __enter__(self) -> Lease:
         """Take the lease; raises RetryableError when another process has it."""
-        ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give it back."""
-        ...
 
     def has_left_lock(self, policy: Policy) -> bool:
         """Whether another process of etc holds the table's lock; left behind, if this lease can be taken."""
-        ...
 
     def remove_left_lock(self, policy: Policy) -> bool:
         """Remove the table's lock that a killed run of etc has left, under this lease; whether there was one."""
-        ...
 
     def mark(self, instant: str) -> None:
         """Note that this process begins to run the compaction at `instant`, for whoever takes the lease next."""
-        ...
 
     def begun(self, instant: str) -> None:
         """Note that the run of `instant` which is inflight now is this process's own, and not one that has taken it over."""
-        ...
 
     def wait_for_dead_run(self, instant: str) -> None:
         """Return once no run of `instant` shows a sign of life; raises RetryableError when one does."""
-        ...
 
     def require_alive(self, instant: str) -> None:
         """Return while our own run of `instant` may commit; raises EngineError when another may have taken over."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,6 @@ class ApplyStateStore(Protocol):
             TableError: it cannot be read.
 
         """
-        ...
 
     def update(self, base_path: str, change: Callable[[ApplyState], ApplyState]) -> ApplyState:
         """Keep what the change makes of what is kept right now, perhaps by another process since it was read; returns that."""
-        ...

@@ -8,8 +8,7 @@ from operator import attrgetter
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
-from etc_policy.plan.closed_slices import closed_before
-from etc_policy.plan.cut import Cut, archive_limits, compacted, find_cut
+from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.io_budget import Slices, io_bytes, within_budget
 from etc_policy.plan.operations import operation_of, size_of
@@ -75,13 +74,17 @@ def build_table_plan(
         return claiming_nothing(refused, unknown) if unknown else refused
     if empty := no_commit(state):
         return claiming_nothing(_idle(context, "nothing_due", empty), empty)
-    due = tuple(filter(context.is_due, state.slices))
-    wanted = tuple(one for one in due if is_wanted(context, one))
-    by_stock = bool(policy.stock_options)
-    context = _leaving_out(context, due, wanted, "due_but_not_chosen" if by_stock else "due_but_in_other_partitions")
-    chosen = tuple(file_slice for file_slice in wanted if file_slice not in written_to)
+    return _of_due(context, tuple(filter(context.is_due, state.slices)))
+
+
+def _of_due(context: PlanningContext, due: Slices) -> TablePlan:
+    """The plan of a table that may be planned, by its due slices."""
+    wanted, policy = tuple(one for one in due if is_wanted(context, one)), context.policy
+    reason: SkipReason = "due_but_not_chosen" if policy.stock_options else "due_but_in_other_partitions"
+    context = _leaving_out(context, due, wanted, reason)
+    chosen = tuple(file_slice for file_slice in wanted if file_slice not in context.written_to)
     if wanted and not chosen:
-        return _idle(context, "refused", written_to_all(state))
+        return _idle(context, "refused", written_to_all(context.state))
     if unknown_in := _unknown_left_out(context):
         return _refused_unknown(context, unknown_in)
     if not wanted:

@@ -64,13 +64,13 @@ class CompactionRecords:
 
     def __init__(self, history: TableHistory) -> None:
         self.by_instant = {record.instant: record for record in history.runs}
-        self._by_seen = sorted(self.by_instant.values(), key=lambda record: record.seen_until or record.instant)
+        self._by_seen = sorted(self.by_instant.values(), key=lambda record: record.saw_until)
 
     def not_seeing(self, commit: Commit) -> CompactionRecord | None:
         """The latest compaction whose plan had not seen a write of rows: to it, what the write brought may be late."""
         if commit.is_compaction:
             return None
-        index = bisect_left(self._by_seen, commit.completed, key=lambda record: record.seen_until or record.instant)
+        index = bisect_left(self._by_seen, commit.completed, key=lambda record: record.saw_until)
         return self._by_seen[index - 1] if index else None
 
 

@@ -28,6 +28,7 @@ _COMPLETION = attrgetter("completed")
 
 #: How many commits before archiving starts C is already kept out of what it will take.
 ARCHIVE_MARGIN_COMMITS = 5
+Slices = tuple[FileSlice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +219,16 @@ def find_cut(cut: Cut, start: str, guards: Iterable[Guard] = GUARDS) -> tuple[st
         )
         instant = raised.instant
     return instant, tuple(moves)
+
+
+def closed_before(slices: Slices, writer: str, instant_of: Callable[[Slices], str]) -> Slices:
+    """Slices that one compaction before the instant `writer` can merge; empty where none can be.
+
+    `instant_of` gives the earliest C for some slices; it never is earlier for more of them. Those whose own C is earliest
+    are taken, as many as have a C before the writer together.
+    """
+    alone = ((instant_of((one,)), index, one) for index, one in enumerate(slices))
+    ordered = tuple(one for instant, _, one in sorted(alone, key=lambda found: found[:2]) if instant < writer)
+    count = bisect_left(range(1, len(ordered) + 1), True, key=lambda size: instant_of(ordered[:size]) >= writer)
+    taken = {one.group for one in ordered[:count]}
+    return tuple(one for one in slices if one.group in taken)

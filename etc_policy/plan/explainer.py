@@ -17,9 +17,8 @@ from etc_policy.plan.formats import (
     labelled,
     rows_of,
 )
-from etc_policy.plan.pace_explanation import next_due_rows, pace_rows
+from etc_policy.plan.pace_explanation import next_due_rows, pace_rows, stock_rows
 from etc_policy.plan.stages import Plan, TablePlan
-from etc_policy.plan.stock_explanation import stock_rows
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 _ACTIONS = {"compact": "compact", "nothing_due": "nothing due", "refused": "refused"}
@@ -145,3 +144,16 @@ def _summary(plan: Plan) -> str:
     due, idle, refused = (actions.count(action) for action in ("compact", "nothing_due", "refused"))
     parts = [f"{due} to compact", f"{idle} with nothing due", f"{refused} refused"]
     return f"Plan {plan.plan_id}: {', '.join(parts)}."
+
+
+def summarize_changes(plan: Plan) -> str:
+    """`Compact 34 log files (187.9 KiB) of 1 table: reads 2.7 MiB, writes about 2.5 MiB.`"""
+    due = [table for table in plan.tables if table.action == "compact"]
+    operations = [operation for table in due for operation in table.operations]
+    files = count_of(sum(len(operation.log_files_compacted) for operation in operations), "log file")
+    size, read, written = (
+        format_bytes(sum(getattr(operation, name) for operation in operations))
+        for name in ("log_bytes_compacted", "bytes_read", "bytes_written_estimate")
+    )
+    tables = count_of(len(due), "table")
+    return f"Compact {files} ({size}) of {tables}: reads {read}, writes about {written}. RT stays as it is."

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
-from etc_policy.plan.pace_explanation import why_now
+from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
 from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
-from etc_policy.plan.stock_explanation import CHOSEN, MERGED
+from etc_policy.plan.table_state import path_below
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
 #: (label, text); an empty label goes on with the one before it.
@@ -140,7 +140,7 @@ def _slices_in(table: TablePlan) -> Iterator[Row]:
     yield "compacted", f"{slices} {which}:"
     order = sorted(operations, key=lambda o: (o.unknown_log_files == 0, o.oldest_event_ms or 0, o.partition, o.file_id))
     for operation in order[:NAMED_SLICES]:
-        yield "", f"- {_place(operation.partition, operation.file_id)}"
+        yield "", f"- {path_below(operation.partition, operation.file_id)}"
         yield "", f"  {_merged(operation)}"
     if rest := order[NAMED_SLICES:]:
         files = sum(len(operation.log_files_compacted) for operation in rest)
@@ -174,45 +174,24 @@ def _merged(operation: Operation) -> str:
 def _slices_out(table: TablePlan, left_out: SkippedSlices) -> Iterator[Row]:
     count, slices = left_out.file_slices, count_of(left_out.file_slices, "file slice")
     files = f"{count_of(left_out.log_files, 'log file')}, {format_bytes(left_out.log_bytes)}"
-    match left_out.reason:
-        case "no_log_files":
-            yield "left alone", f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows."
-        case "newer_than_threshold":
-            yield "left alone", f"{slices} with log files ({files}) without an event at or before T."
-        case "due_but_written_to":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T ({files}): {'it holds' if count == 1 else 'they hold'} deletes, and "
-                "writers kept adding to them while they were compacted (delete rule). So T is earlier for this plan.",
-            )
-        case "due_but_behind_a_writer":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T ({files}), written to after the oldest write in flight began: C has to "
-                "be before that write. So T is earlier for this plan.",
-            )
-        case "due_but_in_other_partitions":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T ({files}), in partitions that the policy does not compact "
-                "(`strategy.partitions`).",
-            )
-        case "due_but_beyond_budget":
-            yield (
-                "left alone",
-                f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is used up. "
-                "So T is earlier for this plan.",
-            )
-        case "due_but_not_chosen":
-            yield (
-                "left alone",
-                f"{slices} with events at or before T, or of unknown event time ({files}), that Hudi's strategy does not take. "
-                "So T is earlier for this plan.",
-            )
-        case "due_but_refused":
-            yield "left alone", f"{slices} with events at or before T ({files}), because the table is refused."
+    due = f"{slices} with events at or before T ({files})"
+    texts: dict[SkipReason, str] = {
+        "no_log_files": f"{slices} without log files: RO has all of {'its' if count == 1 else 'their'} rows.",
+        "newer_than_threshold": f"{slices} with log files ({files}) without an event at or before T.",
+        "due_but_written_to": f"{due}: {'it holds' if count == 1 else 'they hold'} deletes, and writers kept adding to them "
+        "while they were compacted (delete rule). So T is earlier for this plan.",
+        "due_but_behind_a_writer": f"{due}, written to after the oldest write in flight began: C has to be before that write. "
+        "So T is earlier for this plan.",
+        "due_but_in_other_partitions": f"{due}, in partitions that the policy does not compact (`strategy.partitions`).",
+        "due_but_beyond_budget": f"{slices} with later events than those that are compacted ({files}): `strategy.max_io` is "
+        "used up. So T is earlier for this plan.",
+        "due_but_not_chosen": f"{slices} with events at or before T, or of unknown event time ({files}), that Hudi's strategy "
+        "does not take. So T is earlier for this plan.",
+        "due_but_refused": f"{due}, because the table is refused.",
+    }
+    yield "left alone", texts[left_out.reason]
     for one in left_out.nearest:
-        yield "", f"- {_place(one.partition, one.file_id)}"
+        yield "", f"- {path_below(one.partition, one.file_id)}"
         yield "", f"  {count_of(one.log_files, 'log file')}, {_first_event(table, one, left_out.reason)}."
     if left_out.nearest and (rest := count - len(left_out.nearest)):
         yield "", f"- and {count_of(rest, 'more file slice')} with later events."
@@ -294,7 +273,3 @@ def _due_at(table: TablePlan, event_ms: int) -> str:
     if table.pace is not None:
         return format_time(table.pace.due_at_ms(event_ms, table.data_latency_ms or 0))
     return format_time(event_ms + (table.data_latency_ms or 0))
-
-
-def _place(partition: str, file_id: str) -> str:
-    return f"{partition}/{file_id}" if partition else file_id

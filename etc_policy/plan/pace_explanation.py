@@ -1,4 +1,4 @@
-"""What a plan says of how often runs come: what is due just in time, why, and until when no run is needed."""
+"""What a plan says of its strategy: how often runs come, or the options of Hudi's own, and what they choose."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 from etc_policy.plan.formats import format_duration, format_time
 from etc_policy.plan.stages import TablePlan
+
+MERGED = "all of the slices below, as Hudi's strategies choose whole slices"
+CHOSEN = "compacted whole, whatever the event times"
 
 
 def pace_rows(table: TablePlan) -> Iterator[tuple[str, str]]:
@@ -45,3 +48,11 @@ def why_now(table: TablePlan) -> Iterator[tuple[str, str]]:
         f"{format_duration(pace.target_ms)} (`freshness.target`), or it has come late for the last threshold. What is unknown is "
         f"always due.{along if table.action == 'compact' else ''}",
     )
+
+
+def stock_rows(table: TablePlan) -> Iterator[tuple[str, str]]:
+    """The options by which Hudi's planner chooses the same slices."""
+    label = "strategy"
+    for key, value in table.stock_options.items():
+        yield label, f"{key}={value}"
+        label = ""

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.plan.carry import Split, split_slice
 from etc_policy.plan.cut import compacted, remaining
 from etc_policy.plan.double_keys import SEES_LOG_FILES
-from etc_policy.plan.just_in_time import next_due_ms, threshold_in_time
-from etc_policy.plan.pace import Pace
-from etc_policy.plan.partition_filter import is_in
+from etc_policy.plan.pace import Pace, next_due_ms, threshold_in_time
 from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
 from etc_policy.plan.stages import Move
 from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.plan.table_versions import WHOLE_SLICE_VERSIONS
 from etc_policy.plan.watermark import Watermark, watermark
+
+#: Between the first and the last partition of a range; either may be omitted.
+RANGE = ".."
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +158,16 @@ def no_run_before(context: PlanningContext, left: Iterable[tuple[FileSlice, LogF
         return None
     own = (one for file_slice, one in left if is_in(file_slice.partition, context.policy.partitions))
     return next_due_ms(context.pace, own, context.now_ms, context.policy.data_latency_ms)
+
+
+def is_in(partition: str, terms: Iterable[str]) -> bool:
+    """Whether one of the terms means the partition; without terms all are meant. Ranges go by the order of texts."""
+    chosen = tuple(terms)
+    return not chosen or any(_means(term, partition) for term in chosen)
+
+
+def _means(term: str, partition: str) -> bool:
+    first, dots, last = term.partition(RANGE)
+    if not dots:
+        return fnmatchcase(partition, term)
+    return first <= partition and (not last or partition <= last)

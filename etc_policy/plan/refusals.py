@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
+from typing import NamedTuple
 
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
-from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
 
@@ -271,3 +271,24 @@ def find_damage(policy: Policy, state: TableState) -> Refusal | None:
 def find_refusal(policy: Policy, state: TableState) -> Refusal | None:
     """The first rule's objection, or None when the table may be planned."""
     return next(filter(None, (rule(policy, state) for rule in REFUSAL_RULES)), None)
+
+
+class UnlikeRecorded(NamedTuple):
+    """A data file of a latest slice; `recorded_bytes` is None where no commit that is known has a write stat of it."""
+
+    name: str
+    size_bytes: int
+    recorded_bytes: int | None
+    instant: str
+
+
+def not_as_recorded(state: TableState) -> Iterator[UnlikeRecorded]:
+    """Every such file. A recorded size of 0 says nothing; before table version 8 log files grow after their commit."""
+    has_whole_logs = state.table_version in CUT_VERSIONS
+    for file_slice in state.slices:
+        size, recorded = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
+        if file_slice.base_file is not None and (recorded is None or recorded not in (0, size)):
+            yield UnlikeRecorded(file_slice.base_file, size, recorded, file_slice.base_instant)
+        for log_file in file_slice.log_files if has_whole_logs else ():
+            if log_file.recorded_bytes is None or log_file.size_bytes < log_file.recorded_bytes:
+                yield UnlikeRecorded(log_file.name, log_file.size_bytes, log_file.recorded_bytes, log_file.requested)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from etc_policy.plan.stages import SkippedSlice, SkippedSlices, SkipReason
 from etc_policy.plan.table_state import FileSlice, GroupKey
@@ -43,8 +42,8 @@ class WrittenTo:
 def group_skipped_slices(
     slices: Iterable[FileSlice],
     is_due: Callable[[FileSlice], bool],
-    written_to: WrittenTo = WrittenTo(),
-    left_out: SkipReasons = MappingProxyType({}),
+    written_to: WrittenTo,
+    left_out: SkipReasons,
     *,
     refused: bool,
 ) -> tuple[SkippedSlices, ...]:

@@ -1,4 +1,4 @@
-"""A table's past: every write that completed, what it wrote to which file group, and the compactions by etc among them."""
+"""A table's past: every write that completed, what it wrote to which file group, and what compactions by etc promise."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
+from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.compile.policy_values import event_time_values
 from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, WITHDRAWN
 from etc_policy.plan.table_state import CompactionRecord, GroupKey, LogFile, TableState
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 #: Actions that write rows, as completed instants have them.
 WRITES: tuple[WriteAction, ...] = get_args(WriteAction)
+_COLUMN = "event_time_column."
+#: It says how a writer's statistics are believed, not what the times are.
+_TRUST = f"{_COLUMN}trust_commit_metadata"
 
 
 class GroupWrite(NamedTuple):
@@ -147,3 +152,39 @@ def _with_times(write: GroupWrite, found: Mapping[GroupKey, Sequence[LogFile]]) 
     is_whole = write.certain or len(files) >= write.log_files
     is_certain = is_whole and all(one.min_event_time_ms is not None for one in files)
     return write._replace(min_event_time_ms=min(known, default=None), certain=is_certain)
+
+
+class WholeTable(NamedTuple):
+    """What the site and `etc debug` look at; the past goes back to what is archived.
+
+    `properties` are the pairs of `hoodie.properties`.
+    """
+
+    state: TableState
+    history: TableHistory
+    properties: Mapping[str, str]
+
+
+def promise_of(policy: Policy, state: TableState) -> CompactionRecord | None:
+    """The last compaction by etc, where its threshold is one of the policy's event-time column."""
+    record = state.last_compaction
+    return record if record is not None and is_of_column(policy.event_time, record) else None
+
+
+def promises_in(policy: Policy, history: TableHistory) -> TableHistory:
+    """The history without the thresholds of other event-time columns."""
+    commits = (
+        one if one.record is None or is_of_column(policy.event_time, one.record) else replace(one, record=None)
+        for one in history.commits
+    )
+    return replace(history, commits=tuple(commits))
+
+
+def is_of_column(event_time: EventTime, record: CompactionRecord) -> bool:
+    """Whether its threshold is one of this event-time column; what an older version of etc committed counts as one."""
+    then = _column_in(record.policy_values)
+    return not then or then == _column_in(event_time_values(event_time))
+
+
+def _column_in(values: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key.startswith(_COLUMN) and key != _TRUST}

@@ -151,6 +151,11 @@ class CompactionRecord:
     left_out: int = 0
     watermark_before_ms: int | None = None
 
+    @property
+    def saw_until(self) -> str:
+        """`seen_until`, or the instant where that was not committed."""
+        return self.seen_until or self.instant
+
 
 @dataclass(frozen=True, slots=True)
 class TableState:
@@ -242,4 +247,3 @@ class TableStateReader(Protocol):
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
         """The table's state now; the event-time column must be a column of the table."""
-        ...

@@ -82,12 +82,8 @@ def _shift(sample: ZoneSample, zone: ZoneInfo) -> _Shift:
 
 
 def _wall_clock_ms(epoch_ms: int, zone: ZoneInfo) -> int:
-    return epoch_ms + _offset_ms(epoch_ms, zone)
-
-
-def _offset_ms(epoch_ms: int, zone: ZoneInfo) -> int:
     offset = datetime.fromtimestamp(epoch_ms / 1000, UTC).astimezone(zone).utcoffset()
-    return int((offset or timedelta()) / timedelta(milliseconds=1))
+    return epoch_ms + int((offset or timedelta()) / timedelta(milliseconds=1))
 
 
 def _without_copies(shifts: Sequence[_Shift]) -> list[_Shift]:

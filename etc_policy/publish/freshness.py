@@ -9,10 +9,9 @@ from zoneinfo import ZoneInfo
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.promise import promise_of, promises_in
 from etc_policy.plan.proof import Proof, proof_of, proven_until
 from etc_policy.plan.refusals import no_commit
-from etc_policy.plan.table_history import TableHistory, with_times_of
+from etc_policy.plan.table_history import TableHistory, promise_of, promises_in, with_times_of
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.plan.watermark import complete_until_ms, watermark_of

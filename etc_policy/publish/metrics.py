@@ -112,41 +112,8 @@ RUN_SYNC = Gauge(
 )
 RUN_LATE_ROWS = Gauge("etc_last_run_late_rows", "Rows at or below the threshold that came after the plan was made.")
 
-GAUGES = (
-    OBSERVED,
-    READABLE,
-    FRESHNESS,
-    COMPLETE_UNTIL,
-    COMPLETE_UNTIL_PROOF,
-    COMPLETE_UNTIL_PROVED,
-    LAG,
-    TARGET,
-    WARN_AFTER,
-    ERROR_AFTER,
-    THRESHOLD,
-    WATERMARK,
-    MIN_EVENT_TIME,
-    LOG_FILES,
-    LOG_BYTES,
-    FILE_SLICES,
-    UNKNOWN_FILES,
-    LAST_COMMIT,
-    LATE_WRITES,
-    LATE_ROWS,
-    REGRESSION,
-    LATENCY,
-    LATENCY_P99,
-    LATENCY_MAX,
-    RUN_TIME,
-    RUN_STATUS,
-    RUN_READ,
-    RUN_WRITTEN,
-    RUN_FILES,
-    RUN_SECONDS,
-    RUN_VERIFICATION,
-    RUN_SYNC,
-    RUN_LATE_ROWS,
-)
+#: In the order of their definitions.
+GAUGES = tuple(one for one in vars().values() if isinstance(one, Gauge))
 
 
 def table_samples(observation: TableObservation) -> tuple[MetricSample, ...]:

@@ -41,7 +41,7 @@ from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import proof_level, verdict_on_rows
 
 #: No span is as long: what is larger is a moment in epoch milliseconds.
-_MOMENT_MS = 100_000_000_000
+MOMENT_MS = 100_000_000_000
 
 _LATENCY = {"fits": "fits", "too_short": "is too short", "generous": "is generous", "unknown": "cannot be judged yet"}
 
@@ -179,7 +179,7 @@ def _fact(key: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
     """A count, a span of time or a bound in words; other moments, names and counts of nothing are left to the JSON."""
     if key in BOUNDS_IN_WORDS:
         return keep_together(f"{BOUNDS_IN_WORDS[key]} {format_time(value)}")
-    if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= _MOMENT_MS:
+    if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= MOMENT_MS:
         return ""
     text = format_duration(value) if key.endswith("_ms") else f"{value:,}"
     return keep_together(f"{title_of_key(key.removesuffix('_ms'))} {text}")

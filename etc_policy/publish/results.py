@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -163,6 +164,10 @@ class FreshnessReport(Frozen):
     tables: tuple[TableFreshness, ...]
 
 
+#: What a result has as the outcome has it.
+_OF_OUTCOME = tuple({one.name for one in fields(Outcome)} & TableResult.model_fields.keys() - {"run_seconds"})
+
+
 def table_result(
     outcome: Outcome,
     *,
@@ -175,26 +180,14 @@ def table_result(
 ) -> TableResult:
     """One table's result from what was done and what was verified."""
     return TableResult(
-        policy=outcome.policy,
-        base_path=outcome.base_path,
-        status=outcome.status,
-        reason=outcome.reason,
-        hints=outcome.hints,
-        instant=outcome.instant,
+        **{name: getattr(outcome, name) for name in _OF_OUTCOME},
         resumed_instant=outcome.instant if outcome.status == "resumed" else None,
-        threshold_ms=outcome.threshold_ms,
         started_at=started_at,
         completed_at=completed_at,
         seconds=round(step_seconds["compact"], 3),
         step_seconds={step: round(seconds, 3) for step, seconds in step_seconds.items()},
         run_seconds=round(outcome.run_seconds, 3),
         refusals_in_a_row=refusals_in_a_row,
-        file_slices=outcome.file_slices,
-        log_files=outcome.log_files,
-        bytes_read=outcome.bytes_read,
-        bytes_written=outcome.bytes_written,
-        bytes_written_estimate=outcome.bytes_written_estimate,
-        watermark_predicted_ms=outcome.watermark_predicted_ms,
         watermark_measured_ms=watermark_measured_ms,
         verification=verification,
     )

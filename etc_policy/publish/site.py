@@ -14,7 +14,7 @@ from markupsafe import Markup
 from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time, iso_time
 from etc_policy.publish.check_titles import result_title, title_of_key, unchecked_titles
 from etc_policy.publish.history_text import short_sha
-from etc_policy.publish.report import coverage_text
+from etc_policy.publish.report import MOMENT_MS, coverage_text
 from etc_policy.publish.site_views import Chip, RunView, SiteView, TableView, status_chip, verdict_chip, worst_first
 
 #: Files that are copied as they are.
@@ -27,8 +27,6 @@ ASSETS = (
 )
 
 _FOLDER = "site"
-#: No span is as long: what is larger is a moment in epoch milliseconds.
-_MOMENT_MS = 100_000_000_000
 
 
 def render_site(site: SiteView, read_template: Callable[[str], str]) -> dict[str, str]:
@@ -99,7 +97,7 @@ def fact_text(value: Any, key: str) -> str:  # noqa: ANN401 - any JSON value
         return str(value).lower() if value is not None else "-"
     if isinstance(value, int):
         if key.endswith("_ms"):
-            return format_time(value) if abs(value) >= _MOMENT_MS else format_duration(value)
+            return format_time(value) if abs(value) >= MOMENT_MS else format_duration(value)
         return format_bytes(value) if key.endswith("_bytes") else f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.6g}"

@@ -95,7 +95,6 @@ def _runs(facts: SiteTable) -> Iterator[RunView]:
             done=done_chip("compacted") if compaction.ours else Chip("Compacted by others", "quiet"),
             verdict=verdict_chip(verdict) if (verdict := latest_verdict(compaction.checks)) else None,
             compaction=compaction,
-            attempt=None,
             plan=plan,
             why=tuple(explain_table(plan)) if plan else (),
             operations=rows[:MAX_ROWS],
@@ -110,7 +109,6 @@ def _runs(facts: SiteTable) -> Iterator[RunView]:
             at_ms=_epoch_ms(attempt.recorded_at),
             done=done_chip(attempt.status),
             verdict=verdict_chip(attempt.verification) if attempt.verification else None,
-            compaction=None,
             attempt=attempt,
             quiet=is_quiet(attempt),
         )

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.completeness import CompletenessPoint, replay_completeness
-from etc_policy.plan.promise import promises_in
-from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_history import TableHistory, promises_in
 from etc_policy.plan.watermark import complete_until_ms
 
 #: Points that one chart draws at most: the newest.

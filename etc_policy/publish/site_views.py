@@ -81,8 +81,8 @@ class RunView:
     at_ms: int
     done: Chip
     verdict: Chip | None
-    compaction: Compaction | None
-    attempt: Attempt | None
+    compaction: Compaction | None = None
+    attempt: Attempt | None = None
     plan: TablePlan | None = None
     operations: tuple[OperationRow, ...] = ()
     operations_left_out: int = 0

@@ -9,8 +9,8 @@ from typing import Protocol
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.execute.ports import TableStatus
 from etc_policy.plan.formats import iso_time
-from etc_policy.plan.promise import promise_of
 from etc_policy.plan.proof import LEVELS
+from etc_policy.plan.table_history import promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.publish.results import TableFreshness, TableResult
 from etc_policy.verify.ports import VerificationStatus
@@ -40,11 +40,9 @@ class PropertyStore(Protocol):
 
     def read(self, table: str) -> dict[str, str]:
         """The properties of etc that `db.table` has."""
-        ...
 
     def write(self, table: str, changes: PropertyChanges) -> None:
         """Change the properties of `db.table`; what is to go goes before anything is set."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

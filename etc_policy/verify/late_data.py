@@ -32,7 +32,7 @@ class LateData(Frozen):
 
 def late_data(history: TableHistory) -> tuple[LateData, ...]:
     """The late data of each compaction by etc, oldest first."""
-    starts = [bisect_right(history.writes, _seen_until(run), key=lambda w: w.completed) for run in history.runs]
+    starts = [bisect_right(history.writes, run.saw_until, key=lambda w: w.completed) for run in history.runs]
     spans = pairwise([*starts, len(history.writes)])
     return tuple(_after(run, history.writes[start:end]) for run, (start, end) in zip(history.runs, spans, strict=True))
 
@@ -51,7 +51,3 @@ def _after(run: CompactionRecord, unseen: Sequence[GroupWrite]) -> LateData:
         complete_until_ms=complete_until_ms,
         regression_ms=run.threshold_ms - complete_until_ms,
     )
-
-
-def _seen_until(run: CompactionRecord) -> str:
-    return run.seen_until or run.instant

@@ -10,8 +10,7 @@ from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.plan.formats import count_of, format_duration
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.recorded_sizes import not_as_recorded
-from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.refusals import Refusal, not_as_recorded
 from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
 from etc_policy.plan.watermark import event_time_bound
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
@@ -132,8 +131,7 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
         faults.append("its commit promises something different from its plan")
     if record.threshold_ms > instant_to_ms(record.completed, evidence.zone, latest=True):
         faults.append("its threshold is after its own completion")
-    seen = record.seen_until or record.instant
-    if any(seen < write.completed < record.instant for write in evidence.history.writes):
+    if any(record.saw_until < write.completed < record.instant for write in evidence.history.writes):
         faults.append("it says that it had not seen what it merged")
     if (altered := _altered_before(evidence.state, record)) is not None:
         faults.append(

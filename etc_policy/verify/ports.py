@@ -113,8 +113,6 @@ class DataVerifier(Protocol):
 
     def wrongly_listed(self, state: TableState) -> tuple[str, ...]:
         """What the metadata table's listing says wrongly of the latest file slices, a sentence each. Raises EngineError."""
-        ...
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
         """Late rows counted, and one result per expectation. Raises EngineError when no expectation could run."""
-        ...

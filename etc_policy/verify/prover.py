@@ -7,15 +7,14 @@ from typing import Any
 
 from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.promise import promise_of
-from etc_policy.plan.table_history import TableHistory
+from etc_policy.plan.table_history import TableHistory, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
+from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
 from etc_policy.verify.metadata_checks import KNOWN, always_checked, check_listing, check_metadata, is_wanted
-from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import (
     Coverage,
     DataCheck,
@@ -25,8 +24,6 @@ from etc_policy.verify.ports import (
     Verification,
     VerificationStatus,
 )
-from etc_policy.verify.same_files import other_partitions, spared_files
-from etc_policy.verify.sampling import choose_file_groups, seed_of
 from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_parameters
 
 #: How far the views were compared, in what was observed.
@@ -53,7 +50,7 @@ def record_of_run(state: TableState, history: TableHistory, instant: str) -> Com
 
 def claim_in(record: CompactionRecord) -> Claim:
     """What a compaction claims by its record."""
-    return Claim(record.threshold_ms, record.seen_until or record.instant, leaves_out=record.left_out > 0)
+    return Claim(record.threshold_ms, record.saw_until, leaves_out=record.left_out > 0)
 
 
 def verify_table(

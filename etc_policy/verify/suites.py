@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
@@ -89,41 +89,10 @@ class Suite(Frozen):
         return items
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSuite:
-    """A suite with the places of everything in its file."""
+def parse_suite(text: str, path: str) -> tuple[dict[str, Any], ...]:
+    """The expectations of the suite in a YAML text, as `DataCheck.suite` takes them; `path` is named in errors.
 
-    suite: Suite
-    document: MarkedYaml
-    path: str
-
-    def place(self, *keys: str | int) -> Where:
-        """The place of the value at `keys`, or of the nearest one round it that the text really has."""
-        return place_of(keys, self.document, self.path)
-
-    @property
-    def expectations(self) -> tuple[SuiteExpectation, ...]:
-        """The expectations, each with its place; one with `on: both` is there twice, once for each view."""
-        return tuple(
-            SuiteExpectation(
-                type=item.type,
-                kwargs=item.kwargs,
-                severity=item.severity,
-                on=view,
-                place=self.place("expectations", number, "type"),
-            )
-            for number, item in enumerate(self.suite.expectations)
-            for view in (_VIEWS if item.on == "both" else (item.on,))
-        )
-
-    @property
-    def items(self) -> tuple[dict[str, Any], ...]:
-        """The expectations as `DataCheck.suite` takes them, parameters not yet filled in."""
-        return tuple(expectation.model_dump() for expectation in self.expectations)
-
-
-def parse_suite(text: str, path: str) -> PlacedSuite:
-    """The suite in a YAML text; `path` is named in errors.
+    Each has its place; one with `on: both` is there twice, once for each view. Parameters are not yet filled in.
 
     Raises:
         PolicyError: the text is no YAML or no suite; carries every fault with its line.
@@ -136,7 +105,17 @@ def parse_suite(text: str, path: str) -> PlacedSuite:
         raise PolicyError(schema_faults(error, document, path)) from error
     if issues := list(template_faults(document, path)):
         raise PolicyError(issues)
-    return PlacedSuite(suite, document, path)
+    return tuple(
+        SuiteExpectation(
+            type=item.type,
+            kwargs=item.kwargs,
+            severity=item.severity,
+            on=view,
+            place=place_of(("expectations", number, "type"), document, path),
+        ).model_dump()
+        for number, item in enumerate(suite.expectations)
+        for view in (_VIEWS if item.on == "both" else (item.on,))
+    )
 
 
 def read_document(text: str, path: str) -> MarkedYaml:

@@ -21,7 +21,6 @@ from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
     from etc_policy.adapters.demo.demo import Demo as Demo
-    from etc_policy.adapters.hudi.data_listing import KnownListing
     from etc_policy.adapters.spark.submission import Submission as Submission
     from etc_policy.adapters.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.adapters.storage.object_cache import ObjectCache
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
     from etc_policy.plan.apply_state import ApplyStateStore
-    from etc_policy.plan.whole_table import WholeTable
+    from etc_policy.plan.table_history import WholeTable
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.sync import PropertyStore
@@ -74,16 +73,15 @@ class Readings(SparkSessions):
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        known = self._known_listing() if preview else None
+        known = None
+        if preview:
+            from etc_policy.adapters.metadata_table.listing import MetadataTableListing
+
+            known = MetadataTableListing(self.progress)
         reader = FileTableReader(_tables_cache(), self.note_size, known)
         state = reader.read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else self._with_apply_state(state)
         return self.with_statistics(policy, state) if read_stats else state
-
-    def _known_listing(self) -> KnownListing:
-        from etc_policy.adapters.metadata_table.listing import MetadataTableListing
-
-        return MetadataTableListing(self.progress)
 
     def read_table(
         self, policy: Policy, *, archived: bool = False, all_logs: bool = False
@@ -130,7 +128,7 @@ class Readings(SparkSessions):
 
     def read_compactions(self, policy: Policy) -> TableHistory:
         """The compactions of a policy's table as far back as its archive goes; without Spark."""
-        from etc_policy.adapters.hudi.compaction_history import read_compactions
+        from etc_policy.adapters.hudi.table import read_compactions
 
         return read_compactions(self.locate(policy))
 
@@ -138,7 +136,7 @@ class Readings(SparkSessions):
         """What of a table decides its writers' options; None for one that does not exist yet or that only a catalog knows."""
         if is_catalog_name(policy.table):
             return None
-        from etc_policy.adapters.hudi.shape import read_shape
+        from etc_policy.adapters.hudi.table import read_shape
 
         return read_shape(self.locate(policy), policy.event_time)
 
@@ -172,7 +170,7 @@ class Environment(Readings):
         """The runner of `etc apply` over stock Hudi."""
         from etc_policy.adapters.hudi.files import HudiFiles
         from etc_policy.adapters.hudi.table import FileTableReader
-        from etc_policy.adapters.lease.leases import lease_of
+        from etc_policy.adapters.lease.file_lease import lease_of
         from etc_policy.adapters.spark.compactor import HudiCompactor
         from etc_policy.execute.runner import Runner
 
@@ -204,7 +202,7 @@ class Environment(Readings):
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""
-        from etc_policy.adapters.spark.catalog_properties import SparkPropertyStore
+        from etc_policy.adapters.spark.catalog import SparkPropertyStore
 
         return SparkPropertyStore(self.catalog_spark)
 
@@ -230,10 +228,6 @@ class Environment(Readings):
         from etc_policy.adapters.git import git_state
 
         return git_state(self.project_dir, (folder for _, folder in self.folders))
-
-    def close(self) -> None:
-        """Stop Spark if it was started."""
-        self._stop_spark()
 
 
 def _tables_cache() -> ObjectCache | None:

@@ -82,7 +82,7 @@ class SparkSessions:
         """
         confs = self._spark_confs(catalog=True)
         if "spark" in self.__dict__ and self._catalog_of_session() != confs[_CATALOG]:
-            self._stop_spark()
+            self.close()
         if "spark" not in self.__dict__:
             self.__dict__["spark"] = self._start_spark("starting Spark with the catalog", confs)
         return self.spark
@@ -95,7 +95,7 @@ class SparkSessions:
         if self._unanswered is not None and time.monotonic() < self._unanswered[0]:
             known = self._unanswered[1]  # the other tables of a run do not wait as long again
             raise RetryableError(known.code, known.message, hint=known.hint, cause=known.cause)
-        self._announce(step)
+        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
         try:
             packages = self._packages(confs)
             session = start_spark(
@@ -139,15 +139,12 @@ class SparkSessions:
             return str(self.spark.conf.get(_CATALOG, "in-memory"))
         return None
 
-    def _stop_spark(self) -> None:
-        """Forget the session; one whose Java has died needs no stopping, and that is no error of what was done before."""
+    def close(self) -> None:
+        """Stop Spark if it was started; one whose Java has died needs no stopping, which is no error of what was done."""
         spark = self.__dict__.pop("spark", None)
         if spark is not None:
             with suppress(Exception):
                 spark.stop()
-
-    def _announce(self, step: str) -> None:
-        self.progress(f"{step}{f' (its log: {self.spark_log})' if self.spark_log else ''}")
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
         confs = self._with_s3({**self._shared(), **self.target.spark_confs, **self.spark_options})

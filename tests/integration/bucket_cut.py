@@ -16,7 +16,7 @@ from pathlib import Path
 
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.lease.leases import lease_of
+from etc_policy.adapters.lease.file_lease import lease_of
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.spark.session import start_spark
 from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.lease.leases import lease_of
+from etc_policy.adapters.lease.file_lease import lease_of
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.compile.manifest import Policy, Writer
 from etc_policy.execute.runner import Runner

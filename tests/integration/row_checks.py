@@ -7,8 +7,8 @@ from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.compile.manifest import EventTime, Policy, Verify, Writer
 from etc_policy.declare.suites import read_suite
 from etc_policy.verify.catalog import source_of
+from etc_policy.verify.compared_rows import other_partitions, same_files
 from etc_policy.verify.ports import DataCheck
-from etc_policy.verify.same_files import other_partitions, same_files
 from etc_policy.verify.suites import parse_suite
 from tests.integration.hudi_tables import EPOCH_MS
 
@@ -19,7 +19,7 @@ BASE_FILE, BOUNDS = "expect_rows_of_their_base_file", "expect_event_times_within
 
 def row_suite():
     path, text = read_suite("ro_complete", Path("no-such-project"))
-    return tuple(item for item in parse_suite(text, path).items if source_of(item["type"]) != "metadata")
+    return tuple(item for item in parse_suite(text, path) if source_of(item["type"]) != "metadata")
 
 
 ROW_SUITE = row_suite()

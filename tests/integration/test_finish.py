@@ -98,7 +98,7 @@ def hinted(bench, capsys, arguments):
 @pytest.mark.parametrize("service", ["compaction", "clustering", "logcompaction"])
 def test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes(bench, capsys, monkeypatch, service):
     monkeypatch.setattr(SparkSessions, "_start_spark", lambda *_: bench.spark)
-    monkeypatch.setattr(SparkSessions, "_stop_spark", lambda _: None)
+    monkeypatch.setattr(SparkSessions, "close", lambda _: None)
     before = indexes(bench)
     assert {"record_index", "bloom_filters", "files"} <= set(before)
     pending = schedule(bench, service)

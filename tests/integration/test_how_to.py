@@ -45,7 +45,7 @@ def blocks(request):
 def one_session(spark, monkeypatch):
     """`etc` in this process works with the Spark of the tests."""
     monkeypatch.setattr(SparkSessions, "_start_spark", lambda *_: spark)
-    monkeypatch.setattr(SparkSessions, "_stop_spark", lambda _: None)
+    monkeypatch.setattr(SparkSessions, "close", lambda _: None)
     return spark
 
 

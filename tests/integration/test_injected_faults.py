@@ -20,10 +20,10 @@ from etc_policy.plan.commit_metadata import SEEN_UNTIL, THRESHOLD
 from etc_policy.plan.instants import add_ms, instant_to_ms
 from etc_policy.plan.stages import make_plan
 from etc_policy.publish.freshness import table_freshness
+from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import COMPACTED, FILES, LISTING, PROMISE
-from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
 from etc_policy.wiring import clock_ms
@@ -46,7 +46,7 @@ def verdict(bench, level="metadata"):
     state = state if level == "metadata" else read_all_logs(state, bench.policy, None)
     evidence = Evidence(bench.policy, state, history, claim_of(bench.policy, state, LATER), LATER)
     path, text = read_suite("ro_complete", Path("no-such-project"))
-    found = verify_table(evidence, parse_suite(text, path).items, level, lambda: GxVerifier(bench.spark))
+    found = verify_table(evidence, parse_suite(text, path), level, lambda: GxVerifier(bench.spark))
     order = ("pass", "warn", "fail", "error")
     worst = {}
     for result in found.expectations:

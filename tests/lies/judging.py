@@ -36,7 +36,7 @@ def look(found: Honest, level: str) -> Seen:
         claim = claim_of(found.policy, state, NOW)
         evidence = Evidence(found.policy, state, history, claim, NOW)
         path, text = read_suite("ro_complete", Path("no-such-project"))
-        verdict = verify_table(evidence, parse_suite(text, path).items, level, _no_rows)
+        verdict = verify_table(evidence, parse_suite(text, path), level, _no_rows)
         fresh = table_freshness(found.policy, state, NOW, NOW, history)
     except EtcError as error:
         return Seen(f"{error.code}: {error.message}")

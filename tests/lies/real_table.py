@@ -18,7 +18,7 @@ from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
 from etc_policy.compile.manifest import Verify
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EtcError
-from etc_policy.verify import same_files
+from etc_policy.verify import compared_rows
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
@@ -80,10 +80,8 @@ class RealTable:
             claim = claim_of(policy, state, NOW)
             evidence = Evidence(policy, state, history, claim, NOW)
             path, text = read_suite("ro_complete", Path("no-such-project"))
-            with patch.object(same_files, "LEAST_SHARE", 0):  # however small the table is
-                found = verify_table(
-                    evidence, parse_suite(text, path).items, level, lambda: GxVerifier(self.bench.spark)
-                )
+            with patch.object(compared_rows, "LEAST_SHARE", 0):  # however small the table is
+                found = verify_table(evidence, parse_suite(text, path), level, lambda: GxVerifier(self.bench.spark))
         except EtcError as error:
             return Seen(f"{error.code}: {error.message}")
         return Seen(found.failures if found.status in ("fail", "error") else "", claim)

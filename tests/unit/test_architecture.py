@@ -71,8 +71,7 @@ def test_files_of_tables_are_touched_by_their_storage_alone():
 CHANGE_TABLES = {
     "hudi/carrying.py": "carried log files",
     "hudi/files.py": "carried log files without a plan, the empty file of a commit that was cut off",
-    "lease/file_lease.py": "the lock of table version 6",
-    "lease/leases.py": "etc's own lease",
+    "lease/file_lease.py": "etc's own lease, and the lock of table version 6",
     "spark/completion_repair.py": "wrong completion times",
     "spark/metadata_renewal.py": "the note of what is to be built anew",
     "spark/plan_files.py": "etc's own plan, and what was written for it",

@@ -10,7 +10,6 @@ from etc_policy.adapters.gx.changed_rows import count_where_views_can_differ
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_join import SAMPLED, Comparison, aggregated, facts, joined
 from etc_policy.adapters.gx.view_rows import no_meta_columns, require_meta_columns, ro_rows, rt_rows, sampled
-from etc_policy.adapters.gx.view_samples import samples_of, with_file_groups
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 
@@ -102,3 +101,49 @@ def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> 
             f"read as times, for example `{counts['unreadable_sample']}`",
             hint="set `unit` (s, ms, us) or `format` (a Spark datetime pattern) of the policy's `event_time_column`",
         )
+
+
+def samples_of(joined: Any, facts: dict[str, Any], wanted: list[str], size: int) -> dict[str, list[dict[str, Any]]]:  # noqa: ANN401
+    """Up to `size` keys of each wanted kind, in the order of their keys; different rows name the columns."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    kinds = F.array_compact(F.array(*[F.when(facts[name], F.lit(name)) for name in wanted]))
+    rows = joined.withColumn("kind", F.explode(kinds)).select("kind", "partition", "key", _columns_that_differ(joined))
+    order = Window.partitionBy("kind").orderBy("partition", "key")
+    chosen = rows.withColumn("place", F.row_number().over(order)).where(F.col("place") <= size)
+    samples: dict[str, list[dict[str, Any]]] = {name: [] for name in wanted}
+    for row in chosen.orderBy("kind", "place").collect():
+        sample = {"partition": row["partition"], "key": row["key"]}
+        samples[row["kind"]].append({**sample, "columns": row["columns"]} if row["kind"] == "different" else sample)
+    return samples
+
+
+def _columns_that_differ(joined: Any) -> Any:  # noqa: ANN401
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rt_type, ro_type = joined.schema["rt_values"].dataType, joined.schema["ro_values"].dataType
+    rt, ro = F.col("rt_values"), F.col("ro_values")
+    common = [name for name in rt_type.names if name in ro_type.names]
+    unequal = [F.when(~rt.getField(n).eqNullSafe(ro.getField(n)), F.lit(n)) for n in common]
+    return F.array_compact(F.array(*unequal)).alias("columns")
+
+
+def with_file_groups(rt: Any, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:  # noqa: ANN401
+    """The samples, each with all file groups that have a row of its key."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    keys = [sample["key"] for sample in samples]
+    rows = rt.where(F.col("key").isin(keys)).select("partition", "key", "rt_group").distinct().collect()
+    across = "rt_place" in rt.columns
+    return [
+        {
+            **sample,
+            "file_groups": sorted(
+                row["rt_group"]
+                for row in rows
+                if row["key"] == sample["key"] and (across or row["partition"] == sample["partition"])
+            ),
+        }
+        for sample in samples
+    ]

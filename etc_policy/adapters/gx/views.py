@@ -11,7 +11,7 @@ from etc_policy.adapters.spark.client_options import MERGED_ROWS
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.errors import EngineError, Issue, PolicyError, Where
+from etc_policy.errors import EngineError, Issue, PolicyError
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck
 from etc_policy.verify.suites import SuiteExpectation, View
@@ -56,15 +56,7 @@ def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  
         reason = str(error).split("\n", 1)[0][:200]
         hint = f"the partition columns are {', '.join(f'`{f}`' for f in fields)}" if fields else "the table has none"
         message = f"`verify.where` is not a condition on the partition columns: {reason}"
-        raise PolicyError([Issue(Code.BAD_CONDITION, message, _policy_place(request), hint)]) from error
-
-
-def _policy_place(request: DataCheck) -> Where | None:
-    source, name = request.policy.source, request.policy.name
-    if source is None:
-        return None
-    path, line, column = source.rsplit(":", 2)
-    return Where(path, int(line), int(column), name)
+        raise PolicyError([Issue(Code.BAD_CONDITION, message, request.policy.place, hint)]) from error
 
 
 def narrowed(spark: Any, frame: Any, request: DataCheck) -> Any:  # noqa: ANN401

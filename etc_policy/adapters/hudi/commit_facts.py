@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import Any
 
 from etc_policy import __version__
 from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStats
@@ -27,27 +27,24 @@ _COLUMNS = tuple(field.name for field in fields(WriteStats))
 _Packed = tuple[str, tuple[Any, ...], dict[str, str], str | None, frozenset[tuple[str, str]], str]
 
 
-class CommitFacts(Protocol):
-    """Decoded commits by the names of their files."""
+class CommitFacts:
+    """Decoded commits by the names of their files; here nothing is kept."""
 
     def find(self, folder: str) -> None:
         """Begin a reading of the timeline in this folder: what is known of the files as they are there now."""
-        ...
 
     def get(self, name: str) -> CommitMetadata | None:
         """What a file of the version that it has now was decoded to; None where that is not known."""
-        ...
+        return None
 
     def put(self, name: str, commit: CommitMetadata) -> None:
         """Keep what a file was decoded to."""
-        ...
 
     def save(self) -> None:
         """Keep all of it for the next command."""
-        ...
 
 
-class KeptFacts:
+class KeptFacts(CommitFacts):
     """The facts of one table in the user's folder; what cannot be read there, or is not whole, is not there."""
 
     def __init__(self, cache: ObjectCache, storage: TableReader, properties: Mapping[str, str]) -> None:
@@ -92,23 +89,6 @@ class KeptFacts:
 
     def _one(self, text: str) -> str:
         return self._texts.setdefault(text, text)
-
-
-class NoFacts:
-    """Keeps nothing."""
-
-    def find(self, folder: str) -> None:
-        """Nothing is known."""
-
-    def get(self, name: str) -> CommitMetadata | None:
-        """Nothing is known."""
-        return None
-
-    def put(self, name: str, commit: CommitMetadata) -> None:
-        """It is decoded again the next time."""
-
-    def save(self) -> None:
-        """There is nothing to keep."""
 
 
 def _unpacked(content: bytes | None) -> dict[str, _Packed]:

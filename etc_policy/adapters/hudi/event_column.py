@@ -8,7 +8,7 @@ from typing import Any
 from etc_policy.adapters.hudi.avro_columns import find_column
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.adapters.hudi.log_facts import Trust, hides_deletes_of
-from etc_policy.adapters.hudi.merging import updates_in_part
+from etc_policy.adapters.hudi.properties import updates_in_part
 from etc_policy.adapters.hudi.values import list_of, text_of
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime

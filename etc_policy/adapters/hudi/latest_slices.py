@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import completions_of
-from etc_policy.adapters.hudi.data_listing import is_as_recorded
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, slice_facts
-from etc_policy.adapters.hudi.partitions import instants_in, marks_lost, partitions_of
+from etc_policy.adapters.hudi.partitions import instants_in, is_as_recorded, marks_lost, partitions_of
 from etc_policy.adapters.hudi.slices import (
     FileGroups,
     Listing,
@@ -23,7 +22,7 @@ from etc_policy.adapters.hudi.slices import (
 from etc_policy.adapters.hudi.table_commits import TableCommits
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.plan.carry import is_carried_name
-from etc_policy.plan.promise import is_of_column
+from etc_policy.plan.table_history import is_of_column
 from etc_policy.plan.table_state import FileSlice, path_below
 
 

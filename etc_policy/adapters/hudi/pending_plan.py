@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etc_policy.adapters.hudi.layout import parse_data_file
-from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import list_of, mapping_of
+from etc_policy.adapters.hudi.writers import announced_by, marker_files
 from etc_policy.adapters.storage.below import parts_of
 from etc_policy.adapters.storage.door import is_remote, local_path
 from etc_policy.codes.registry import Code

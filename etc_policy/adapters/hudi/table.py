@@ -1,35 +1,50 @@
-"""TableStateReader over a table's own files: properties, timeline, commit metadata and a listing; no JVM."""
+"""Readings of a table by its own files, without a JVM: its state and its past, its compactions alone, and its shape."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from etc_policy.adapters.hudi.commit_facts import KeptFacts, NoFacts
+from etc_policy.adapters.hudi.archive import Archive
+from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts
 from etc_policy.adapters.hudi.compactions import compactions_before_8, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import metadata_timeline, read_wrong_times
-from etc_policy.adapters.hudi.data_listing import KnownListing
-from etc_policy.adapters.hudi.history import MAX_ARCHIVED, table_history
+from etc_policy.adapters.hudi.event_column import column_type_of
+from etc_policy.adapters.hudi.history import MAX_ARCHIVED, completed_write, table_history
 from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
-from etc_policy.adapters.hudi.merging import merges_in_any_order, updates_in_part
+from etc_policy.adapters.hudi.log_facts import NO_TRUST
+from etc_policy.adapters.hudi.partitions import KnownListing
 from etc_policy.adapters.hudi.properties import (
+    PROPERTIES,
+    merges_in_any_order,
     metadata_partitions,
     names_in,
     read_properties,
+    updates_in_part,
 )
 from etc_policy.adapters.hudi.stable_reading import Result, read_until_stable
-from etc_policy.adapters.hudi.table_commits import TableCommits, read_commits
-from etc_policy.adapters.hudi.timeline import Timeline, all_times, fingerprint, plan_file_of
+from etc_policy.adapters.hudi.table_commits import TableCommits, is_write, read_commits
+from etc_policy.adapters.hudi.timeline import (
+    Timeline,
+    all_times,
+    fingerprint,
+    plan_file_of,
+    read_timeline,
+    require_times,
+)
 from etc_policy.adapters.hudi.values import text_of
 from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
-from etc_policy.adapters.hudi.zone_samples import read_zone
+from etc_policy.adapters.hudi.zones import read_zone
 from etc_policy.adapters.storage.door import open_reader
 from etc_policy.adapters.storage.object_cache import ObjectCache
+from etc_policy.adapters.storage.port import TableReader
 from etc_policy.compile.manifest import EventTime
+from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 from etc_policy.plan.double_keys import still_exposed
-from etc_policy.plan.table_history import WRITES, TableHistory
+from etc_policy.plan.table_history import WRITES, TableHistory, WholeTable
 from etc_policy.plan.table_state import TableState
-from etc_policy.plan.whole_table import WholeTable
+
+_ACTIONS = ("commit",)
 
 
 class FileTableReader:
@@ -104,7 +119,7 @@ def _read(
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
     storage = open_reader(base_path)
     properties = read_properties(storage)
-    facts = KeptFacts(cache, storage, properties) if cache else NoFacts()
+    facts = KeptFacts(cache, storage, properties) if cache else CommitFacts()
     asked = known if known is not None and known.may_have(storage, properties) else None
 
     def read() -> Result:
@@ -194,3 +209,50 @@ def _retained(timeline: Timeline) -> str | None:
     cleans = (f for f in map(timeline.latest, sorted(timeline.files, reverse=True)) if f.action == "clean")
     last = next((f for f in cleans if f.state == "completed"), None)
     return (text_of(timeline.metadata(last).get("earliestCommitToRetain")) or None) if last else None
+
+
+def read_shape(base_path: str, event_time: EventTime) -> TableShape | None:
+    """The table's shape; None where there is no table yet.
+
+    Raises:
+        TableError: the table cannot be read, or lacks the event-time column.
+        RetryableError: the timeline kept changing while it was read.
+
+    """
+    storage = open_reader(base_path)
+    return read_until_stable(storage.location, lambda: _shape_of(storage, event_time))
+
+
+def _shape_of(storage: TableReader, event_time: EventTime) -> TableShape | None:
+    if storage.info(PROPERTIES) is None:
+        return None
+    properties = read_properties(storage)
+    timeline = read_timeline(storage, properties)
+    written = sorted((f.requested for f in map(timeline.latest, timeline.files) if is_write(f)), reverse=True)
+    types = (column_type_of(event_time.column, {one: timeline.commit(one)}, storage.location) for one in written)
+    column_type = next(filter(None, types), None)
+    return TableShape(int(properties["hoodie.table.version"]), properties.get(MERGE_MODE), column_type)
+
+
+def read_compactions(base_path: str) -> TableHistory:
+    """The commits that merged log files, among which may be bulk inserts; those archived too, as far as they can be read.
+
+    Raises:
+        TableError: no table there, or one that cannot be handled.
+        RetryableError: the timeline kept changing while it was read.
+
+    """
+    storage = open_reader(base_path)
+    properties = read_properties(storage)
+    return read_until_stable(storage.location, lambda: _compactions_of(storage, properties))
+
+
+def _compactions_of(storage: TableReader, properties: Mapping[str, str]) -> TableHistory:
+    timeline = require_times(read_timeline(storage, properties))
+    latest = map(timeline.latest, timeline.files)
+    ends = [end for end in latest if end.state == "completed" and end.action in _ACTIONS]
+    plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
+    timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
+    writes = [completed_write(timeline, end.requested) for end in ends]
+    archived, _ = Archive(storage, properties).writes_beside(timeline, _ACTIONS, MAX_ARCHIVED)
+    return table_history([*writes, *archived], storage, properties, NO_TRUST, {}, is_complete=False)

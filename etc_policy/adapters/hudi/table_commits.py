@@ -9,11 +9,11 @@ from functools import cached_property
 from etc_policy.adapters.hudi.archive import Archive
 from etc_policy.adapters.hudi.commit_facts import CommitFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata
-from etc_policy.adapters.hudi.data_listing import KnownListing
 from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.history import CompletedWrite, completed_write
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, Trust
+from etc_policy.adapters.hudi.partitions import KnownListing
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
 from etc_policy.adapters.storage.port import TableReader, TreeLister
 from etc_policy.compile.manifest import EventTime

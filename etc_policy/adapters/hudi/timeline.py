@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
-from etc_policy.adapters.hudi.commit_facts import CommitFacts, NoFacts
+from etc_policy.adapters.hudi.commit_facts import CommitFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
 from etc_policy.adapters.hudi.values import time_of
@@ -44,7 +44,7 @@ class Timeline:
     layout: int
     files: Mapping[str, tuple[InstantFile, ...]]
     savepointed: frozenset[str] = frozenset()
-    facts: CommitFacts = field(default_factory=NoFacts, repr=False, compare=False)
+    facts: CommitFacts = field(default_factory=CommitFacts, repr=False, compare=False)
     _commits: dict[str, CommitMetadata] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property
@@ -204,7 +204,7 @@ def read_timeline(
         elif parsed is not None:
             files[parsed.requested].append(parsed)
     found = {requested: tuple(of_instant) for requested, of_instant in files.items()}
-    return Timeline(storage, folder, layout, found, frozenset(savepointed), facts or NoFacts())
+    return Timeline(storage, folder, layout, found, frozenset(savepointed), facts or CommitFacts())
 
 
 def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value

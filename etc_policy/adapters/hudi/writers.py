@@ -1,4 +1,7 @@
-"""Writers that are at work on a table: their pending writes, what these say of themselves, and their heartbeats."""
+"""Writers that are at work on a table: their pending writes, what these say of themselves, their heartbeats and markers.
+
+Markers are what Hudi notes in `.hoodie/.temp/<instant>` of each data file before it makes it, and removes the file by.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from etc_policy.plan.table_state import GroupKey, WriteInFlight
 
 #: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
 WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
+#: A marker is an empty file, or a line of a file of many where a timeline server keeps them.
+_MARKER, _LISTING = ".marker.", "MARKERS"
 
 
 def living_writers(storage: TableReader, timeline: Timeline) -> frozenset[str]:
@@ -49,3 +54,22 @@ def _beats(storage: TableReader, instant: str) -> bool | None:
     if heartbeat is None:
         return None
     return time_at(storage.location) - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
+
+
+def marker_files(storage: TableReader, instant: str) -> Iterator[str]:
+    """The files in an instant's folder of markers, as paths below the table, without Hadoop's checksum files beside them."""
+    return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.endswith(".crc"))
+
+
+def announced_by(storage: TableReader, path: str) -> Iterator[str]:
+    """The data files that a file of markers announces, as it names them: paths below the table, unless somebody else wrote it."""
+    name, below = path.rpartition("/")[2], path.split("/", 3)[-1]
+    lines = _lines_of(storage, path) if name.startswith(_LISTING) else [below]
+    return (line.rsplit(_MARKER, 1)[0].lstrip("/") for line in lines if _MARKER in line)
+
+
+def _lines_of(storage: TableReader, path: str) -> list[str]:
+    try:
+        return storage.read(path).decode("utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []

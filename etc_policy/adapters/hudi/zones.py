@@ -1,21 +1,28 @@
-"""The time zone in which the instants of a table are written."""
+"""The time zone in which the instants of a table are written, and what shows that of its writers' clocks."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from etc_policy.adapters.hudi.layout import InstantFile
+from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import TableError
+from etc_policy.plan.zone_evidence import ZoneReading, ZoneSample, judge_zone
 
 #: The zone database has each zone in two more folders, whose names Java does not know.
 _OTHER_FORMS = re.compile(r"^(posix|right)/")
 #: `TZ` as offsets and rules, such as `CET-1CEST`, without a name.
 _OFFSETS = re.compile(r"(<[^>]+>|[A-Za-z]{3,})[+-]?[0-9]")
+#: The newest files that are looked at, by their names: more than a day of a busy table, whatever the zone of a name.
+_MOST = 300
+_WRITES = ("commit", "deltacommit")
+_ENDS = (*_WRITES, "replacecommit", "clean", "rollback")
 
 
 def declared_zone(properties: Mapping[str, str]) -> str:
@@ -67,3 +74,26 @@ def _fixed_zone() -> str:
             hint=hint,
         )
     return "UTC"
+
+
+def read_zone(properties: Mapping[str, str], timeline: Timeline) -> ZoneReading:
+    """The zone of the table's instants, and how sure it is."""
+    if declared_zone(properties) == "UTC":
+        return ZoneReading("UTC")
+    files = sorted((f for found in timeline.files.values() for f in found), key=lambda f: f.name)
+    return judge_zone(table_zone(properties), tuple(_samples(timeline, files[-_MOST:])))
+
+
+def _samples(timeline: Timeline, files: list[InstantFile]) -> Iterator[ZoneSample]:
+    """Of files that are written as soon as their instant is known; a service plans for minutes, and etc in the past."""
+    listed = timeline.storage.list(timeline.folder)
+    for file in files:
+        instant, found = _instant(file), listed.get(file.name)
+        if instant is not None and found is not None:  # None where it was archived since the listing
+            yield ZoneSample(instant, found.modified_ns // 1_000_000)
+
+
+def _instant(file: InstantFile) -> str | None:
+    if file.state == "requested" and file.action in _WRITES:
+        return file.requested
+    return file.completed if file.state == "completed" and file.action in _ENDS else None

@@ -5,22 +5,21 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from dataclasses import replace
-from types import TracebackType
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.file_lock import is_left, remove
-from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease.lock_holder import Holder, boot_id, lock_place, read_holder
-from etc_policy.adapters.lease.run_mark import RunMark
-from etc_policy.adapters.lease.run_signs import Progress, RunSigns, warn_of_clock
+from etc_policy.adapters.lease.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.adapters.storage.clocks import note_time
-from etc_policy.adapters.storage.door import local_path, open_storage
+from etc_policy.adapters.storage.door import is_remote, local_path, open_remote_storage, open_storage
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.execute.ports import Lease
 
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
 JAVA_LEASE = "java.lease"
@@ -28,6 +27,8 @@ JAVA_LEASE = "java.lease"
 #: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
 _BEGINNING_SECONDS = 15.0
 _MARK_BYTES = 192
+_UNKNOWN = "-"
+_ENDED = "ended"
 
 
 class FileLease:
@@ -89,9 +90,7 @@ class FileLease:
         finally:
             os.close(handle)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
         if self._mark.instant and self._read() == self._mark.text:
             self._write(replace(self._mark, ended=True))
@@ -200,3 +199,56 @@ def _clock_of(handle: int) -> float:
     """The time that the file system notes when an open file is touched now, in seconds since the epoch."""
     os.utime(handle)
     return os.fstat(handle).st_mtime
+
+
+def lease_of(base_path: str, *, local: bool, progress: Callable[[str], None]) -> Lease:
+    """The lease of the table at a base path; `local` says that this machine does all work on it.
+
+    Raises:
+        TableError: the table lies where etc cannot reach it.
+
+    """
+    if not is_remote(base_path):
+        return FileLease(base_path, local=local, progress=progress)
+    from etc_policy.adapters.lease.store_lease import StoreLease
+
+    return StoreLease(open_remote_storage(base_path), progress=progress)
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """Who ran what: the compaction's instant, a token of the run's own, and the boot of a machine that did all of the work.
+
+    `boot` is `-` where other machines had a part in it. `found` is when the inflight file was made of the dead run before,
+    empty without one, and `made` when that of this run was: None until then, empty where it is missing. `ended` says that
+    the run did not die.
+
+    As text these are words: `<instant> <token> <boot> <found>`, then `<made>`, then `ended`. Versions of etc share the text.
+    """
+
+    instant: str = ""
+    token: str = ""
+    boot: str = _UNKNOWN
+    found: str = ""
+    made: str | None = None
+    ended: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> RunMark:
+        """The mark of such a text; what it lacks is unknown, as in the shorter ones of earlier versions."""
+        words = text.split(" ")
+        ended = words[-1] == _ENDED
+        if ended:
+            words.pop()
+        instant, token, boot, found = (*words, *("", "", _UNKNOWN, _UNKNOWN)[len(words) :])[:4]
+        made = words[4] if len(words) > 4 else None
+        return cls(instant, token, boot, "" if found == _UNKNOWN else found, made, ended)
+
+    @property
+    def text(self) -> str:
+        """The mark as it is in the lease; empty for no run at all."""
+        if not self.instant:
+            return ""
+        words = [self.instant, self.token, self.boot, self.found or _UNKNOWN]
+        words += [self.made] if self.made is not None else []
+        return " ".join([*words, _ENDED] if self.ended else words)

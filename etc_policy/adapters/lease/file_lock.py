@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from types import TracebackType
 from uuid import uuid4
 
 from etc_policy.adapters.hudi.layout import HEARTBEATS
@@ -81,9 +80,7 @@ class FileLock:
         self._care.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the lock back; one that somebody else has meanwhile is left alone."""
         self._done.set()
         self._care.join()

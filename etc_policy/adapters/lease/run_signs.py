@@ -1,4 +1,7 @@
-"""Signs of life of a run: its heartbeat, its inflight file, and what it has begun to write."""
+"""Signs of life of a run: its heartbeat, its inflight file, and what it has begun to write.
+
+The heartbeat is the same everywhere, as the challenger's settings decide when a run is dead (FACTS 5).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ from contextlib import suppress
 from time import sleep
 
 from etc_policy.adapters.hudi.layout import HEARTBEATS, timeline_folder
-from etc_policy.adapters.hudi.markers import announced_by, marker_files
 from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.adapters.hudi.writers import announced_by, marker_files
 from etc_policy.adapters.storage.clocks import time_at
 from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
@@ -20,6 +22,10 @@ from etc_policy.plan.refusals import CLOCK_TOLERANCE, FINISHED_SERVICES
 _POLL_SECONDS = 0.5
 
 Progress = Callable[[str], None]
+#: A heartbeat is written this often, and a run is dead after this many misses.
+HEARTBEAT_INTERVAL_MS = 5_000
+HEARTBEAT_MISSES = 6
+HEARTBEAT_TOLERANCE_SECONDS = HEARTBEAT_INTERVAL_MS * HEARTBEAT_MISSES / 1000
 
 
 class RunSigns:

@@ -5,16 +5,17 @@ All ages are measured by the store's own clock, so that a machine whose clock is
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import suppress
-from types import TracebackType
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+from uuid import uuid4
 
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
-from etc_policy.adapters.lease.heartbeat import HEARTBEAT_TOLERANCE_SECONDS
-from etc_policy.adapters.lease.lease_document import MAX_VALID_SECONDS, LeaseDocument, read_document
 from etc_policy.adapters.lease.lock_holder import Owner
-from etc_policy.adapters.lease.run_signs import Progress, RunSigns, warn_of_clock
+from etc_policy.adapters.lease.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
 from etc_policy.adapters.lease.store_probe import require_conditional_put
 from etc_policy.adapters.storage.clocks import note_time, time_at
 from etc_policy.adapters.storage.port import RemoteStorage, Version
@@ -28,6 +29,8 @@ LEASE = f"{ETC_FOLDER}/lease.json"
 _VALID_SECONDS, _RENEWALS = 60.0, 4
 #: Beyond its end: the times of stores have whole seconds, and their machines' clocks differ a little.
 _MARGIN_SECONDS = 10.0
+#: No lease of etc is longer: another document does not hold the table for ever.
+MAX_VALID_SECONDS = 600.0
 
 
 class StoreLease:
@@ -70,9 +73,7 @@ class StoreLease:
         self._care.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
         self._done.set()
         self._care.join()
@@ -195,3 +196,42 @@ class StoreLease:
         message = f"another `etc apply` is working on `{self._storage.location}`: {who}"
         ends = f", or for its lease to end in {left_seconds:.0f} s if it has died" if left_seconds else ""
         return RetryableError(Code.TABLE_IN_USE, message, hint=f"wait for it to end{ends}, then run this again")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseDocument:
+    """A lease as it was written at one moment. `nonce` makes each body another one: stores compare hashes of them.
+
+    It holds for `valid_seconds` from when the store has noted that it was written. `inflight` is when the inflight file of
+    the run of `instant` was made; until then, that of the dead run before it. `ended` says that the run did not die,
+    `released` that nobody has the lease.
+    """
+
+    owner: Owner
+    valid_seconds: float
+    instant: str = ""
+    inflight: str = ""
+    ended: bool = False
+    released: bool = False
+    nonce: str = field(default_factory=lambda: uuid4().hex)
+
+    def renewed(self, **changed: Any) -> LeaseDocument:  # noqa: ANN401 - fields of its own
+        """The same lease for another while, with these changes."""
+        return replace(self, **changed, nonce=uuid4().hex)
+
+    def as_bytes(self) -> bytes:
+        """The document as JSON."""
+        return json.dumps(asdict(self)).encode()
+
+
+def read_document(content: bytes) -> LeaseDocument | None:
+    """The document of these bytes; None where they are none that etc writes."""
+    try:
+        found = json.loads(content)
+        document = LeaseDocument(**{**found, "owner": Owner(**found["owner"])})
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    texts = (document.instant, document.inflight, document.nonce)
+    is_sound = all(isinstance(text, str) for text in texts) and isinstance(document.valid_seconds, int | float)
+    is_sound = is_sound and document.owner.is_sound
+    return document if is_sound and 0 < document.valid_seconds <= MAX_VALID_SECONDS else None

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from etc_policy.adapters.hudi.merging import ordering_fields
-from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.properties import ordering_fields, read_properties
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
 from etc_policy.adapters.logs.times_cache import TimesCache
 from etc_policy.adapters.storage.door import open_reader

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from etc_policy.adapters.lease.heartbeat import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
+from etc_policy.adapters.lease.run_signs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.compile.file_locks import PROVIDER
 from etc_policy.compile.manifest import Writer
 from etc_policy.declare.secrets import with_values

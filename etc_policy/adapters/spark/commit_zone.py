@@ -103,16 +103,13 @@ def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None: 
         java = jvm.java.time.ZoneId.systemDefault().getId()
         hint = f"Java's own zone is {java}: run etc and its Spark with `TZ` set to the zone of the table's writers"
         raise EngineError(Code.OTHER_ENGINE_TIME, f"{trouble}; nothing was written", hint=hint)
-    early = completes_too_early(job.instant, engine, _last_completed(job)) if completes else None
+    last = max(timeline_of(job.base_path).completions.values(), default=None) if completes else None
+    early = completes_too_early(job.instant, engine, last) if completes else None
     if early is not None:
         hint = "the clock was set back, or its zone changed: run `etc apply` again once it is right"
         raise EngineError(
             Code.COMPLETED_TOO_EARLY, f"the compaction at {job.instant} was not committed: {early}", hint=hint
         )
-
-
-def _last_completed(job: Job) -> str | None:
-    return max(timeline_of(job.base_path).completions.values(), default=None)
 
 
 def _engine_time(jvm: Any) -> EngineTime:  # noqa: ANN401 - as above

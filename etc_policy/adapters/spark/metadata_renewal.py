@@ -37,13 +37,8 @@ def build(jvm: Any, client: Any, table: Any) -> None:  # noqa: ANN401 - Java obj
     writer.create(table.getStorageConf(), client.getConfig(), client.getEngineContext()).close()
 
 
-def owed(job: Job) -> tuple[str, ...]:
-    """Partitions of the metadata table that were dropped by a run which then died, less those that the table has."""
-    return owed_of(job.base_path, job.metadata_partitions)
-
-
-def owed_of(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
-    """The same for the table at a base path, whose metadata table has `partitions`."""
+def owed(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
+    """Partitions of the metadata table that were dropped by a run which then died, less the `partitions` that it has."""
     try:
         names = open_reader(base_path).read(_NOTE).decode().split()
     except FileNotFoundError:

@@ -7,7 +7,7 @@ from typing import Any
 
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.spark.hudi_client import hudi_client
-from etc_policy.adapters.spark.java_lease import java_lease
+from etc_policy.adapters.spark.table_lock import java_lease
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job

@@ -40,7 +40,7 @@ def s3a_confs(
     own = {**_ALWAYS, **_places(settings, environment)}
     confs = {f"{_PREFIX}{name}": value for name, value in own.items()}
     confs["spark.hadoop.fs.s3.impl"] = f"{_S3A}.S3AFileSystem"
-    if not _has_keys(given or {}):
+    if not any(name.startswith(_PREFIX) and name.endswith(_KEYS) for name in given or {}):
         confs |= {f"{_PREFIX}{name}": value for name, value in _keys(settings, environment).items()}
     return {**confs, **(given or {})}
 
@@ -78,7 +78,3 @@ def _keys(settings: StorageSettings, environment: Mapping[str, str]) -> dict[str
     provider = "TemporaryAWSCredentialsProvider" if found.token else "SimpleAWSCredentialsProvider"
     pairs = {"access.key": found.key_id, "secret.key": found.secret, "aws.credentials.provider": f"{_S3A}.{provider}"}
     return pairs | ({"session.token": found.token} if found.token else {})
-
-
-def _has_keys(given: Mapping[str, str]) -> bool:
-    return any(name.startswith(_PREFIX) and name.endswith(_KEYS) for name in given)

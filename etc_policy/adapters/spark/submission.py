@@ -23,7 +23,7 @@ from tempfile import mkdtemp
 from etc_policy.adapters.java_properties import parse_properties, write_properties
 from etc_policy.adapters.outputs.files import write_below
 from etc_policy.adapters.spark.cluster import is_local
-from etc_policy.adapters.spark.java_runtime import pyspark_folder
+from etc_policy.adapters.spark.java_runtime import spark_defaults, spark_home
 from etc_policy.adapters.spark.session import SOFT_DEFAULTS
 from etc_policy.codes.registry import Code
 from etc_policy.declare.secrets import is_secret_setting
@@ -161,7 +161,7 @@ def _reported(path: Path) -> SubmissionResult | None:
 
 
 def _run(command: list[str]) -> int:
-    environment = {**os.environ, "SPARK_HOME": str(_spark_home())}
+    environment = {**os.environ, "SPARK_HOME": str(spark_home())}
     try:
         process = subprocess.Popen(command, stdout=sys.stderr.fileno(), env=environment)
     except OSError as error:
@@ -207,7 +207,7 @@ def _ended_in_order() -> Iterator[None]:
 
 
 def _program() -> Path:
-    program = _spark_home() / "bin" / "spark-submit"
+    program = spark_home() / "bin" / "spark-submit"
     if not program.is_file():
         raise EngineError(
             Code.NOT_SUBMITTED, f"there is no `{program}`", hint="set SPARK_HOME to the folder of a Spark 3.5"
@@ -215,15 +215,8 @@ def _program() -> Path:
     return program
 
 
-def _spark_home() -> Path:
-    """The user's Spark, else PySpark's own."""
-    given = os.environ.get("SPARK_HOME")
-    return Path(given) if given else pyspark_folder()
-
-
 def _cluster_defaults() -> dict[str, str]:
-    folder = Path(os.environ.get("SPARK_CONF_DIR") or _spark_home() / "conf")
-    file = folder / "spark-defaults.conf"
+    file = spark_defaults()
     try:
         return parse_properties(file.read_text("utf-8", errors="replace")) if file.is_file() else {}
     except OSError as error:

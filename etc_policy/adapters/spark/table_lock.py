@@ -1,4 +1,4 @@
-"""The table's lock round what must not meet a writer: a file that Python takes, or what Hudi's own provider takes."""
+"""What keeps others away from a table while Java works on it: the table's lock, and a lease that Java itself holds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from etc_policy.adapters.hudi.layout import ETC_FOLDER
+from etc_policy.adapters.lease.file_lease import JAVA_LEASE
 from etc_policy.adapters.lease.file_lock import FileLock
 from etc_policy.adapters.lease.lock_holder import lock_place
 from etc_policy.adapters.spark.client_options import lock_config
 from etc_policy.adapters.spark.hudi_client import method_names
+from etc_policy.adapters.storage.door import is_remote, local_path
+from etc_policy.codes.registry import Code
 from etc_policy.compile.file_locks import PROVIDER, is_in_process
+from etc_policy.errors import RetryableError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.formats import format_duration
 
@@ -85,3 +90,28 @@ def _announced(job: Job, progress: Progress) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def java_lease(jvm: Any, job: Job) -> Iterator[None]:  # noqa: ANN401 - a JVM view
+    """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit.
+
+    On an object store or HDFS the lease outlives Python by longer than Java does.
+
+    Raises:
+        RetryableError: another Java process holds it.
+
+    """
+    if is_remote(job.base_path):
+        yield
+        return
+    folder = local_path(job.base_path) / ETC_FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    file = jvm.java.io.RandomAccessFile(str(folder / JAVA_LEASE), "rw")
+    try:
+        if file.getChannel().tryLock() is None:
+            message = f"the Java process of another run of etc is working on `{job.base_path}`"
+            raise RetryableError(Code.TABLE_IN_USE, message, hint="wait for it to end, then run this again")
+        yield
+    finally:
+        file.close()

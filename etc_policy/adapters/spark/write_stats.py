@@ -1,14 +1,87 @@
-"""What a compaction has written, without what grows with its rows.
+"""Write stats of a compaction: what it has written, without what grows with its rows, and those of carried log files.
 
 With a record index each `WriteStatus` carries every record's key and place. The driver wants the stats alone, as the stock
-client itself does when it commits: by a class of its own that leaves the records on the executors.
+client itself does when it commits: by a class of its own that leaves the records on the executors. Without the stats of
+carried log files readers of the metadata table lose rows (FACTS 8).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from etc_policy.codes.registry import Code
+from etc_policy.errors import EngineError
+from etc_policy.execute.ports import Job
+from etc_policy.plan.stages import CarriedFile, Operation
+from etc_policy.plan.table_state import path_below
+
+#: The releases with which it was tried, by how their version begins.
+_TRIED = ("0.15.", "1.2.")
 _SLIM = "org.apache.hudi.client.SparkRDDWriteClient$SlimWriteStats"
+
+
+def require_bundle(jvm: Any, job: Job) -> None:  # noqa: ANN401 - the JVM
+    """Return if the loaded bundle is known to commit carried files rightly, or none are carried.
+
+    Raises:
+        EngineError: it was not tried.
+
+    """
+    version = _version(jvm) if job.carries else _TRIED[0]
+    if not version.startswith(_TRIED):
+        message = f"committing carried log files was not tried with this bundle of Hudi ({version or 'unknown'})"
+        hint = "name a bundle of Hudi 1.2 or 0.15 in the target, or set `granularity: file_slice`"
+        raise EngineError(Code.CANNOT_CARRY, message, hint=hint)
+
+
+def add_stats(spark: Any, job: Job, result: Any, statuses: Any) -> None:  # noqa: ANN401 - Java objects
+    """Adds a write stat for each carried file to a compaction's write metadata; `statuses` are those of its base files."""
+    jvm = spark._jvm
+    all_of_them = jvm.java.util.ArrayList(statuses)
+    for operation in job.operations:
+        for carried in operation.carried:
+            all_of_them.add(_status(jvm, operation, carried))
+    result.setWriteStatuses(spark._jsc.parallelize(all_of_them))
+
+
+def add_stats_to_commit(jvm: Any, job: Job, metadata: Any) -> None:  # noqa: ANN401 - Java objects
+    """The same where Hudi has made the commit's metadata already, as bundles before 1.1 do."""
+    for operation in job.operations:
+        for carried in operation.carried:
+            metadata.addWriteStat(operation.partition, _stat(jvm, operation, carried))
+
+
+def _status(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noqa: ANN401 - Java objects
+    status = jvm.org.apache.hudi.client.WriteStatus(False, 0.0)
+    status.setFileId(operation.file_id)
+    status.setPartitionPath(operation.partition)
+    status.setStat(_stat(jvm, operation, carried))
+    return status
+
+
+def _stat(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noqa: ANN401 - Java objects
+    stat = jvm.org.apache.hudi.common.model.HoodieDeltaWriteStat()
+    stat.setFileId(operation.file_id)
+    stat.setPartitionPath(operation.partition)
+    stat.setPath(path_below(operation.partition, carried.name))
+    stat.setPrevCommit(operation.base_instant)
+    stat.setBaseFile(operation.base_file or "")
+    stat.setFileSizeInBytes(carried.size_bytes)
+    stat.setLogVersion(0)
+    stat.setLogOffset(0)
+    for setter in ("TotalWriteBytes", "NumWrites", "NumUpdateWrites", "NumInserts", "NumDeletes"):
+        getattr(stat, f"set{setter}")(0)
+    names = jvm.java.util.ArrayList()
+    names.add(carried.name)
+    stat.setLogFiles(names)
+    return stat
+
+
+def _version(jvm: Any) -> str:  # noqa: ANN401 - the JVM
+    """The release that the bundle names in its manifest; empty where it names none. Before 1.0 no class of Hudi's says it."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    of_bundle = jvm.java.lang.Class.forName("org.apache.hudi.common.model.HoodieRecord", True, loader).getPackage()
+    return str(of_bundle.getImplementationVersion() or "")
 
 
 def written_stats(spark: Any, result: Any) -> list[Any]:  # noqa: ANN401 - Java objects

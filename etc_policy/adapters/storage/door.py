@@ -10,13 +10,13 @@ from pathlib import Path
 from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.adapters.storage.port import RemoteStorage, TableReader, TableStorage
 from etc_policy.codes.registry import Code
+from etc_policy.compile.locations import MOUNT_HINT, split_file_uri
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
 
 _OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
 _HDFS = "hdfs://"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_FILE = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 #: The target's, of the command that runs in this context: locations are handed on as texts.
 _SETTINGS: ContextVar[StorageSettings | None] = ContextVar("storage settings", default=None)
 
@@ -98,11 +98,10 @@ def local_path(location: str) -> Path:
         where = "HDFS" if is_on_hdfs(location) else "an object store"
         hint = "it works on local disk and mounted folders"
         raise TableError(Code.NOT_LOCAL, f"this does not work on {where} yet: `{location}`", hint=hint)
-    file = _FILE.fullmatch(location)
-    if file is not None and file["host"] not in (None, "", "localhost"):
-        hint = "mount its folder, and write `file:///FOLDER`"
-        raise TableError(Code.NOT_LOCAL, f"`{location}` is on another machine", hint=hint)
+    file = split_file_uri(location)
+    if file is not None and file[0]:
+        raise TableError(Code.NOT_LOCAL, f"`{location}` is on another machine", hint=MOUNT_HINT)
     if _URI.match(location) and file is None:
         hint = "tables on local disk, a mounted folder, hdfs://, s3://, gs:// and abfs:// can be planned"
         raise TableError(Code.NOT_LOCAL, f"cannot read `{location}` without a JVM", hint=hint)
-    return Path(file["path"] if file is not None else location)
+    return Path(file[1] if file is not None else location)

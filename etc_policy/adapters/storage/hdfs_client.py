@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from hdfs_native import Client, FileStatus
 
-from etc_policy.adapters.storage.hdfs_errors import hdfs_errors, unanswered
-from etc_policy.adapters.storage.store_failures import StoreUnreachableError
+from etc_policy.adapters.storage.port import StoreRefusedError, StoreUnreachableError
+from etc_policy.adapters.storage.remote_files import open_ranges
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
@@ -28,6 +31,19 @@ _TRIES, _FIRST_PAUSE_MS = 8, 200
 _PAUSE_SECONDS = 0.2
 #: Entries of a listing that are asked for in one request's time.
 _PAGE = 1000
+_BUFFER_BYTES = 1 << 20
+#: So long a file may be shorter for a reader than the NameNode says: its last block is not yet reported.
+_SETTLE_SECONDS, _SETTLE_PAUSE_SECONDS = 5.0, 0.1
+_RPC = re.compile(r"(?:Fatal)?RPCError\(\"(?P<name>[\w.$]+)\", \"(?P<words>.*)", re.DOTALL)
+#: A NameNode's words end where its stack begins.
+_STACK = re.compile(r"\\n|\n")
+#: What a cluster says while it starts, fails over or has lost machines; and what the client says of a connection.
+_AWAY = re.compile(
+    r"SafeMode|StandbyException|RetriableException|ObserverRetryOnActiveException|RetryStartFileException|LeaseExpired"
+    r"|NotReplicatedYet|minReplication|IOError\(|OperationFailed\(|BlocksNotFound|DataTransferError|Timeout"
+)
+_NOT_A_FOLDER = ("ParentNotDirectoryException", "PathIsNotDirectoryException")
+_MAX_WORDS = 400
 
 
 class HdfsPlace(NamedTuple):
@@ -151,3 +167,79 @@ def _connect(authority: str, seconds: float, variables: tuple[tuple[str, str], .
         if ":" in authority or "No NameNode hosts found" not in str(error):
             raise
     return Client(f"hdfs://{authority}:{_DEFAULT_PORT}", settings)
+
+
+def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) -> BinaryIO:
+    """A file, seekable, of which the NameNode says that it has so many bytes; `path` is for messages.
+
+    hdfs-native leaves out the last block of a file until a DataNode has reported it, and all of a file without one seems empty.
+    """
+    end = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        reader = client.ask(lambda one: one.read(whole_path), path)
+        if len(reader) >= size:
+            break
+        if time.monotonic() > end:
+            raise OSError(
+                f"`{client.location}/{path}` has {size} bytes of which {len(reader)} can be read: it is being written"
+            )
+        time.sleep(_SETTLE_PAUSE_SECONDS)
+        size = client.ask(lambda one: one.get_file_info(whole_path), path).length  # another file may have its name now
+
+    def get(start: int, stop: int) -> bytes:
+        try:
+            content = client.ask(lambda _: reader.read_range(start, stop - start), path)
+        except StoreUnreachableError:
+            client.ask(lambda one: one.get_file_info(whole_path), path)  # its blocks go with it
+            raise
+        if len(content) != stop - start:
+            raise OSError(f"`{client.location}/{path}` was cut off while it was read")
+        return content
+
+    return open_ranges(len(reader), get, _BUFFER_BYTES)
+
+
+@contextmanager
+def hdfs_errors(location: str, path: str = "") -> Iterator[None]:
+    """Whatever hdfs-native raises, as OSError; FileNotFoundError and FileExistsError where they are meant.
+
+    Raises:
+        StoreUnreachableError: another try may succeed.
+        StoreRefusedError: it will not.
+
+    """
+    place = f"{location}/{path}".rstrip("/")
+    try:
+        yield
+    except (StoreUnreachableError, StoreRefusedError):
+        raise
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, "there is no such file or folder", place) from error
+    except FileExistsError as error:
+        raise FileExistsError(errno.EEXIST, "the file exists", place) from error
+    except (OSError, RuntimeError, NotImplementedError) as error:
+        raise _as_store_error(error, location, place) from error
+
+
+def unanswered(location: str, words: str) -> StoreUnreachableError:
+    """The error to raise where a cluster does not answer."""
+    hint = "run it again; if it goes on, check the NameNode's address in `table`, or HADOOP_CONF_DIR for a nameservice"
+    message = f"the HDFS cluster of `{location}` does not answer"
+    return StoreUnreachableError(Code.HDFS_UNREACHABLE, message, hint=hint, cause=words)
+
+
+def _as_store_error(error: Exception, location: str, place: str) -> OSError:
+    found = _RPC.match(str(error))
+    name, words = (found["name"].rpartition(".")[2], found["words"]) if found else ("", str(error))
+    said = _STACK.split(words)[0].replace('\\"', '"')[:_MAX_WORDS]
+    if name in _NOT_A_FOLDER:
+        return NotADirectoryError(errno.ENOTDIR, "there is a file where a folder is needed", place)
+    forbidden = name == "AccessControlException"  # its words name the folder, which may be called anything
+    if isinstance(error, OSError) or (not forbidden and _AWAY.search(f"{name} {said}")):
+        return unanswered(location, said)
+    if forbidden:
+        hint = "check the permissions there, and as which user `etc` acts: HADOOP_USER_NAME, or the Kerberos ticket"
+    else:
+        hint = "look at the cluster's own words below the error"
+    message = f"the HDFS cluster of `{location}` refuses a request"
+    return StoreRefusedError(Code.HDFS_REFUSES, message, hint=hint, cause=f"{name}: {said}".removeprefix(": "))

@@ -15,16 +15,12 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from hdfs_native import FileStatus, WriteOptions
 
+from etc_policy.adapters.storage import hdfs_versions
 from etc_policy.adapters.storage.below import copy_draft, parts_of
-from etc_policy.adapters.storage.hdfs_client import HdfsClient
-from etc_policy.adapters.storage.hdfs_reader import open_hdfs_file
-from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
+from etc_policy.adapters.storage.hdfs_client import HdfsClient, open_hdfs_file
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
-from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
-from etc_policy.adapters.storage.range_file import MAX_RANGE_BYTES
-from etc_policy.adapters.storage.read_ahead import ReadAhead
-from etc_policy.adapters.storage.store_failures import StoreUnreachableError
-from etc_policy.adapters.storage.whole_file import read_at_most
+from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, StoreUnreachableError, Version, read_at_most
+from etc_policy.adapters.storage.remote_files import MAX_RANGE_BYTES, ReadAhead
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileWriter
@@ -43,7 +39,6 @@ class HdfsStorage:
     def __init__(self, client: HdfsClient, base: str) -> None:
         self._client, self._base = client, base
         self._ahead = ReadAhead(self._whole)
-        self._documents = HdfsVersions(self)
 
     @property
     def location(self) -> str:
@@ -147,15 +142,15 @@ class HdfsStorage:
 
     def version(self, path: str) -> Version | None:
         """The document with the highest number."""
-        return self._documents.version(path)
+        return hdfs_versions.version(self, path)
 
     def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
         """Write the document with the next number, which only one can."""
-        return self._documents.replace_version(path, content, tag)
+        return hdfs_versions.replace_version(self, path, content, tag)
 
     def remove_versions(self, path: str) -> None:
         """Remove a document with all its numbers."""
-        self._documents.remove_versions(path)
+        self.remove_tree(hdfs_versions.versions_folder(path))
 
     @contextmanager
     def _drafted(self, path: str, content: BinaryIO, draft: str = "") -> Iterator[str]:

@@ -14,53 +14,46 @@ from etc_policy.adapters.storage.port import FileInfo, TableStorage, Version
 _TRIES = 20
 
 
-class HdfsVersions:
-    """The documents of a storage; the tag of a version is its number."""
-
-    def __init__(self, storage: TableStorage) -> None:
-        self._storage = storage
-
-    def version(self, path: str) -> Version | None:
-        """The document with the highest number; None where there is none."""
-        folder = _folder(path)
-        for left in reversed(range(_TRIES)):
-            found = self._numbered(folder)
-            if not found:
-                return None
-            last = max(found)
-            try:
-                return Version(self._storage.read(f"{folder}/{last}"), str(last), found[last].modified_ns)
-            except FileNotFoundError:
-                if not left:
-                    raise
-        raise AssertionError("the last try returns or raises")
-
-    def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
-        """Write the version after that of the tag; its tag, or None where there is another."""
-        folder, number = _folder(path), int(tag) + 1 if tag is not None else 1
-        try:
-            self._storage.create(f"{folder}/{number}", content)
-        except (FileExistsError, FileNotFoundError):  # somebody was first, or has replaced ours before its answer came
+def version(storage: TableStorage, path: str) -> Version | None:
+    """The document with the highest number; None where there is none."""
+    folder = versions_folder(path)
+    for left in reversed(range(_TRIES)):
+        found = _numbered(storage, folder)
+        if not found:
             return None
-        found = self._numbered(folder)
-        if max(found, default=number) > number:
-            self._storage.remove(f"{folder}/{number}")
-            return None
-        for older in found.keys() - {number}:
-            self._storage.remove(f"{folder}/{older}")
-        return str(number)
-
-    def remove_versions(self, path: str) -> None:
-        """Remove a document with all its numbers."""
-        self._storage.remove_tree(_folder(path))
-
-    def _numbered(self, folder: str) -> Mapping[int, FileInfo]:
+        last = max(found)
         try:
-            listed = self._storage.list(folder)
+            return Version(storage.read(f"{folder}/{last}"), str(last), found[last].modified_ns)
         except FileNotFoundError:
-            return {}
-        return {int(name): info for name, info in listed.items() if name.isascii() and name.isdecimal()}
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
-def _folder(path: str) -> str:
+def replace_version(storage: TableStorage, path: str, content: bytes, tag: str | None) -> str | None:
+    """Write the version after that of the tag; its tag, or None where there is another."""
+    folder, number = versions_folder(path), int(tag) + 1 if tag is not None else 1
+    try:
+        storage.create(f"{folder}/{number}", content)
+    except (FileExistsError, FileNotFoundError):  # somebody was first, or has replaced ours before its answer came
+        return None
+    found = _numbered(storage, folder)
+    if max(found, default=number) > number:
+        storage.remove(f"{folder}/{number}")
+        return None
+    for older in found.keys() - {number}:
+        storage.remove(f"{folder}/{older}")
+    return str(number)
+
+
+def _numbered(storage: TableStorage, folder: str) -> Mapping[int, FileInfo]:
+    try:
+        listed = storage.list(folder)
+    except FileNotFoundError:
+        return {}
+    return {int(name): info for name, info in listed.items() if name.isascii() and name.isdecimal()}
+
+
+def versions_folder(path: str) -> str:
+    """Where the versions of a document are, each with its number for a name: the tag that it has."""
     return f"{path}.versions"

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import obstore
+from obstore.exceptions import BaseError, PreconditionError
 
 from etc_policy.adapters.storage.object_cache import MAX_FILE_BYTES, ObjectCache
-from etc_policy.adapters.storage.object_reader import open_object
-from etc_policy.adapters.storage.read_ahead import ReadAhead
+from etc_policy.adapters.storage.remote_files import ReadAhead, open_ranges
+from etc_policy.adapters.storage.store_errors import is_empty_range, store_errors
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
+
+#: What is asked for first, and whenever less is read: most commits and log files are smaller.
+CHUNK_BYTES = 1 << 20
 
 
 class ObjectContents:
@@ -70,3 +76,29 @@ class ObjectContents:
     def _whole(self, key: str) -> bytes:
         with open_object(self._store, key, self._place_of(key)) as opened:
             return opened.read()
+
+
+def open_object(store: ObjectStore, key: str, place: str) -> BinaryIO:
+    """An object, seekable; a small one with one request, of a larger one each range is asked of the version that it had."""
+    with store_errors(place):
+        try:
+            found = obstore.get(store, key, options={"range": (0, CHUNK_BYTES)})
+            meta, first = found.meta, bytes(found.bytes())
+        except BaseError as error:
+            if not is_empty_range(error):
+                raise
+            return io.BytesIO()
+    if meta["size"] <= len(first):
+        return io.BytesIO(first)
+
+    def get(start: int, end: int) -> bytes:
+        if start < len(first):
+            return first[start:end]
+        options: Any = {"range": (start, end), **({"if_match": meta["e_tag"]} if meta["e_tag"] else {})}
+        with store_errors(place):
+            try:
+                return bytes(obstore.get(store, key, options=options).bytes())
+            except PreconditionError as error:
+                raise OSError(f"`{place}` was replaced while it was read") from error
+
+    return open_ranges(int(meta["size"]), get, CHUNK_BYTES)

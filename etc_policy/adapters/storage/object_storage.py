@@ -14,9 +14,8 @@ from etc_policy.adapters.storage.conditional_put import put_if
 from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.adapters.storage.object_contents import ObjectContents
 from etc_policy.adapters.storage.object_tree import ObjectTreeLister
-from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version
+from etc_policy.adapters.storage.port import MAX_READ_BYTES, FileInfo, Version, read_at_most
 from etc_policy.adapters.storage.store_errors import is_cut_short, store_errors
-from etc_policy.adapters.storage.whole_file import read_at_most
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta

@@ -1,10 +1,12 @@
-"""What is asked of the place where a table lies. Paths are below the table, with `/` between their parts."""
+"""What is asked of the place where a table lies, and how it fails. Paths are below the table, with `/` between their parts."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import BinaryIO, NamedTuple, Protocol
+
+from etc_policy.errors import RetryableError, TableError
 
 #: Bytes by file name of each folder, by the folder's path; the table's own folder is the empty path.
 Tree = Mapping[str, dict[str, int]]
@@ -36,17 +38,12 @@ class TreeLister(Protocol):
 
     def __enter__(self) -> TreeLister:
         """Nothing is listed yet."""
-        ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End what was begun."""
-        ...
 
     def begin(self) -> None:
         """From now on a storage that is far away lists beside other work: no file is missed that is there by now."""
-        ...
 
     def read(self) -> Tree:
         """What is listed, of this moment or later than `begin`.
@@ -55,7 +52,6 @@ class TreeLister(Protocol):
             OSError: a folder cannot be read.
 
         """
-        ...
 
 
 class TableReader(Protocol):
@@ -68,42 +64,33 @@ class TableReader(Protocol):
     @property
     def location(self) -> str:
         """The table's base path, as messages show it."""
-        ...
 
     def names(self, folder: str) -> Sequence[str]:
         """The names of all that is in a folder, in no order."""
-        ...
 
     def list(self, folder: str) -> Mapping[str, FileInfo]:
         """The files of a folder, links to files among them, by name; folders are not listed."""
-        ...
 
     def versions(self, folder: str) -> Mapping[str, str]:
         """A text for each file of a folder, by name, that is another one once its content is; files without one are left out.
 
         It is that of a moment before the file is read next. A storage that is far away says what its last listing said.
         """
-        ...
 
     def below(self, folder: str) -> Iterator[str]:
         """The paths of all files below a folder, hidden ones and links too; no link is followed."""
-        ...
 
     def tree(self) -> TreeLister:
         """Lists the table's folders, so that partitions can be found among them."""
-        ...
 
     def info(self, path: str) -> FileInfo | None:
         """A file's size and time; None where there is no such file."""
-        ...
 
     def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
         """A file's whole content; OSError where it is larger."""
-        ...
 
     def open(self, path: str) -> BinaryIO:
         """A file to read by ranges; seekable."""
-        ...
 
     def expect(self, sizes: Mapping[str, int], *, keep: bool = False) -> None:
         """These files, with their sizes as far as known, are opened or read next, in this order.
@@ -111,7 +98,6 @@ class TableReader(Protocol):
         A storage that is far away fetches them side by side. `keep` says that a file of such a name never changes, so that
         a copy on this machine will do. It raises OSError like a reading; a file that is missing is left to its reading.
         """
-        ...
 
 
 class TableStorage(TableReader, Protocol):
@@ -119,39 +105,30 @@ class TableStorage(TableReader, Protocol):
 
     def is_linked(self, path: str) -> bool:
         """Whether a folder on the way to a path is a link, or none, so that nothing is removed there."""
-        ...
 
     def create(self, path: str, content: bytes) -> None:
         """Write a new file in one step, its folders too; FileExistsError where there is one, which stays as it is."""
-        ...
 
     def replace(self, path: str, content: bytes) -> None:
         """Write a file in one step, its folders too: a reader sees the old content or the new one."""
-        ...
 
     def hard_link(self, source: str, target: str) -> None:
         """Give a file a second name; FileExistsError where the target exists, another OSError where there are no links."""
-        ...
 
     def copy(self, source: str, target: str) -> None:
         """Copy a file within the storage; a reader sees nothing or all of it. FileExistsError where the target exists."""
-        ...
 
     def link_or_copy(self, source: str, target: str) -> None:
         """Give a file a second name, or where the storage has no links a copy; FileExistsError where the target exists."""
-        ...
 
     def move(self, source: str, target: str) -> None:
         """Rename a file within the table; FileExistsError where the target exists."""
-        ...
 
     def remove(self, path: str) -> None:
         """Remove a file, or a link and not what it leads to; one that is missing is no error."""
-        ...
 
     def remove_tree(self, folder: str) -> None:
         """Remove a folder and all that is in it, following no link; one that is missing is no error."""
-        ...
 
 
 class RemoteStorage(TableStorage, Protocol):
@@ -163,19 +140,41 @@ class RemoteStorage(TableStorage, Protocol):
     @property
     def orders_writers(self) -> bool:
         """Whether the storage is known to let one writer win, so that nobody has to try it out."""
-        ...
 
     def version(self, path: str) -> Version | None:
         """A document as it is now; None where there is none."""
-        ...
 
     def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
         """Replace a document if it still is the version of that tag, or write the first one where the tag is None.
 
         The new version's tag, or None where there is another. The content must differ from all that were ever there.
         """
-        ...
 
     def remove_versions(self, path: str) -> None:
         """Remove a document; one that is missing is no error."""
-        ...
+
+
+def too_large(max_bytes: int, place: str) -> OSError:
+    """The error of a file that is larger than what is read (EFBIG)."""
+    return OSError(errno.EFBIG, f"the file is larger than the {max_bytes:,} bytes that are read", place)
+
+
+def read_at_most(opened: BinaryIO, max_bytes: int, place: str) -> bytes:
+    """All of a file.
+
+    Raises:
+        OSError: it is larger than `max_bytes` (EFBIG).
+
+    """
+    content = opened.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise too_large(max_bytes, place)
+    return content
+
+
+class StoreUnreachableError(RetryableError, OSError):
+    """The store did not answer, or only that it is too busy. For who works with files it is an OSError, else an error of etc."""
+
+
+class StoreRefusedError(TableError, OSError):
+    """The store answered, and will not do it; an OSError too."""

@@ -9,8 +9,7 @@ from contextlib import suppress
 
 from etc_policy.adapters.storage.below import folder_of, replace_in
 from etc_policy.adapters.storage.door import is_remote, local_path, open_reader, open_remote_storage
-from etc_policy.adapters.storage.port import RemoteStorage
-from etc_policy.adapters.storage.store_failures import StoreRefusedError
+from etc_policy.adapters.storage.port import RemoteStorage, StoreRefusedError
 
 #: The new content of a file, by what it is now (None where it is missing); None leaves it as it is.
 Change = Callable[[bytes | None], bytes | None]

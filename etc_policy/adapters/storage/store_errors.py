@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from obstore.exceptions import BaseError, GenericError
 
-from etc_policy.adapters.storage.store_failures import StoreRefusedError, StoreUnreachableError
+from etc_policy.adapters.storage.port import StoreRefusedError, StoreUnreachableError
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.adapters.hudi.compaction_history import read_compactions
-from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.hudi.table import FileTableReader, read_compactions
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.storage.door import use_storage_settings
 from etc_policy.compile.manifest import EventTime, Policy

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.hudi.compaction_history import read_compactions
-from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.hudi.table import FileTableReader, read_compactions
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import TableError
 from etc_policy.plan.builder import build_table_plan

@@ -5,12 +5,11 @@ import threading
 
 import pytest
 
-from etc_policy.api import given_files
-from etc_policy.api.outcomes import raise_all, worst
+from etc_policy.api import loading
+from etc_policy.api.one_table import raise_all, worst
 from etc_policy.api.planning import (
     load_plan,
     match_policies,
-    place,
     plan_tables,
     refusal_errors,
     require_made_before_now,
@@ -135,8 +134,9 @@ class TestRefusals:
 
 
 def test_a_place_on_a_path_with_colons():
-    assert place("C:/a:b.yml:3:5", "x") == Where("C:/a:b.yml", 3, 5, "x")
-    assert place(None, "x") is None
+    there = POLICY.model_copy(update={"source": "C:/a:b.yml:3:5"})
+    assert there.place == Where("C:/a:b.yml", 3, 5, POLICY.name)
+    assert POLICY.model_copy(update={"source": None}).place is None
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ class TestLoadPlan:
         assert (error.value.code, error.value.exit_code) == ("ETC601", 64)
 
     def test_what_has_no_end_is_not_read(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(given_files, "MAX_BYTES", 1_000)
+        monkeypatch.setattr(loading, "MAX_BYTES", 1_000)
         with (tmp_path / "plan.json").open("wb") as file:
             file.truncate(1_001)
         with pytest.raises(UsageError, match="File too large") as error:
@@ -207,7 +207,7 @@ class TestLoadPlan:
         writer.join()
 
     def test_a_pipe_that_nobody_writes_to_is_not_waited_for_for_ever(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(given_files, "PIPE_WAIT_SECONDS", 0.1)
+        monkeypatch.setattr(loading, "PIPE_WAIT_SECONDS", 0.1)
         os.mkfifo(tmp_path / "plan.json")
         with pytest.raises(UsageError, match="nobody has written to this pipe") as error:
             load_plan(tmp_path / "plan.json")

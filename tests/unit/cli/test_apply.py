@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 
 from etc_policy.api import planning
 from etc_policy.api.applying import REPLANS
-from etc_policy.api.freshness import freshness_of
 from etc_policy.api.project import Project
+from etc_policy.api.proofs import freshness_of
 from etc_policy.api.verifying import verify_tables
 from etc_policy.errors import EngineError, SeveralErrors, StalePlanError, TableError
 from etc_policy.plan.commit_metadata import extra_metadata

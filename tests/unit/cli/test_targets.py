@@ -183,7 +183,7 @@ def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, g
     """Else a killed run would be taken for dead at once, though its executors go on writing."""
     opened, leases = [], []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
-    monkeypatch.setattr("etc_policy.adapters.lease.leases.FileLease", lambda _, local, **__: leases.append(local))
+    monkeypatch.setattr("etc_policy.adapters.lease.file_lease.FileLease", lambda _, local, **__: leases.append(local))
     etc("plan", *given)
     opened[0].runner().lease("/t")
     assert leases == [local]

@@ -13,8 +13,7 @@ def test_the_shipped_suite_is_found_and_parses(tmp_path):
     path, text = read_suite("ro_complete", tmp_path)
     suite = parse_suite(text, path)
     assert path.endswith("templates/suites/ro_complete.yml")
-    assert suite.suite.name == "ro_complete"
-    assert [expectation.type for expectation in suite.expectations] == [
+    assert [expectation["type"] for expectation in suite] == [
         "expect_ro_to_contain_rt_up_to", "expect_no_key_twice", "expect_no_deleted_rows", "expect_rows_of_their_base_file",
         "expect_event_times_within_bounds", "expect_event_times_within_bounds", "expect_freshness_within",
     ]  # fmt: skip

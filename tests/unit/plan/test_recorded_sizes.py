@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.recorded_sizes import not_as_recorded
+from etc_policy.plan.refusals import not_as_recorded
 from etc_policy.publish.freshness import table_freshness
 from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice
 

@@ -8,8 +8,7 @@ import pytest
 
 from etc_policy.adapters.outputs.junit import write_junit
 from etc_policy.errors import EngineError, Where
-from etc_policy.publish.checks import Check
-from etc_policy.publish.ci_forms import github_annotations, markdown_summary
+from etc_policy.publish.checks import Check, github_annotations, markdown_summary
 
 PLACE = Where("policies/a,b.yml", 3, 11, "orders_ro")
 CHECKS = (

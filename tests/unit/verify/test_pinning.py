@@ -6,7 +6,7 @@ import pytest
 
 from etc_policy.plan.instants import add_ms
 from etc_policy.plan.table_state import CompactionRecord, Instant
-from etc_policy.verify.pinning import pin_of
+from etc_policy.verify.compared_rows import pin_of
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import STATE, C
 

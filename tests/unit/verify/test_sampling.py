@@ -1,7 +1,7 @@
 import pytest
 
 from etc_policy.compile.manifest import Sample, Verify
-from etc_policy.verify.sampling import choose_file_groups, seed_of
+from etc_policy.verify.compared_rows import choose_file_groups, seed_of
 from tests.unit.plan.plan_cases import state_of
 
 

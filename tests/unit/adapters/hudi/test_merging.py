@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.adapters.hudi.merging import ordering_fields, updates_in_part
+from etc_policy.adapters.hudi.properties import ordering_fields, updates_in_part
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.compile.manifest import EventTime

@@ -5,8 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from etc_policy.adapters.hudi.compaction_history import read_compactions
-from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.adapters.hudi.table import FileTableReader, read_compactions
 from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import withdrawn_metadata

@@ -8,7 +8,7 @@ import pytest
 
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.timeline import read_timeline
-from etc_policy.adapters.hudi.zone_samples import read_zone
+from etc_policy.adapters.hudi.zones import read_zone
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.plan.instants import instant_from_ms
 from tests.unit.adapters.reading import read

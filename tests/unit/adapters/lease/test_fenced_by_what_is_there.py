@@ -2,9 +2,8 @@
 
 import pytest
 
-from etc_policy.adapters.lease.lease_document import LeaseDocument
 from etc_policy.adapters.lease.lock_holder import Owner
-from etc_policy.adapters.lease.store_lease import StoreLease
+from etc_policy.adapters.lease.store_lease import LeaseDocument, StoreLease
 from etc_policy.adapters.storage.port import Version
 from etc_policy.errors import EngineError
 

@@ -8,16 +8,15 @@ import time
 import pytest
 
 from etc_policy.adapters.lease import store_lease
-from etc_policy.adapters.lease.lease_document import LeaseDocument, read_document
-from etc_policy.adapters.lease.leases import lease_of
+from etc_policy.adapters.lease.file_lease import lease_of
 from etc_policy.adapters.lease.lock_holder import Owner
-from etc_policy.adapters.lease.store_lease import LEASE, StoreLease
+from etc_policy.adapters.lease.store_lease import LEASE, LeaseDocument, StoreLease, read_document
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.errors import RetryableError
 
 HOLDER = """
 import sys
-from etc_policy.adapters.lease.leases import lease_of
+from etc_policy.adapters.lease.file_lease import lease_of
 with lease_of(sys.argv[1], local=True, progress=print):
     print("taken", flush=True)
     sys.stdin.readline()

@@ -11,9 +11,8 @@ from etc_policy.adapters.hudi.timeline import read_timeline
 from etc_policy.adapters.hudi.writers import living_writers, writes_in_flight
 from etc_policy.adapters.lease import run_signs
 from etc_policy.adapters.lease.file_lease import FileLease
-from etc_policy.adapters.lease.lease_document import read_document
 from etc_policy.adapters.lease.run_signs import RunSigns
-from etc_policy.adapters.lease.store_lease import LEASE, StoreLease
+from etc_policy.adapters.lease.store_lease import LEASE, StoreLease, read_document
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EngineError, RetryableError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.lease.run_mark import RunMark
+from etc_policy.adapters.lease.file_lease import RunMark
 
 C, TOKEN, BOOT = "20260101100006000", "0f" * 16, "6b1c7f0e-7d5c-4a57-9d2b-2f0c3f1d9f11"
 MARKED = f"{C} {TOKEN} {BOOT} -"

@@ -11,9 +11,8 @@ from dataclasses import asdict, replace
 import pytest
 
 from etc_policy.adapters.lease import store_lease
-from etc_policy.adapters.lease.lease_document import LeaseDocument, read_document
 from etc_policy.adapters.lease.lock_holder import Owner, boot_id
-from etc_policy.adapters.lease.store_lease import LEASE, StoreLease
+from etc_policy.adapters.lease.store_lease import LEASE, LeaseDocument, StoreLease, read_document
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EngineError, EtcError, RetryableError

@@ -315,7 +315,8 @@ class TestCommitting:
         monkeypatch.setattr(
             hudi_compactor, "before_commit", lambda _jvm, _job, fence: fence
         )  # it asks Java for its clock
-        monkeypatch.setattr(hudi_compactor, "_end_heartbeat", lambda *_: calls.append("heartbeat ends"))
+        heartbeat = SimpleNamespace(stop=lambda _: calls.append("heartbeat ends"))
+        monkeypatch.setattr(hudi_compactor, "heartbeats", lambda _: heartbeat)
         return found
 
     def test_the_fence_is_asked_before_the_lock_and_under_it(self, table, compactor, calls):

@@ -5,11 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.adapters.storage import hdfs_client, hdfs_storage, object_tree
-from etc_policy.adapters.storage.hdfs_client import HdfsClient
-from etc_policy.adapters.storage.hdfs_errors import hdfs_errors
+from etc_policy.adapters.storage.hdfs_client import HdfsClient, hdfs_errors
 from etc_policy.adapters.storage.hdfs_storage import HdfsStorage
-from etc_policy.adapters.storage.hdfs_versions import HdfsVersions
-from etc_policy.adapters.storage.store_failures import StoreUnreachableError
+from etc_policy.adapters.storage.hdfs_versions import replace_version
+from etc_policy.adapters.storage.port import StoreUnreachableError
 from etc_policy.errors import ExitCode
 
 
@@ -149,4 +148,4 @@ def test_a_version_that_is_gone_before_its_answer_comes_was_replaced():
     def gone(path, content):
         raise FileNotFoundError(path)
 
-    assert HdfsVersions(SimpleNamespace(create=gone)).replace_version("d", b"x", "3") is None
+    assert replace_version(SimpleNamespace(create=gone), "d", b"x", "3") is None

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from hdfs_native import WriteOptions
 
-from etc_policy.adapters.storage import hdfs_reader
+from etc_policy.adapters.storage import hdfs_client
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EtcError, ExitCode, TableError
@@ -135,7 +135,7 @@ def test_times_are_the_namenodes_in_milliseconds(storage):
 
 
 def test_what_a_writer_has_not_ended_is_not_taken_for_whole(hdfs_cluster, storage, monkeypatch):
-    monkeypatch.setattr(hdfs_reader, "_SETTLE_SECONDS", 0.3)
+    monkeypatch.setattr(hdfs_client, "_SETTLE_SECONDS", 0.3)
     path = f"{hdfs_cluster.path(storage.location)}/f"
     writer = hdfs_cluster.client.create(path, WriteOptions(create_parent=True))
     writer.write(b"12345")

@@ -3,7 +3,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from etc_policy.adapters.storage.local_tree import LocalTreeLister, list_tree
+from etc_policy.adapters.storage.local import LocalTreeLister, list_tree
 
 
 @pytest.fixture

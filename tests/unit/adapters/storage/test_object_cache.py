@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from etc_policy.adapters.storage import read_ahead
+from etc_policy.adapters.storage import remote_files
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.adapters.storage.object_cache import MAX_FILE_BYTES, ObjectCache, cache_folder
-from etc_policy.adapters.storage.read_ahead import ReadAhead
+from etc_policy.adapters.storage.remote_files import ReadAhead
 from etc_policy.declare.project_schema import StorageSettings
 from tests.faulty_proxy import faulty_proxy
 
@@ -119,7 +119,7 @@ def test_a_file_that_was_replaced_is_another_file(moto_server, s3_variables):
 
 
 def test_files_are_fetched_side_by_side_and_not_too_far_ahead(monkeypatch):
-    monkeypatch.setattr(read_ahead, "_AHEAD", 8)
+    monkeypatch.setattr(remote_files, "_AHEAD", 8)
     all_begun = threading.Barrier(8, timeout=60)
     begun = []
 
@@ -140,7 +140,7 @@ def test_files_are_fetched_side_by_side_and_not_too_far_ahead(monkeypatch):
 
 
 def test_large_files_are_not_held_together(monkeypatch):
-    monkeypatch.setattr(read_ahead, "_AHEAD_BYTES", 10)
+    monkeypatch.setattr(remote_files, "_AHEAD_BYTES", 10)
     begun = []
     ahead = ReadAhead(lambda path: begun.append(path) or b"x")
     ahead.expect({"a": 9, "b": 9, "c": 9})

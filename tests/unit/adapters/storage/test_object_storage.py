@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
-from etc_policy.adapters.storage.object_reader import CHUNK_BYTES
-from etc_policy.adapters.storage.store_failures import StoreRefusedError
+from etc_policy.adapters.storage.object_contents import CHUNK_BYTES
+from etc_policy.adapters.storage.port import StoreRefusedError
 from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EtcError, ExitCode, TableError
 from tests.faulty_proxy import faulty_proxy

@@ -1,9 +1,13 @@
-"""Moments and spans of time on the command line, and `--at`: what counts as now."""
+"""Paths, moments and spans of time on the command line, and `--at`: what counts as now."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -72,3 +76,33 @@ at_option = click.option(
     type=MomentType(),
     help="Take this time as now (epoch ms or ISO 8601); the threshold moves with it.",
 )
+
+
+class PlaceType(click.Path):
+    """A path that can be; an empty one, mostly a variable that is not set, is an error and not the current folder."""
+
+    def __init__(self, **keywords: Any) -> None:  # noqa: ANN401 - click's own
+        super().__init__(path_type=Path, **keywords)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401 - click's own
+        """The path."""
+        text = os.fspath(value)
+        if not text:
+            self.fail("the path is empty", param, ctx)
+        if "\0" in text:
+            self.fail("no path has a NUL in it", param, ctx)
+        if _is_too_long(text):
+            self.fail("the path is too long", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _is_too_long(text: str) -> bool:
+    try:
+        Path(text).stat()
+    except OSError as error:
+        return error.errno == errno.ENAMETOOLONG
+    return False
+
+
+#: A file, a folder, and either of them.
+FILE, FOLDER, PLACE = PlaceType(dir_okay=False), PlaceType(file_okay=False), PlaceType()

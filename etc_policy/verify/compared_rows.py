@@ -1,13 +1,19 @@
-"""Which base files both views read alike, so that their rows need not be compared: from the verifier's own listing alone."""
+"""Which rows a verification compares: as of which instant, of which file groups, and which files both views read alike."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
+from hashlib import sha256
 
+from etc_policy.compile.manifest import Sample, Verify
+from etc_policy.plan.instants import add_ms
 from etc_policy.plan.table_state import FileSlice, TableState
 
 #: Of the bytes of base files: where less than this is alike, comparing everything at once costs less.
 LEAST_SHARE = 0.5
+#: What keeps Hudi from time travel beyond it as long as it is incomplete (`TimelineUtils.validateTimestampAsOf`).
+_COMMITS = ("commit", "deltacommit", "replacecommit", "clustering")
 
 
 def spared_files(state: TableState, pin: str | None) -> frozenset[str]:
@@ -46,3 +52,35 @@ def _is_alike(
     # Commits of the archive completed before any that is incomplete, and so before the pin.
     completed = completions.get(one.base_instant, one.base_instant)
     return one.base_instant <= pin and completed is not None and completed <= pin
+
+
+def pin_of(state: TableState) -> str | None:
+    """The instant as of which a query shows the table as it is in `state`; None where Hudi allows no such query.
+
+    That is the last completion, or where a writer in flight has begun before it, the time right before that writer. etc's
+    own compaction must be part of it: what it promised, and all that it merged, is older. What other writers completed
+    since is in neither view then; it is late data, which the metadata shows.
+    """
+    last = state.last_completed
+    incomplete = min((i.requested for i in state.pending if i.action in _COMMITS), default=None)
+    if last is None or incomplete is None or incomplete > last:
+        return last
+    pin, own = add_ms(incomplete, -1), state.last_compaction
+    return pin if own is not None and own.instant <= pin else None
+
+
+def seed_of(verify: Verify, now_ms: int) -> int:
+    """The policy's seed, else one that differs from check to check and is named in the result."""
+    return verify.sample.seed if verify.sample is not None and verify.sample.seed is not None else now_ms
+
+
+def choose_file_groups(state: TableState, verify: Verify, now_ms: int) -> frozenset[str]:
+    """The file ids of the chosen share of the file groups; one at least, if there are any.
+
+    Each group's place depends on the seed and its own id alone: groups that come or go leave the others where they are.
+    """
+    ids = {file_slice.file_id for file_slice in state.slices}
+    seed = seed_of(verify, now_ms)
+    ordered = sorted(ids, key=lambda file_id: sha256(f"{seed}/{file_id}".encode()).digest())
+    share = (verify.sample or Sample()).share
+    return frozenset(ordered[: max(1, math.ceil(share * len(ordered)))])
