@@ -97,8 +97,8 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
         return None
     reason = f"a writer is in flight ({writing.action} {writing.requested}), and table version {state.table_version} has no cut"
     hint = (
-        "plan again when the writer has committed; a streaming job always has a write in flight: stop it for the run, or "
-        "upgrade the table to version 8"
+        "plan again when the writer has committed. A streaming job begins the next write at once: stop it for the run "
+        "(Flink: `flink stop --drain`), or upgrade the table to version 8"
     )
     return Refusal("writer_in_flight", reason, hint)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from etc_policy.adapters.hudi.shape import read_shape
+from etc_policy.adapters.hudi.table import read_shape
 from etc_policy.compile.writer_forms import flink_options
 from tests.integration.flink import Flink, table_of
 from tests.integration.history import EPOCH_MS, Write, partition_of
@@ -15,7 +15,6 @@ _COLUMNS = "id INT PRIMARY KEY NOT ENFORCED, p STRING, v STRING, ts BIGINT"
 #: One task each, so that a commit is as small as those of the history.
 _SINK = {
     "precombine.field": "ts",
-    "metadata.enabled": "false",
     "clean.async.enabled": "false",
     "write.tasks": "1",
     "write.bucket_assign.tasks": "1",
@@ -46,7 +45,12 @@ class FlinkTable(Table6):
     def named(self) -> str:
         """The statement that names the table, with the options that `etc compile` has for Flink."""
         shape = read_shape(self.location, self.policy.event_time) if self.base.exists() else None
-        options = {**_SINK, **INDEXES[self.index], **flink_options(self.policy, shape)}
+        options = {
+            **_SINK,
+            **INDEXES[self.index],
+            "metadata.enabled": self.views.mdt,
+            **flink_options(self.policy, shape),
+        }
         return table_of(self.base, f"{_COLUMNS}) PARTITIONED BY (p", options)
 
     def wrong_views(self, since: int = 0, until: int | None = None) -> Iterator[str]:

@@ -23,7 +23,7 @@ def engine():
 @pytest.mark.parametrize("granularity", ["file_slice", "log_file"])
 @pytest.mark.parametrize("index", INDEXES)
 def test_every_view_is_right_by_both_engines(spark, engine, tmp_path, index, granularity):
-    kind = Kind(mdt=False, carry="copy" if granularity == "log_file" else None)
+    kind = Kind(mdt=index == "bucket", carry="copy" if granularity == "log_file" else None)
     table = FlinkTable(spark, tmp_path / "t", kind=kind, index=index, granularity=granularity, flink=engine)
     table.write(*HISTORY)
     table.check("before")
