@@ -8,7 +8,7 @@ from typing import Any
 from etc_policy.api.one_table import outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
 from etc_policy.execute.ports import Outcome
@@ -23,7 +23,7 @@ from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import PROMISE, always_checked
 from etc_policy.verify.pinning import pin_of
 from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
-from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
+from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suite_faults import suite_issues
 from etc_policy.verify.suites import parse_suite
 from etc_policy.wiring import Environment, clock_ms
@@ -52,7 +52,7 @@ def verify_tables(
     def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
         return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
 
-    rows = any((level or policy.verify.level) not in WITHOUT_ROWS for policy in by_name.values())
+    rows = any((level or policy.verify.level) not in LEVELS_WITHOUT_ROWS for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
     tables: list[TableVerification] = []
     errors: list[EtcError] = []
@@ -197,7 +197,7 @@ def verify(
     suite = suite_items(environment, evidence.policy)
     for _ in range(1 + REREADS):
         verification = _verify_once(environment, evidence, suite, level)
-        pinned = verification.level in WITHOUT_ROWS or pin_of(evidence.state) is not None
+        pinned = verification.level in LEVELS_WITHOUT_ROWS or pin_of(evidence.state) is not None
         lost = any(one.why == NOT_THERE for one in evidence.state.witnesses or ())
         if pinned and verification.status != "error" and not lost:
             return verification, evidence

@@ -68,7 +68,7 @@ RUNNING: Mapping[Code, str] = {
     "mend the rows.",
     Code.MISSING_TIME_COLUMN: "The table's rows lack the column of the policy; the hint lists the columns.",
     Code.NO_META_COLUMNS: "`hoodie.populate.meta.fields` is false, so rows cannot be compared by key. Set "
-    "`verify.level: metadata`.",
+    "`verify.level: logs` (or `metadata`), which needs no rows.",
     Code.TOO_LARGE: "Metadata is read whole, and no honest file of it is so large. The file is damaged, or it was put\n"
     "there to exhaust the machine. Other tables are not affected.",
     Code.TABLE_FAILED: "What the table holds could not be worked with, or the file that the message names could not be used.\n"

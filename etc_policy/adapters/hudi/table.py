@@ -28,7 +28,7 @@ from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.double_keys import still_exposed
 from etc_policy.plan.table_history import WRITES, TableHistory
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import PARQUET, TableState
 from etc_policy.plan.whole_table import WholeTable
 
 
@@ -151,6 +151,8 @@ def _state(commits: TableCommits) -> TableState:
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
         merges_otherwise=not merges_in_any_order(properties),
         updates_in_part=updates_in_part(properties),
+        lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
+        base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,
         write_growth=own.growth,
     )
