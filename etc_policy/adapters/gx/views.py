@@ -8,6 +8,7 @@ from typing import Any
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_rows import sampled
 from etc_policy.adapters.spark.client_options import MERGED_ROWS
+from etc_policy.adapters.spark.java_causes import java_causes
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
@@ -40,7 +41,7 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
         raise_store_outage(request.base_path, error)
         name = "read-optimized" if view == "ro" else "real-time"
         message = f"cannot read the {name} view of `{request.base_path}`"
-        raise EngineError(Code.CANNOT_READ_VIEW, message, cause=str(error)) from error
+        raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
     condition = request.policy.verify.where
     return frame if condition is None else _where(spark, frame, condition, request)
 
