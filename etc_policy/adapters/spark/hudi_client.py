@@ -13,6 +13,7 @@ from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.java_causes import is_caused_by, java_causes
+from etc_policy.adapters.spark.pinned_settings import pinned_in_tasks
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.codes.registry import Code
@@ -40,7 +41,7 @@ def hudi_client(
     try:
         client = _create(spark, client_options(job, takes_lock=takes_lock), job.base_path)
         try:
-            with commit_zone(spark._jvm, job):
+            with commit_zone(spark._jvm, job), pinned_in_tasks(spark):
                 yield client
         finally:
             client.close()
