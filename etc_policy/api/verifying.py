@@ -155,11 +155,12 @@ def wrong_times_errors(policy: Policy, verification: Verification) -> tuple[EtcE
     return (error,)
 
 
-def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:
-    """Return if the suite of every policy can be read.
+def require_verifiable(environment: Environment, policies: Sequence[Policy]) -> None:
+    """Return if the suite of every policy can be read, and here is what its level needs.
 
     Raises:
-        PolicyError: some cannot; carries all issues.
+        PolicyError: some suites cannot; carries all issues.
+        EngineError: rows are to be verified, and Great Expectations is not installed.
 
     """
     issues: list[Issue] = []
@@ -170,6 +171,8 @@ def require_suites(environment: Environment, policies: Iterable[Policy]) -> None
             issues.extend(error.issues)
     if issues:
         raise PolicyError(issues)
+    if any(policy.verify.level not in LEVELS_WITHOUT_ROWS for policy in policies):
+        environment.require_data_verifier()
 
 
 def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any], ...]:

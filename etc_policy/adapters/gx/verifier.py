@@ -92,6 +92,13 @@ class GxVerifier:
         return late, results
 
 
+def require_great_expectations() -> None:
+    """Return if rows can be verified here; EngineError otherwise."""
+    if importlib.util.find_spec("great_expectations") is None:
+        hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
+        raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
+
+
 def _settings(spark: Any, request: DataCheck) -> dict[str, str]:  # noqa: ANN401
     """Spark's settings for a check, of which two grow with the table."""
     buckets, partitions = buckets_for(request), "spark.sql.shuffle.partitions"
@@ -119,9 +126,7 @@ def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
 
     Built one by one: a suite drops an expectation that it does not know with only a log line.
     """
-    if importlib.util.find_spec("great_expectations") is None:
-        hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
-        raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
+    require_great_expectations()
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
