@@ -15,7 +15,7 @@ from etc_policy.api.overtaken import written_to
 from etc_policy.api.planning import plan_tables, refusal_errors, require_made_before_now
 from etc_policy.api.side_by_side import side_by_side
 from etc_policy.api.table_run import TableRun
-from etc_policy.api.verifying import require_suites, verdict_codes, verdict_error
+from etc_policy.api.verifying import require_verifiable, verdict_codes, verdict_error
 from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.plan.commit_metadata import git_state_of
@@ -58,6 +58,7 @@ class Applier:
 
         Raises:
             PolicyError: the suite of a policy cannot be read; nothing was touched.
+            EngineError: what its verification needs is not installed; nothing was touched.
             EtcError: the saved plan was made in the future; nothing was touched.
 
         """
@@ -65,7 +66,7 @@ class Applier:
             require_made_before_now(saved)
         self.git_sha = self.environment.git_sha()
         chosen = tuple(policies)
-        require_suites(self.environment, chosen)
+        require_verifiable(self.environment, chosen)
         check = plan_check(self.environment, chosen, saved)
         self.runs = tuple(
             TableRun(self.environment, one, self.now_ms, self.git_sha, check, self._elapsed_ms) for one in chosen

@@ -6,12 +6,12 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from etc_policy.plan.formats import iso_time
+from etc_policy.plan.instants import CLOCK_TOLERANCE_MS
 from etc_policy.wiring import clock_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Years 1000 to 8999: a time that a `data_latency` or an hour of some zone can be added to or taken from.
 _FIRST_MS, _END_MS = -30_610_224_000_000, 221_845_392_000_000
-_CLOCK_TOLERANCE_MS = 60_000
 #: Dates without punctuation, by their number of digits.
 _DATES = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _NEAR_YEARS = range(1900, 2200)
@@ -32,7 +32,7 @@ def moment_fault(moment: datetime | int, *, may_be_future: bool = False) -> str 
     moment_ms = moment if isinstance(moment, int) else epoch_ms(moment)
     if not _FIRST_MS <= moment_ms < _END_MS:
         return "does not lie between the years 1000 and 8999"
-    if not may_be_future and moment_ms > clock_ms() + _CLOCK_TOLERANCE_MS:
+    if not may_be_future and moment_ms > clock_ms() + CLOCK_TOLERANCE_MS:
         return "lies in the future: nobody knows what will have arrived by then"
     return None
 

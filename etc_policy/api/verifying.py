@@ -9,7 +9,7 @@ from typing import Any
 from etc_policy.api.one_table import entries_of, outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
 from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
 from etc_policy.execute.ports import Outcome
@@ -24,7 +24,7 @@ from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
 from etc_policy.verify.metadata_checks import PROMISE, always_checked
 from etc_policy.verify.ports import ExpectationResult, Verification, VerificationStatus
-from etc_policy.verify.prover import WITHOUT_ROWS, claim_of, verify_table
+from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suite_faults import suite_issues
 from etc_policy.verify.suites import parse_suite
 from etc_policy.wiring import Environment, clock_ms
@@ -53,7 +53,7 @@ def verify_tables(
     def use(policy: Policy, reading: tuple[TableState, TableHistory]) -> TableVerification:
         return _verify(environment, policy, now_ms, level or policy.verify.level, reading)
 
-    rows = any((level or policy.verify.level) not in WITHOUT_ROWS for policy in by_name.values())
+    rows = any((level or policy.verify.level) not in LEVELS_WITHOUT_ROWS for policy in by_name.values())
     jobs = 1 if rows else environment.jobs  # what was read long before the rows are would only have to be read again
     found = outcomes_of(by_name.values(), read, use, jobs, environment.progress)
     tables, errors = entries_of(found, partial(_unverified, level))
@@ -152,11 +152,12 @@ def wrong_times_errors(policy: Policy, verification: Verification) -> tuple[EtcE
     return (error,)
 
 
-def require_suites(environment: Environment, policies: Iterable[Policy]) -> None:
-    """Return if the suite of every policy can be read.
+def require_verifiable(environment: Environment, policies: Sequence[Policy]) -> None:
+    """Return if the suite of every policy can be read, and here is what its level needs.
 
     Raises:
-        PolicyError: some cannot; carries all issues.
+        PolicyError: some suites cannot; carries all issues.
+        EngineError: rows are to be verified, and Great Expectations is not installed.
 
     """
     issues: list[Issue] = []
@@ -167,6 +168,8 @@ def require_suites(environment: Environment, policies: Iterable[Policy]) -> None
             issues.extend(error.issues)
     if issues:
         raise PolicyError(issues)
+    if any(policy.verify.level not in LEVELS_WITHOUT_ROWS for policy in policies):
+        environment.require_data_verifier()
 
 
 def suite_items(environment: Environment, policy: Policy) -> tuple[dict[str, Any], ...]:
@@ -194,7 +197,7 @@ def verify(
     suite = suite_items(environment, evidence.policy)
     for _ in range(1 + REREADS):
         verification = _verify_once(environment, evidence, suite, level)
-        pinned = verification.level in WITHOUT_ROWS or pin_of(evidence.state) is not None
+        pinned = verification.level in LEVELS_WITHOUT_ROWS or pin_of(evidence.state) is not None
         lost = any(one.why == NOT_THERE for one in evidence.state.witnesses or ())
         if pinned and verification.status != "error" and not lost:
             return verification, evidence

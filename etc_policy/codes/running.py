@@ -68,7 +68,7 @@ RUNNING: Mapping[Code, str] = {
     "mend the rows.",
     Code.MISSING_TIME_COLUMN: "The table's rows lack the column of the policy; the hint lists the columns.",
     Code.NO_META_COLUMNS: "`hoodie.populate.meta.fields` is false, so rows cannot be compared by key. Set "
-    "`verify.level: metadata`.",
+    "`verify.level: logs` (or `metadata`), which needs no rows.",
     Code.TOO_LARGE: "Metadata is read whole, and no honest file of it is so large. The file is damaged, or it was put\n"
     "there to exhaust the machine. Other tables are not affected.",
     Code.TABLE_FAILED: "What the table holds could not be worked with, or the file that the message names could not be used.\n"
@@ -91,8 +91,9 @@ RUNNING: Mapping[Code, str] = {
     "it asks for.",
     Code.NOT_SUBMITTED: "spark-submit is missing, or it ended before the job could report; its own messages are above. "
     "Nothing was changed, or the next `etc apply` finishes it.",
-    Code.HUDI_FAILED: "Its causes are below the message. Nothing is lost: the next `etc apply` finishes or "
-    "rolls back what was begun.",
+    Code.HUDI_FAILED: "Its causes are below the message, the root first: mend what that names. Where records could not be\n"
+    "written, the reason of each is in the logs of Spark's executors (on one machine in target/spark.log): search them\n"
+    "for `Error writing record`. Nothing is lost: the next `etc apply` finishes or rolls back what was begun.",
     Code.COMPLETED_ELSEWHERE: "This run commits nothing: the table is as the other run left it. Check it with "
     "`etc verify`.",
     Code.NOT_ON_THE_TIMELINE: "Run `etc apply` again: it re-reads the table. If this happens again, report it.",

@@ -22,6 +22,8 @@ OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "
 Carry = Literal["auto", "hard_link", "copy"]
 #: The weakest first.
 VerifyLevel = Literal["metadata", "logs", "sample", "data"]
+#: Those that need no rows, and so no Spark.
+LEVELS_WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
 NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.plan.instants import instant_from_ms, instant_to_ms, parse_instant
-from etc_policy.plan.refusals import CLOCK_TOLERANCE, Refusal
+from etc_policy.plan.instants import CLOCK_TOLERANCE, CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.time_refusals import clock_behind, writers_elsewhere, wrong_time
@@ -56,7 +55,7 @@ def times_refusal(policy: Policy, state: TableState, clock_ms: int) -> Refusal |
 
 def ahead_of_clock(planned_ms: int, clock_ms: int) -> str | None:
     """Why a plan that was made at `planned_ms` may not be carried out now: it comes from the future."""
-    if planned_ms - clock_ms <= CLOCK_TOLERANCE / timedelta(milliseconds=1):
+    if planned_ms - clock_ms <= CLOCK_TOLERANCE_MS:
         return None
     ahead = format_duration(planned_ms - clock_ms)
     return f"the plan was made at {format_time(planned_ms)}, {ahead} ahead of this machine's clock ({format_time(clock_ms)})"

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.formats import FIRST_MS, LAST_MS, format_time
-from etc_policy.plan.instants import instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.plan.instants import CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
 from etc_policy.plan.pace import pace_again
-from etc_policy.plan.refusals import CLOCK_TOLERANCE
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
-_TOLERANCE_MS = CLOCK_TOLERANCE // timedelta(milliseconds=1)
 _MARGIN_MS = 7 * 86_400_000
 _INSTANT = re.compile(r"[0-9]{17}")
 #: Instants of Hudi before 0.10 have no milliseconds.
@@ -100,7 +97,7 @@ def find_underived(policy: Policy, table: TablePlan, state: TableState, created_
     `state` is the table as it is now: what the plan does not name as seen is left out of it, and the plan is made again.
     It must have seen what had completed when it was made, within the tolerance of clocks, or a plan could hide what is due.
     """
-    if table.now_ms is None or table.now_ms > created_ms + _TOLERANCE_MS:
+    if table.now_ms is None or table.now_ms > created_ms + CLOCK_TOLERANCE_MS:
         return ("it was made for a time that had not come",)
     unseen = tuple(_hidden(table, state, min(table.now_ms, created_ms), created_ms))
     return unseen or tuple(_differences(table, _made_again(policy, table, state, table.now_ms, created_ms)))
@@ -112,10 +109,10 @@ def _hidden(table: TablePlan, state: TableState, known_ms: int, created_ms: int)
     for done in state.instants:
         if done.state != "completed" or done.requested in seen or done.action in _WITHOUT_DATA:
             continue
-        if instant_to_ms(done.completed or done.requested, zone, latest=True) <= known_ms - _TOLERANCE_MS:
+        if instant_to_ms(done.completed or done.requested, zone, latest=True) <= known_ms - CLOCK_TOLERANCE_MS:
             yield f"a {done.action} at {done.requested} had completed before it was made, and it had not seen it"
     last = max(seen, default=None)
-    if last is not None and instant_to_ms(last, zone) > created_ms + _TOLERANCE_MS:
+    if last is not None and instant_to_ms(last, zone) > created_ms + CLOCK_TOLERANCE_MS:
         yield f"it had seen an instant at {last}, and was made before that, at {format_time(created_ms)}"
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
+#: How far two clocks may be apart before one of them is wrong, or of another time zone.
+CLOCK_TOLERANCE = timedelta(minutes=1)
+CLOCK_TOLERANCE_MS = CLOCK_TOLERANCE // timedelta(milliseconds=1)
 _SECONDS_LENGTH, _LENGTH = 14, 17
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import chain
-from typing import NamedTuple
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
+from etc_policy.compile.manifest import LEVELS_WITHOUT_ROWS, Policy
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.recorded_sizes import not_as_recorded
+from etc_policy.plan.table_state import PARQUET, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
@@ -27,8 +26,6 @@ BLOCKING_ACTIONS = {
 }
 #: What `etc finish` carries out.
 FINISHED_SERVICES = ("compaction", "logcompaction", "clustering")
-#: How far a writer's clock may be ahead of etc's before it looks like another time zone.
-CLOCK_TOLERANCE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +165,29 @@ def not_ended(state: TableState) -> str:
     return f"the writer that began at {began} has not ended" if began else ""
 
 
+def not_of_parquet(policy: Policy, state: TableState) -> Refusal | None:
+    """Base files that Hudi on Spark can neither compact nor show in RO (FACTS 5)."""
+    names = (one.base_file for one in state.slices if one.base_file)
+    found = (state.base_file_format, *(name.rpartition(".")[2] for name in names))
+    other = next((one for one in found if one != PARQUET), None)
+    if other is None:
+        return None
+    reason = f"the table's base files are {other.upper()}, which Hudi on Spark cannot compact"
+    return Refusal("base_file_format", reason, "write the table anew with base files of Parquet, Hudi's default")
+
+
+def rows_without_keys(policy: Policy, state: TableState) -> Refusal | None:
+    """Rows that cannot be compared by key: the compaction would be right, and could never be verified as the policy wants."""
+    level = policy.verify.level
+    if not state.lacks_meta_columns or level in LEVELS_WITHOUT_ROWS:
+        return None
+    reason = (
+        "the table has no meta columns (`hoodie.populate.meta.fields` is false), by which verification at level "
+        f"`{level}` compares rows"
+    )
+    return Refusal(Code.NO_META_COLUMNS, reason, "set `verify.level: logs`, which needs no rows, for this policy")
+
+
 def files_missing(policy: Policy, state: TableState) -> Refusal | None:
     """A data file that a commit wrote and that is gone: to compact its slice would hide the loss."""
     if not state.missing_files:
@@ -254,6 +274,8 @@ REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     carried_files_lost,
     orphans_left,
     writer_in_flight,
+    not_of_parquet,
+    rows_without_keys,
     files_missing,
     files_unclear,
     hidden_by_savepoint,
@@ -271,24 +293,3 @@ def find_damage(policy: Policy, state: TableState) -> Refusal | None:
 def find_refusal(policy: Policy, state: TableState) -> Refusal | None:
     """The first rule's objection, or None when the table may be planned."""
     return next(filter(None, (rule(policy, state) for rule in REFUSAL_RULES)), None)
-
-
-class UnlikeRecorded(NamedTuple):
-    """A data file of a latest slice; `recorded_bytes` is None where no commit that is known has a write stat of it."""
-
-    name: str
-    size_bytes: int
-    recorded_bytes: int | None
-    instant: str
-
-
-def not_as_recorded(state: TableState) -> Iterator[UnlikeRecorded]:
-    """Every such file. A recorded size of 0 says nothing; before table version 8 log files grow after their commit."""
-    has_whole_logs = state.table_version in CUT_VERSIONS
-    for file_slice in state.slices:
-        size, recorded = file_slice.base_file_bytes, file_slice.base_file_recorded_bytes
-        if file_slice.base_file is not None and (recorded is None or recorded not in (0, size)):
-            yield UnlikeRecorded(file_slice.base_file, size, recorded, file_slice.base_instant)
-        for log_file in file_slice.log_files if has_whole_logs else ():
-            if log_file.recorded_bytes is None or log_file.size_bytes < log_file.recorded_bytes:
-                yield UnlikeRecorded(log_file.name, log_file.size_bytes, log_file.recorded_bytes, log_file.requested)

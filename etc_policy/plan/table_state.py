@@ -13,6 +13,8 @@ from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.write_growth import WriteGrowth
 from etc_policy.plan.zone_evidence import ZoneReading
 
+#: The kind of base files that Hudi makes unless it is told otherwise, by the end of their names.
+PARQUET = "parquet"
 InstantState = Literal["requested", "inflight", "completed"]
 #: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
 GroupKey = tuple[str, str]
@@ -173,10 +175,10 @@ class TableState:
     the latest one on the active timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that
     its plan carries (table version 6). `orphans` are paths of carried log files whose compaction is not on the timeline.
     `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is not known that RT is the same whichever log
-    files are compacted first. `updates_in_part` says that a row may change one with an earlier event time, so that no event
-    time bounds what a log file changes. `write_growth` is what the last compactions by etc on the active timeline wrote, None
-    without one. `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was
-    not.
+    files are compacted first. `lacks_meta_columns` says that rows do not carry their keys; `base_file_format` is such as
+    `parquet`. `updates_in_part` says that a row may change one with an earlier event time, so that no event time bounds what a
+    log file changes. `write_growth` is what the last compactions by etc on the active timeline wrote, None without one.
+    `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was not.
     """
 
     base_path: str
@@ -207,6 +209,8 @@ class TableState:
     has_cdc: bool = False
     merges_otherwise: bool = False
     updates_in_part: bool = False
+    lacks_meta_columns: bool = False
+    base_file_format: str = PARQUET
     orphans: tuple[str, ...] = ()
     write_growth: WriteGrowth | None = None
     apply_state: ApplyState = field(default_factory=ApplyState)

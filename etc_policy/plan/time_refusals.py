@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.plan.instants import parse_instant
-from etc_policy.plan.refusals import CLOCK_TOLERANCE, Refusal
+from etc_policy.plan.instants import CLOCK_TOLERANCE, parse_instant
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.table_state import TableState
 
 

@@ -10,7 +10,8 @@ from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.plan.formats import count_of, format_duration
 from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.refusals import Refusal, not_as_recorded
+from etc_policy.plan.recorded_sizes import not_as_recorded
+from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
 from etc_policy.plan.watermark import event_time_bound
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE

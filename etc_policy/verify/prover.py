@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.compile.manifest import Policy, VerifyLevel
+from etc_policy.compile.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import TableHistory, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
@@ -28,8 +28,6 @@ from etc_policy.verify.suites import SuiteExpectation, bind_suite, suite_paramet
 
 #: How far the views were compared, in what was observed.
 _UP_TO = "threshold_ms"
-#: Levels that need no rows, and so no Spark.
-WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
 
 def claim_of(policy: Policy, state: TableState, now_ms: int) -> Claim:
@@ -73,7 +71,7 @@ def verify_table(
     }
     with_rows = [place for place in range(len(bound)) if place not in found]
     listing: tuple[ExpectationResult, ...] = ()
-    if level not in WITHOUT_ROWS and with_rows and evidence.state.last_completed is not None:
+    if level not in LEVELS_WITHOUT_ROWS and with_rows and evidence.state.last_completed is not None:
         verifier = data_verifier()
         listing = _listing(evidence.state, verifier)
         if verdict_over(listing) == "pass":
@@ -187,7 +185,7 @@ def proof_level(verification: Verification) -> VerifyLevel:
     logs = next((one for one in verification.expectations if one.expectation == LOGS), None)
     if logs is None or logs.status == "fail" or logs.observed.get("log_files_unproven"):
         return "metadata"
-    return "sample" if verification.level not in WITHOUT_ROWS and agree else "logs"
+    return "sample" if verification.level not in LEVELS_WITHOUT_ROWS and agree else "logs"
 
 
 def _views_agree(results: Iterable[ExpectationResult], threshold_ms: int | None) -> bool:

@@ -212,6 +212,12 @@ class Environment(Readings):
 
         return GxVerifier(self.spark)
 
+    def require_data_verifier(self) -> None:
+        """Return if rows can be verified here, which needs no Spark to be known; EngineError otherwise."""
+        from etc_policy.adapters.gx.verifier import require_great_expectations
+
+        require_great_expectations()
+
     def demo(self, policy: Policy) -> Demo:
         """The demo's table."""
         from etc_policy.adapters.demo.demo import Demo

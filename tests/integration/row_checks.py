@@ -63,9 +63,9 @@ def check(table, **changes):
     return late, {result.expectation: result for result in results}
 
 
-def alike(table):
+def alike(table, column="ts"):
     """What the table's own listing says of it: files that both views read alike, latest base files, open file groups."""
-    state = FileTableReader().read(table.base, EventTime(column="ts"))
+    state = FileTableReader().read(table.base, EventTime(column=column))
     same = same_files(state, state.last_completed)
     return {
         "same_files": same,

@@ -378,7 +378,10 @@ def test_a_table_without_meta_columns_is_refused(spark, tmp_path):
     table.write([row(1), row(2)], "bulk_insert")
     with pytest.raises(TableError) as raised:
         check(table)
-    assert (raised.value.code, raised.value.hint) == ("ETC234", "set `verify.level: metadata` for this policy")
+    assert (raised.value.code, raised.value.hint) == (
+        "ETC234",
+        "set `verify.level: logs`, which needs no rows, for this policy",
+    )
 
 
 def test_a_table_that_cannot_be_read_is_an_engine_error(spark, tmp_path, logged):

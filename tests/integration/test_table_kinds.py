@@ -84,10 +84,12 @@ class Kind(Bench):
     to_row: object = None
     rows: dict = field(default_factory=dict)
     latest_wins: bool = False
+    level: str = "data"
 
     @property
     def policy(self):
-        return super().policy.model_copy(update={"event_time": EventTime(column=self.column, unit=self.unit)})
+        event_time = EventTime(column=self.column, unit=self.unit)
+        return super().policy.model_copy(update={"event_time": event_time, "verify": Verify(level=self.level)})
 
     def write(self, *rows, operation="upsert", **options):
         """One commit of (key, value, event second), in the oracle too."""
@@ -541,3 +543,27 @@ def test_stock_inline_compaction_runs_our_plan(kind):
     table.check_rt()
     table.check_ro(T)
     table.writes_on()
+
+
+def test_tables_without_meta_columns(kind):
+    """Hudi compacts them rightly; what compares rows by key has none, and says so before anything is done (FACTS 13)."""
+    table = kind(options={"hoodie.populate.meta.fields": "false", "hoodie.index.type": "SIMPLE", **NO_MDT})
+    table.history()
+    refused = table.plan().tables[0]
+    assert (refused.action, refused.reason_code) == ("refused", "ETC234")
+    table.level = "logs"
+    table.holds(left=True)
+    table.writes_on()
+    assert command_verifies(table, "logs")[1] == "pass"
+
+
+@pytest.mark.extended
+def test_tables_of_orc(kind, spark):
+    """Hudi on Spark cannot compact them, whoever asks it to (FACTS 13)."""
+    table = kind(options={"hoodie.table.base.file.format": "ORC", **NO_MDT})
+    table.history()
+    refused = table.plan().tables[0]
+    assert (refused.action, refused.reason_code) == ("refused", "base_file_format")
+    options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
+    with pytest.raises(Exception, match="Not support write to Orc file"):
+        spark.sql(f"CALL run_compaction(op => 'scheduleandexecute', path => '{table.base}', options => '{options}')")

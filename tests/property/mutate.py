@@ -136,6 +136,8 @@ NOT_IN_HISTORIES = {
     "carried_files_lost": "log files are carried on table version 6 alone",
     "orphans_left": "log files are carried on table version 6 alone",
     "writer_in_flight": "it is for table version 6 alone",
+    "not_of_parquet": "they are of Parquet",
+    "rows_without_keys": "nothing of them is verified by rows",
     "files_missing": "what they write stays",
     "files_unclear": "each of their files is written once",
     "hidden_by_savepoint": "they have no savepoints",

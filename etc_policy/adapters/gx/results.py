@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from etc_policy.adapters.spark.java_causes import causes_in
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
 
 _SAMPLE_SIZE = 20
-_PY4J = "An error occurred while calling"  # the cause is in the line after it
 _REPORTED = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")
 
 
@@ -48,9 +48,11 @@ def exception_message(info: Mapping[str, Any]) -> str | None:
 
 
 def _first_line(info: Mapping[str, Any]) -> str:
-    lines = [line.strip() for line in str(info.get("exception_message") or "").splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith(_PY4J):
-        return lines[1].removeprefix(": ")
+    text = str(info.get("exception_message") or "")
+    causes = causes_in(text)
+    if causes:
+        return " ".join(causes.split())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else "the check raised an exception without a message"
 
 

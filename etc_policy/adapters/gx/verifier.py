@@ -19,11 +19,12 @@ from etc_policy.adapters.gx.view_join import Comparison
 from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.adapters.spark.java_causes import java_causes
 from etc_policy.adapters.spark.metadata_listing import wrongly_listed
 from etc_policy.adapters.spark.store_outage import raise_store_outage, store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, first_line
+from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
 from etc_policy.plan.table_state import TableState
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
@@ -91,6 +92,13 @@ class GxVerifier:
         return late, results
 
 
+def require_great_expectations() -> None:
+    """Return if rows can be verified here; EngineError otherwise."""
+    if importlib.util.find_spec("great_expectations") is None:
+        hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
+        raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
+
+
 def _settings(spark: Any, request: DataCheck) -> dict[str, str]:  # noqa: ANN401
     """Spark's settings for a check, of which two grow with the table."""
     buckets, partitions = buckets_for(request), "spark.sql.shuffle.partitions"
@@ -118,9 +126,7 @@ def _configurations(suite: tuple[SuiteExpectation, ...]) -> list[Any]:
 
     Built one by one: a suite drops an expectation that it does not know with only a log line.
     """
-    if importlib.util.find_spec("great_expectations") is None:
-        hint = 'run `pip install "etc-policy[spark]"`, or set `verify.level: metadata`'
-        raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
+    require_great_expectations()
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
@@ -166,7 +172,7 @@ def _engine_errors(base_path: str) -> Iterator[None]:
         raise_if_interrupted()
         raise_store_outage(base_path, error)
         message = f"the rows of `{base_path}` could not be compared"
-        raise EngineError(Code.NOTHING_CHECKED, message, cause=first_line(error) or type(error).__name__) from error
+        raise EngineError(Code.NOTHING_CHECKED, message, cause=java_causes(error)) from error
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def require_meta_columns(*frames: Any) -> None:  # noqa: ANN401 - DataFrames
 
 def no_meta_columns() -> TableError:
     """Rows have no key to compare by."""
-    hint = "set `verify.level: metadata` for this policy"
+    hint = "set `verify.level: logs`, which needs no rows, for this policy"
     return TableError(
         Code.NO_META_COLUMNS, "the table has no meta columns (`hoodie.populate.meta.fields` is false)", hint=hint
     )

@@ -42,7 +42,7 @@ from etc_policy.compile.manifest import EventTime
 from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 from etc_policy.plan.double_keys import still_exposed
 from etc_policy.plan.table_history import WRITES, TableHistory, WholeTable
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import PARQUET, TableState
 
 _ACTIONS = ("commit",)
 
@@ -166,6 +166,8 @@ def _state(commits: TableCommits) -> TableState:
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
         merges_otherwise=not merges_in_any_order(properties),
         updates_in_part=updates_in_part(properties),
+        lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
+        base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,
         write_growth=own.growth,
     )

@@ -17,7 +17,8 @@ from etc_policy.adapters.storage.port import FileInfo, TableStorage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.plan.formats import format_duration
-from etc_policy.plan.refusals import CLOCK_TOLERANCE, FINISHED_SERVICES
+from etc_policy.plan.instants import CLOCK_TOLERANCE
+from etc_policy.plan.refusals import FINISHED_SERVICES
 
 _POLL_SECONDS = 0.5
 

@@ -32,7 +32,13 @@ from etc_policy.adapters.spark.plan_files import (
     require_unwritten,
 )
 from etc_policy.adapters.spark.table_lock import java_lease, table_lock
-from etc_policy.adapters.spark.write_stats import add_stats, add_stats_to_commit, require_bundle, written_stats
+from etc_policy.adapters.spark.write_stats import (
+    add_stats,
+    add_stats_to_commit,
+    require_all_records,
+    require_bundle,
+    written_stats,
+)
 from etc_policy.adapters.storage.door import is_remote, open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError
@@ -109,11 +115,12 @@ class HudiCompactor:
             if newer:  # the work is lazy: it is done here
                 if job.carries:  # whole statuses, so that the work is not asked for twice
                     statuses = result.getWriteStatuses().collect()
-                    self._require_written(job, [status.getStat() for status in statuses])
+                    self._require_written(job, result, [status.getStat() for status in statuses])
                     add_stats(self._spark, job, result, statuses)
                 else:
-                    self._require_written(job, written_stats(self._spark, result))
+                    self._require_written(job, result, written_stats(self._spark, result))
             else:
+                require_all_records(self._spark, job, result, metadata.getWriteStats())
                 add_stats_to_commit(self._jvm, job, metadata)
             try:
                 fence(False)
@@ -137,8 +144,9 @@ class HudiCompactor:
             self._roll_back_by(client, job)
         return client.compact(job.instant)
 
-    def _require_written(self, job: Job, stats: list[Any]) -> None:
-        """The new base files are there: a challenger that took the run over would have rolled them back."""
+    def _require_written(self, job: Job, result: Any, stats: list[Any]) -> None:  # noqa: ANN401 - Java objects
+        """Every record is in a new base file, and all are there: a challenger that took the run over would have removed them."""
+        require_all_records(self._spark, job, result, stats)
         storage = open_reader(job.base_path)
         gone = [path for stat in stats if storage.info(path := str(stat.getPath())) is None]
         if gone:
@@ -271,5 +279,5 @@ class HudiCompactor:
 
 
 def _failure(job: Job) -> EngineError:
-    hint = "nothing is lost: run `etc apply` again, it finishes or rolls back what was begun"
+    hint = "nothing is lost: mend the cause and run `etc apply` again, it finishes or rolls back what was begun"
     return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)

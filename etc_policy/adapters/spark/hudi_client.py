@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import takewhile
 from typing import Any
 
 from etc_policy.adapters.hudi.properties import ordering_fields, read_properties
@@ -13,16 +11,15 @@ from etc_policy.adapters.spark.client_options import client_options, merge_optio
 from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
+from etc_policy.adapters.spark.java_causes import is_caused_by, java_causes
+from etc_policy.adapters.spark.pinned_settings import pinned_in_tasks
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.adapters.storage.door import open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, RetryableError
 from etc_policy.execute.ports import Job
 
-_CAUSES_SHOWN = 4
 _HELD = "HoodieLockException"
-#: Where a stack begins in the message of a job that Spark has given up.
-_STACK = re.compile(r"\s+at \S+\(|Driver stacktrace:")
 
 
 @contextmanager
@@ -43,7 +40,7 @@ def hudi_client(
     try:
         client = _create(spark, client_options(job, takes_lock=takes_lock), job.base_path)
         try:
-            with commit_zone(spark._jvm, job):
+            with commit_zone(spark._jvm, job), pinned_in_tasks(spark):
                 yield client
         finally:
             client.close()
@@ -52,7 +49,7 @@ def hudi_client(
     except (Py4JError, OSError) as error:
         raise_if_interrupted()
         failure.cause = java_causes(error)
-        if _HELD in failure.cause:
+        if is_caused_by(error, _HELD):
             message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
             hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
             raise RetryableError(Code.LOCK_IS_HELD, message, hint=hint, cause=failure.cause) from error
@@ -98,24 +95,6 @@ def heartbeats(client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a H
     if "getTableServiceClient" in method_names(client):
         client = client.getTableServiceClient()
     return client.getHeartbeatClient()
-
-
-def java_causes(error: Exception) -> str:
-    """The messages of a Java exception and its causes, outermost first, one a line."""
-    exception = getattr(error, "java_exception", None)
-    if exception is None:
-        return next(iter(str(error).splitlines()), type(error).__name__)
-    lines: list[str] = []
-    while exception is not None and len(lines) < _CAUSES_SHOWN:
-        lines.append(_without_stack(str(exception.toString())))
-        exception = exception.getCause()
-    return "\ncaused by: ".join(lines)
-
-
-def _without_stack(message: str) -> str:
-    """A message without the stacks that Spark puts into it; `--debug` shows them."""
-    said = takewhile(lambda line: not _STACK.match(line), message.splitlines())
-    return "\n".join(said).strip() or message.partition("\n")[0]
 
 
 def _create(spark: Any, chosen: Mapping[str, str], base_path: str) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient

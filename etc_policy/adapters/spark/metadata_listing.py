@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etc_policy.adapters.hudi.layout import parse_data_file
+from etc_policy.adapters.spark.java_causes import java_causes
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.adapters.storage.door import open_reader
 from etc_policy.codes.registry import Code
@@ -100,5 +101,5 @@ def _listed_files(spark: Any, state: TableState) -> dict[str, int]:  # noqa: ANN
     except Exception as error:
         raise_store_outage(base_path, error)
         message = f"cannot read the metadata table of `{base_path}`"
-        raise EngineError(Code.CANNOT_READ_VIEW, message, cause=str(error)) from error
+        raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
     return {found["path"].partition(root)[2]: int(found["size"]) for found in _FILE.finditer(text)}

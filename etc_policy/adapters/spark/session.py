@@ -23,6 +23,7 @@ from etc_policy.adapters.spark.cluster import (
 )
 from etc_policy.adapters.spark.java_runtime import pyspark_folder, use_java
 from etc_policy.adapters.spark.known_jars import fetching_alone, on_class_path, remember_jars
+from etc_policy.adapters.spark.pinned_settings import pin_settings
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
 from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
@@ -108,6 +109,7 @@ def start_spark(
     master = confs["spark.master"]
     require_master(master)
     session = _start(confs, options or {}, log, cluster_seconds, progress)
+    pin_settings(session)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
     if not is_local(master):

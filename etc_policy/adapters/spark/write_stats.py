@@ -7,8 +7,11 @@ carried log files readers of the metadata table lose rows (FACTS 8).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from etc_policy.adapters.spark.java_causes import throwable_causes
+from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
@@ -97,6 +100,42 @@ def written_stats(spark: Any, result: Any) -> list[Any]:  # noqa: ANN401 - Java 
     collected = _call(spark, _method(slim, "from"), None, statuses)
     stat = _method(slim, "getWriteStat")
     return [_call(spark, stat, one) for one in collected]
+
+
+def require_all_records(spark: Any, job: Job, result: Any, stats: Iterable[Any]) -> None:  # noqa: ANN401 - as above
+    """Return if every record was written. Hudi counts those that were not, goes on, and refuses the commit without a reason.
+
+    Raises:
+        EngineError: some were not; why the first one was not is in the write status of its file alone.
+        RetryableError: the table's store did not answer.
+
+    """
+    failed = [stat for stat in stats if stat.getTotalWriteErrors() > 0]
+    if not failed:
+        return
+    why = _first_error(result.getWriteStatuses())
+    if why is not None:
+        raise_store_outage(
+            job.base_path, Exception(spark._jvm.org.apache.hadoop.util.StringUtils.stringifyException(why))
+        )
+    count = sum(stat.getTotalWriteErrors() for stat in failed)
+    message = (
+        f"Hudi could not write {count} record(s) of {len(failed)} new base file(s) of `{job.base_path}` at {job.instant}, "
+        f"for example of {failed[0].getPath()}"
+    )
+    hint = (
+        "nothing was committed: mend the cause and run `etc apply` again, or `etc undo`. The reason of each record is in the "
+        "logs of Spark's executors (on one machine in target/spark.log): search them for `Error writing record`"
+    )
+    raise EngineError(Code.HUDI_FAILED, message, hint=hint, cause=None if why is None else throwable_causes(why))
+
+
+def _first_error(statuses: Any) -> Any | None:  # noqa: ANN401 - as above
+    """Why a record was not written, or a whole file; one partition after the other, as statuses grow with the rows."""
+    for status in statuses.toLocalIterator():
+        if status.hasErrors():
+            return next(iter(status.getErrors().values()), status.getGlobalError())
+    return None
 
 
 def _method(of_class: Any, name: str) -> Any:  # noqa: ANN401 - as above

@@ -105,6 +105,8 @@ class TestRefusals:
         ("hidden_by_savepoint", "ETC405", ExitCode.ENGINE),
         ("files_damaged", "ETC405", ExitCode.ENGINE),
         ("unreadable_times", "ETC405", ExitCode.ENGINE),
+        ("base_file_format", "ETC405", ExitCode.ENGINE),
+        ("ETC234", "ETC234", ExitCode.ENGINE),
         ("unknown_left_out", "ETC405", ExitCode.ENGINE),
         ("not_a_day", "ETC405", ExitCode.ENGINE),
         ("ETC201", "ETC201", ExitCode.ENGINE),

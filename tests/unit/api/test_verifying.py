@@ -2,12 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.api.verifying import broken_verification, exit_code_of, verify
+from etc_policy.adapters.gx import verifier
+from etc_policy.api.verifying import broken_verification, exit_code_of, require_verifiable, verify
+from etc_policy.compile.manifest import Verify
 from etc_policy.errors import EngineError, ExitCode, RetryableError
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.metadata_checks import FILES
 from etc_policy.verify.ports import ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of
+from etc_policy.wiring import Environment
 from tests.past import history_of
 from tests.unit.plan.states import NOW, POLICY, STATE, slice_of, with_slice
 
@@ -79,3 +82,14 @@ def test_metadata_says_which_file_is_broken_where_no_row_can_be_read(kind, cut, 
     assert "Exception when reading log file" in found.expectations[-1].message
     files = next(one for one in found.expectations if one.expectation == FILES)
     assert (files.status == "fail", slice_of(STATE, "f1").base_file in str(files.observed)) == (cut > 0, cut > 0)
+
+
+def test_what_verifies_rows_is_there_before_anything_is_done(tmp_path, monkeypatch):
+    environment = Environment(tmp_path, lambda _: None)
+    require_verifiable(environment, (POLICY,))
+    monkeypatch.setattr(verifier.importlib.util, "find_spec", lambda _: None)
+    without_rows = POLICY.model_copy(update={"verify": Verify(level="logs")})
+    require_verifiable(environment, (without_rows,))
+    with pytest.raises(EngineError, match="Great Expectations is not installed") as raised:
+        require_verifiable(environment, (without_rows, POLICY))
+    assert raised.value.code == "ETC333"

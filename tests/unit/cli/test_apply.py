@@ -89,6 +89,9 @@ class Outside:
     def data_verifier(self):
         return self
 
+    def require_data_verifier(self):
+        pass
+
     def wrongly_listed(self, _):
         return ()
 

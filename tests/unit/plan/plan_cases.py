@@ -7,11 +7,12 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     now, clock what counts as now (12:00:00), and the wall clock (as now)
     latency    minutes (60)
     granularity, carry, partitions, max_io (bytes), index, writers_compact, options        of the policy
+    level      of verification (data)
     strategy   of Hudi's own, as a policy file has it: {type: log_file_num, min_log_files: 2}
     target, every, run                        minutes: of freshness, between runs, and that the last run took (none is known)
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
-    metadata_partitions, cdc, merges_otherwise, missing_files, unclear_files   of the table
+    metadata_partitions, cdc, merges_otherwise, lacks_meta_columns, base_file_format, missing_files, unclear_files   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
                `deletes` are by key, `deletes, seen <time>` beside rows from then on; of `may delete` nobody knows what is in it
     unreadable_time    a text that is not a time, and its log file: {value, log_file}
@@ -36,14 +37,22 @@ from typing import Any
 
 import yaml
 
-from etc_policy.compile.manifest import EventTime, Freshness, Policy, Writer
+from etc_policy.compile.manifest import EventTime, Freshness, Policy, Verify, Writer
 from etc_policy.compile.stock_options import stock_options
 from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.pace import Pace, pace_of
 from etc_policy.plan.stages import Operation, Plan, TablePlan, make_plan
-from etc_policy.plan.table_state import CompactionRecord, FileSlice, Instant, LogFile, TableState, UnreadableTime
+from etc_policy.plan.table_state import (
+    PARQUET,
+    CompactionRecord,
+    FileSlice,
+    Instant,
+    LogFile,
+    TableState,
+    UnreadableTime,
+)
 from etc_policy.plan.zone_evidence import ZoneReading
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -96,6 +105,7 @@ def _inputs(name: str, table: dict[str, Any]) -> Inputs:
         max_io_bytes=table.get("max_io"),
         carry=table.get("carry"),
         every_ms=_minutes(table, "every"),
+        verify=Verify(level=table.get("level", "data")),
         freshness=Freshness(target_ms=_minutes(table, "target")),
         writer=Writer(index=table.get("index"), compaction=table.get("writers_compact", "none")),
         hudi_options={key: str(value) for key, value in table.get("options", {}).items()},
@@ -136,6 +146,8 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         zone=ZoneReading("UTC", "contradicted", table["other_zone"]) if "other_zone" in table else None,
         has_cdc=table.get("cdc", False),
         merges_otherwise=table.get("merges_otherwise", False),
+        lacks_meta_columns=table.get("lacks_meta_columns", False),
+        base_file_format=table.get("base_file_format", PARQUET),
         foreign_compaction=instant(table["foreign_compaction"]) if "foreign_compaction" in table else None,
         exposed=frozenset((place.rpartition("/")[0], place.rpartition("/")[2]) for place in table.get("exposed", ())),
     )

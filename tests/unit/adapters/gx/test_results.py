@@ -18,9 +18,9 @@ def test_an_exception_of_either_shape_is_an_error_and_not_a_failure(info):
 
 
 def test_the_cause_of_an_exception_in_java_is_told():
-    message = "An error occurred while calling o7.first.\n: org.apache.spark.SparkException: no file\n\tat x"
+    message = "An error occurred while calling o7.first.\n: a.Failed: no\n\tat x.y(Z.java:1)\nCaused by: a.Root: it\n\t... 4 more"
     found = read({"success": False, "exception_info": {"raised_exception": True, "exception_message": message}})
-    assert found.message == "org.apache.spark.SparkException: no file"
+    assert found.message == "a.Root: it which led to: a.Failed: no"
 
 
 def test_an_exception_without_a_message_still_has_one():

@@ -53,6 +53,20 @@ def test_every_fact_of_a_state_is_read_or_comes_from_log_files():
     assert {field.name for field in fields(TableState)} - named == {"unreadable_time", "witnesses", "apply_state"}
 
 
+@pytest.mark.parametrize(
+    ("properties", "found"),
+    [
+        ({}, (False, "parquet")),
+        ({"hoodie.populate.meta.fields": "true", "hoodie.table.base.file.format": "PARQUET"}, (False, "parquet")),
+        ({"hoodie.populate.meta.fields": "false"}, (True, "parquet")),
+        ({"hoodie.table.base.file.format": "ORC"}, (False, "orc")),
+    ],
+)
+def test_whether_rows_carry_their_keys_and_what_base_files_are(tmp_path, properties, found):
+    state = read(TableFolder(tmp_path / "t", properties=properties))
+    assert (state.lacks_meta_columns, state.base_file_format) == found
+
+
 class TestPendingPlan:
     def test_ours(self, table):
         table.commit(at("10:00:00"), at("10:00:01"), base("f1"))

@@ -272,15 +272,15 @@ def test_before_version_8_one_that_named_none_is(tmp_path, compactor, written):
 
 
 def stat(path):
-    return SimpleNamespace(getPath=lambda: path)
+    return SimpleNamespace(getPath=lambda: path, getTotalWriteErrors=lambda: 0)
 
 
 def test_nothing_is_committed_whose_base_files_are_gone(table, compactor):
     table.data(C, base("f1"))
     here, gone = (f"p/{base(file_id).name(C)}" for file_id in ("f1", "f2"))
-    compactor._require_written(job_of(table), [stat(here)])
+    compactor._require_written(job_of(table), None, [stat(here)])
     with pytest.raises(EngineError, match="f2_0-1-0") as error:
-        compactor._require_written(job_of(table), [stat(here), stat(gone)])
+        compactor._require_written(job_of(table), None, [stat(here), stat(gone)])
     assert error.value.code == "ETC307"
 
 
@@ -301,7 +301,7 @@ class TestCommitting:
             yield lambda: calls.append("held")
             calls.append("unlock")
 
-        metadata = SimpleNamespace(addMetadata=lambda *_: None)
+        metadata = SimpleNamespace(addMetadata=lambda *_: None, getWriteStats=list)
         result = SimpleNamespace(getCommitMetadata=lambda: SimpleNamespace(get=lambda: metadata))
         client = SimpleNamespace(
             compact=lambda instant: calls.append("compact") or result,
