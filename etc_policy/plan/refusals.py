@@ -11,6 +11,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
+from etc_policy.plan.evolved_schema import find_lacking
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
@@ -218,6 +219,19 @@ def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("files_damaged", reason, "restore them, or roll the table back to a commit before them")
 
 
+def schema_hidden(policy: Policy, state: TableState) -> Refusal | None:
+    """The last write does not carry on what ALTER TABLE made: what readers miss since, a compaction would lose (FACTS 1.8)."""
+    lacking = find_lacking(state.instants)
+    if lacking is None:
+        return None
+    reason = f"{lacking.why}: readers show older values of renamed columns as NULL, and a compaction would lose them"
+    hint = (
+        "roll that write back, or add a column by another ALTER TABLE: either brings the values back. Then give all writers "
+        "`hoodie.schema.on.read.enable=true`"
+    )
+    return Refusal("schema_hidden", reason, hint)
+
+
 def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
     """Texts that are no times without a pattern: compacted as unknown, they could never be verified."""
     found = state.unreadable_time
@@ -254,6 +268,7 @@ REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     files_unclear,
     hidden_by_savepoint,
     files_damaged,
+    schema_hidden,
     unreadable_times,
 )
 

@@ -105,6 +105,7 @@ class TestRefusals:
         ("files_unclear", "ETC405", ExitCode.ENGINE),
         ("hidden_by_savepoint", "ETC405", ExitCode.ENGINE),
         ("files_damaged", "ETC405", ExitCode.ENGINE),
+        ("schema_hidden", "ETC405", ExitCode.ENGINE),
         ("unreadable_times", "ETC405", ExitCode.ENGINE),
         ("unknown_left_out", "ETC405", ExitCode.ENGINE),
         ("not_a_day", "ETC405", ExitCode.ENGINE),
