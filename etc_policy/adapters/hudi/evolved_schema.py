@@ -6,7 +6,6 @@ Beside the timeline Hudi keeps all versions of it, in which a column has one num
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 
 from etc_policy.adapters.hudi.table_commits import is_write
 from etc_policy.adapters.hudi.timeline import Timeline
+from etc_policy.adapters.hudi.values import load_json
 from etc_policy.plan.evolved_schema import Lacking, find_lacking
 from etc_policy.plan.table_state import HIDDEN, Instant
 
@@ -84,12 +84,12 @@ def _altered_from(timeline: Timeline) -> str | None:
 def _first_altered(content: bytes, otherwise: str) -> str | None:
     """As `_altered_from`, of all versions as Hudi keeps them; `otherwise` where these have another form."""
     try:
-        versions = {int(one["version_id"]): _columns(one) for one in json.loads(content)["schemas"]}
+        versions = {int(one["version_id"]): _columns(one) for one in load_json(content)["schemas"]}
         newest = versions[max(versions)]
         if all(one.items() <= newest.items() for one in versions.values()):
             return None
         return str(min(version for version in versions if version))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
         return otherwise
 
 

@@ -80,7 +80,16 @@ def test_a_write_without_a_schema_hides_what_was_renamed_retyped_or_dropped(tabl
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"schemas": [{"version_id": "x"}]}', '{"schemas": []}', "[" * 100_000]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"schemas": [{"version_id": "x"}]}',
+        '{"schemas": [{"version_id": 1e999}]}',
+        '{"schemas": []}',
+        "[" * 100_000,
+    ],
 )
 def test_versions_that_cannot_be_read_are_not_taken_for_harmless(table, text):
     commits(table)
