@@ -115,8 +115,8 @@ class MemoryFiles:
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         return self.table.commits.get(instant)
 
-    def schema_altered(self, base_path: str, instant: str) -> str | None:
-        return self.table.altered
+    def wrong_schema(self, base_path: str, instant: str) -> str | None:
+        return f"the table's schema was altered at {self.table.altered}" if self.table.altered else None
 
 
 @dataclass

@@ -46,11 +46,10 @@ class Fence:
 
     def _require_same_schema(self) -> None:
         """Hudi merges by the schema of the last write before the compaction's instant (FACTS 1.8)."""
-        altered = self.files.schema_altered(self.job.base_path, self.job.instant)
-        if altered is not None:
-            what = f"the table's schema was altered at {altered}"
-            message = f"the plan for `{self.job.policy.name}` was overtaken: {what}"
-            hint = "nothing was committed; plan again: the next plan lies after it"
+        why = self.files.wrong_schema(self.job.base_path, self.job.instant)
+        if why is not None:
+            message = f"the plan for `{self.job.policy.name}` was overtaken: {why}"
+            hint = "nothing was committed; plan again: the next plan goes by the table as it is now"
             raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=hint)
 
     def _require_as_carried(self) -> None:

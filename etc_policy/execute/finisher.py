@@ -50,15 +50,15 @@ class Finisher:
 
     def _altered(self, base_path: str, pending: Instant) -> Refusal | None:
         """Stock Hudi loses values where it carries out what was scheduled before the schema was altered (FACTS 1.8)."""
-        altered = self.runner.files.schema_altered(base_path, pending.requested)
-        if altered is None:
+        why = self.runner.files.wrong_schema(base_path, pending.requested)
+        if why is None:
             return None
-        what = f"the {pending.action} at {pending.requested} was scheduled before the table's schema was altered at {altered}"
         hint = (
             "stop its writers, and write the rows of the snapshot view into a new table, or ask whoever scheduled it to take it "
             f"off the timeline; `etc explain {Code.OVERTAKEN}` says more"
         )
-        return Refusal("schema_altered", f"{what}: Hudi would carry it out by the one of before, and lose values", hint)
+        reason = f"Hudi would lose values by carrying out the {pending.action} at {pending.requested}: {why}"
+        return Refusal("schema_altered", reason, hint)
 
     def _run(self, policy: Policy, state: TableState, pending: Instant, lease: Lease) -> None:
         """The engine starts first: the job that has begun it shows itself meanwhile."""

@@ -108,8 +108,8 @@ class TableFiles(Protocol):
     def completed_commit(self, base_path: str, instant: str) -> Commit | None:
         """The completed compaction at an instant, or None."""
 
-    def schema_altered(self, base_path: str, instant: str) -> str | None:
-        """The first write after an instant that carries another evolved schema than the last one before it; None without one."""
+    def wrong_schema(self, base_path: str, instant: str) -> str | None:
+        """Why Hudi would not merge a compaction at an instant by the table's schema, as a clause; None where it would."""
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """A compaction of etc whose commit has a file, and nothing in it; None without one."""

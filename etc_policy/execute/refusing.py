@@ -48,8 +48,8 @@ def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
         return f"its file {missing[0]} is gone (rolled back)"
     if archive_passed(state.instants, job.instant):
         return "archiving has passed it"
-    if (altered := files.schema_altered(job.base_path, job.instant)) is not None:
-        return f"the table's schema was altered at {altered}, and Hudi would merge by the one of before"
+    if (why := files.wrong_schema(job.base_path, job.instant)) is not None:
+        return f"{why}, and Hudi would lose values by it"
     if job.table_version not in CUT_VERSIONS and not job.carries:
         return None  # what writers have added forbids to take it back
     changed = next(changed_slices(job.operations, state, job.instant), None)

@@ -9,6 +9,7 @@ from operator import attrgetter
 from etc_policy.compile.manifest import Policy
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
+from etc_policy.plan.idle_reasons import nothing_due, overlapping_writer, unknown_left_out, written_to_all
 from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.io_budget import Slices, io_bytes, within_budget
 from etc_policy.plan.operations import operation_of, size_of
@@ -30,14 +31,7 @@ from etc_policy.plan.planning_context import (
     must_merge,
     no_run_before,
 )
-from etc_policy.plan.refusals import (
-    Refusal,
-    no_commit,
-    nothing_due,
-    overlapping_writer,
-    unknown_left_out,
-    written_to_all,
-)
+from etc_policy.plan.refusals import Refusal, no_commit
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
 from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState

@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
+from etc_policy.plan.evolved_schema import find_lacking
 from etc_policy.plan.instants import add_ms
 from etc_policy.plan.stages import Move
-from etc_policy.plan.table_state import FileSlice, Instant, LogFile
+from etc_policy.plan.table_state import WRITE_ACTIONS, FileSlice, Instant, LogFile
 
-#: Instants that write data; the first active one is where the timeline's archive begins.
-WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering"})
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})
 #: Of these the ones that take effect when they complete; a base file counts from its instant on.
@@ -139,19 +138,15 @@ def after_services(cut: Cut, instant: str) -> Raised | None:
 
 
 def after_schema_changes(cut: Cut, instant: str) -> Raised | None:
-    """Guard 8: C is later than the last write that carries another evolved schema than the write before it.
+    """Guard 8: no later write carries another evolved schema than the last one before C, by which Hudi merges.
 
-    Hudi merges by the schema of the last write that was requested before C, whatever has been altered since, and by none
-    where all writes before C are archived.
+    A table whose last write hides its schema is refused before any C is looked for.
     """
-    writes = (one for one in cut.instants if one.action in WRITE_ACTIONS and one.state == "completed")
-    done = sorted(writes, key=attrgetter("requested"))
-    before = ("", *(one.schema for one in done))
-    altered = next((one for one, old in reversed([*zip(done, before, strict=False)]) if one.schema != old), None)
-    if altered is None or altered.requested < instant:
+    found = find_lacking(cut.instants, instant)
+    if found is None or found.requested < instant:
         return None
     why = "the table's schema was altered after that, and values would be lost"
-    return Raised(add_ms(altered.requested, 1), why, f"the {altered.action} at {altered.requested}")
+    return Raised(add_ms(found.requested, 1), why, f"the write at {found.requested}")
 
 
 def after_archive(cut: Cut, instant: str) -> Raised | None:

@@ -7,9 +7,9 @@ from itertools import filterfalse
 
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import count_of, format_bytes, format_duration
+from etc_policy.plan.idle_reasons import not_ended
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.planning_context import PlanningContext
-from etc_policy.plan.refusals import not_ended
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
 

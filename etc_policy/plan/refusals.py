@@ -10,6 +10,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import LEVELS_WITHOUT_ROWS, Policy
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
+from etc_policy.plan.evolved_schema import find_lacking
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import PARQUET, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
@@ -100,69 +101,10 @@ def writer_in_flight(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("writer_in_flight", reason, hint)
 
 
-def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:
-    """A living writer that began before C would be missed by time travel and by incremental readers while C is pending.
-
-    Later writes that have completed prove nothing of it, as there may be several writers: but it may have failed (FACTS 13).
-    """
-    reason = (
-        f"a writer that began at {writer} is in flight, and the compaction would have to come after it, at {instant}"
-    )
-    later = sum(i.action == "deltacommit" and i.requested > writer and i.completed is not None for i in state.instants)
-    if not later:
-        return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
-    hint = (
-        "plan again when the writer has committed. If its write has failed, end or restart its process: until then Hudi keeps "
-        "the heartbeat of a failed write fresh, and nobody can know"
-    )
-    completed = "1 write that began after it has" if later == 1 else f"{later} writes that began after it have"
-    return Refusal("writer_in_flight", f"{reason}; {completed} completed", hint)
-
-
-def written_to_all(state: TableState) -> Refusal:
-    """Every file slice that is due compacts deletes, and writers add to each, or may."""
-    reason = "every file slice that is due has deletes to compact, and writers "
-    if still := not_ended(state):
-        hint = "plan again when it has committed; if it is dead, the next commit of a writer rolls it back"
-        return Refusal("writer_in_flight", f"{reason}may add to it (delete rule): {still}", hint)
-    return Refusal(
-        "writer_in_flight",
-        f"{reason}kept adding to it meanwhile (delete rule)",
-        "plan again when the writers are at rest",
-    )
-
-
-def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
-    """No file slice is due: all can wait for the next run, or those that cannot are not ones that the policy takes."""
-    if policy.stock_options:
-        return Refusal("nothing_due", f"`{policy.strategy}` takes no file slice of the table as it is")
-    if can_wait and not elsewhere:
-        return Refusal("nothing_due", "what log files hold can wait for the next run without breaking the target")
-    where = " in the partitions of `strategy.partitions`" if elsewhere else ""
-    return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
-
-
 def no_commit(state: TableState) -> Refusal | None:
     """Nothing was ever written to the table: there is nothing to compact, and of no time is it known what RO should hold."""
     has_writes = any(i.action == "deltacommit" and i.completed for i in state.instants)
     return None if has_writes or state.slices else Refusal("no_commit", "no commit yet")
-
-
-def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
-    """A slice that is left out may hold any event, so that no T would be true."""
-    if written_to:
-        by = "writers that keep adding to its file slice leave"
-    else:
-        by = "`strategy.type` leaves" if policy.stock_options else "`strategy.partitions` or `strategy.max_io` leaves"
-    reason = f"a log file without a known event time is due, and {by} it out"
-    also = ", or set `strategy.type: unbounded`" if policy.stock_options else ""
-    return Refusal("unknown_left_out", reason, f"let the writer record event times, or plan with --read-stats{also}")
-
-
-def not_ended(state: TableState) -> str:
-    """The oldest write in flight that may live; empty without one."""
-    began = min((write.requested for write in state.writes_in_flight if write.may_live), default=None)
-    return f"the writer that began at {began} has not ended" if began else ""
 
 
 def not_of_parquet(policy: Policy, state: TableState) -> Refusal | None:
@@ -242,6 +184,19 @@ def files_damaged(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("files_damaged", reason, "restore them, or roll the table back to a commit before them")
 
 
+def schema_hidden(policy: Policy, state: TableState) -> Refusal | None:
+    """The last write does not carry on what ALTER TABLE made: what readers miss since, a compaction would lose (FACTS 1.8)."""
+    lacking = find_lacking(state.instants)
+    if lacking is None:
+        return None
+    reason = f"{lacking.why}: readers show older values of renamed columns as NULL, and a compaction would lose them"
+    hint = (
+        "roll that write back, or add a column by another ALTER TABLE: either brings the values back. Then give all writers "
+        "`hoodie.schema.on.read.enable=true`"
+    )
+    return Refusal("schema_hidden", reason, hint)
+
+
 def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
     """Texts that are no times without a pattern: compacted as unknown, they could never be verified."""
     found = state.unreadable_time
@@ -280,6 +235,7 @@ REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     files_unclear,
     hidden_by_savepoint,
     files_damaged,
+    schema_hidden,
     unreadable_times,
 )
 

@@ -11,23 +11,22 @@ from etc_policy.plan.cut import (
     Cut,
     Guard,
     after_archive,
-    after_schema_changes,
     archive_limits,
     at_a_free_time,
     closed_in_both_orders,
     compacted,
     no_tombstone_alone,
 )
+from etc_policy.plan.evolved_schema import find_lacking
 from etc_policy.plan.refusals import BLOCKING_ACTIONS
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 
-#: What must still allow the plan's C; guard 2 has a finer form below, by what the plan had seen.
+#: What must still allow the plan's C; guards 2 and 8 have a finer form below, by what was written since.
 _GUARDS_WHEN_PUBLISHED: tuple[Guard, ...] = (
     closed_in_both_orders,
     no_tombstone_alone,
-    after_schema_changes,
     after_archive,
     at_a_free_time,
 )
@@ -58,6 +57,8 @@ def _changes(policy: Policy, table: TablePlan, state: TableState) -> Iterator[st
     for writer in sorted(w for w in state.living_writers if w < instant):
         yield f"a writer that began at {writer}, before the plan's instant, is still in flight"
     yield from _new_instants(table, state, instant)
+    if (lacking := find_lacking(state.instants, instant)) is not None:
+        yield f"{lacking.why}, and Hudi would lose values by merging at {instant}"
     if any(operation.carried for operation in table.operations):
         yield from _later(state, instant)
     if cuttable:

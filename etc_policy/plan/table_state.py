@@ -16,6 +16,10 @@ from etc_policy.plan.zone_evidence import ZoneReading
 #: The kind of base files that Hudi makes unless it is told otherwise, by the end of their names.
 PARQUET = "parquet"
 InstantState = Literal["requested", "inflight", "completed"]
+#: Instants that write data; the first active one is where the timeline's archive begins.
+WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering"})
+#: The schema of a write that carries none, in a table of which columns were renamed, retyped or dropped.
+HIDDEN = "hidden"
 #: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
 GroupKey = tuple[str, str]
 
@@ -86,7 +90,8 @@ class Instant:
     A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's.
     `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
     `has_savepoint` says that archiving may have gone beyond it and left it behind. `schema` names the evolved schema that a
-    completed write carries, as those of tables with schema on read do; it is empty where it carries none.
+    completed write carries, as those of tables with schema on read do; it is empty where it carries none and nothing is
+    lost by that, and HIDDEN where it carries none since columns were renamed, retyped or dropped.
     """
 
     requested: str

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from etc_policy.compile.manifest import Freshness
-from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
+from etc_policy.plan.evolved_schema import Lacking, find_lacking
 from etc_policy.plan.formats import count_of, format_duration
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.recorded_sizes import not_as_recorded
@@ -134,24 +134,19 @@ def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationRe
         faults.append("its threshold is after its own completion")
     if any(record.saw_until < write.completed < record.instant for write in evidence.history.writes):
         faults.append("it says that it had not seen what it merged")
-    if (altered := _altered_before(evidence.state, record)) is not None:
-        faults.append(
-            f"it merged by the schema of before {altered}, when that was altered: values may be lost in every view"
-        )
+    if (lacking := _merged_without(evidence.state, record)) is not None:
+        faults.append(f"it did not merge by the table's schema ({lacking.why}): values may be lost in every view")
     message = f"the compaction at {record.instant} cannot be trusted: {', '.join(faults)}" if faults else None
     return judged(PROMISE, {"instant": record.instant, "threshold_ms": record.threshold_ms}, message)
 
 
-def _altered_before(state: TableState, record: CompactionRecord) -> str | None:
-    """The first write that began after a compaction's instant, had completed before the compaction did, and carries another
-    evolved schema (FACTS 1.8). A writer without schema on read carries none, which says nothing.
-    """
+def _merged_without(state: TableState, record: CompactionRecord) -> Lacking | None:
+    """The write whose evolved schema a compaction lacked, of those that had completed before it did (FACTS 1.8)."""
     own = next((one.schema for one in state.instants if one.requested == record.instant), None)
     if own is None:
         return None
-    beside = (one for one in state.instants if one.requested > record.instant and one.action in WRITE_ACTIONS)
-    done = (one for one in beside if one.completed is not None and one.completed < record.completed)
-    return next((one.requested for one in done if one.schema not in ("", own)), None)
+    done = (one for one in state.instants if one.completed is not None and one.completed < record.completed)
+    return find_lacking(done, record.instant, own)
 
 
 def check_double_keys(evidence: Evidence) -> ExpectationResult:

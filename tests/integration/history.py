@@ -123,13 +123,13 @@ class CommitOracle(Oracle):
         return oracle
 
 
-def write_history(spark, base: Path | str, history=HISTORY, options=None, first=0):
+def write_history(spark, base: Path | str, history=HISTORY, options=None, first=0, schema=SCHEMA):
     """Write the commits with the stock writer; the one with number 0 makes the table."""
     for number, write in enumerate(history, start=first):
         rows = [(k, partition_of(k), v, EPOCH_MS + s * 1000) for k, v, s in write.rows]
         rows += [(k, partition_of(k), "", 0) for k in write.deleted]
         operation = "delete" if write.deleted else "upsert"
-        spark.createDataFrame(rows, SCHEMA).coalesce(1).write.format("hudi").options(
+        spark.createDataFrame(rows, schema).coalesce(1).write.format("hudi").options(
             **{**WRITER, "hoodie.datasource.write.operation": operation, **(options or {})}
         ).mode("append" if number else "overwrite").save(str(base))
 
@@ -140,12 +140,13 @@ class Views:
 
     spark: object
     base: Path | str
+    column: str = "v"
 
     def read(self, **options):
         named = {key.replace("__", "."): value for key, value in options.items()}
-        rows = self.spark.read.format("hudi").options(**named).load(str(self.base)).select("id", "v").collect()
+        rows = self.spark.read.format("hudi").options(**named).load(str(self.base)).select("id", self.column).collect()
         assert len({row.id for row in rows}) == len(rows), f"a key stands twice: {sorted(rows)}"
-        return {row.id: row.v for row in rows}
+        return {row.id: row[self.column] for row in rows}
 
     def rt(self):
         return self.read()

@@ -5,61 +5,16 @@ from __future__ import annotations
 import pytest
 
 from etc_policy.errors import EngineError, StalePlanError
-from tests.integration.bench import Bench
-from tests.integration.history import EPOCH_MS, QUICK, Write, write_history
+from tests.integration.altered import HIDDEN_ROWS, LATER, ROWS, SECOND, WRITTEN_ROWS, make
+from tests.integration.session import run_under_bundle
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark
 
-ON_READ = {"hoodie.schema.on.read.enable": "true"}
-#: At second 200 the second and third commits are due, and the last is not.
-HISTORY = (
-    Write(tuple((key, "v0", key) for key in range(6))),
-    Write(((1, "v1", 100), (2, "v1", 101))),
-    Write(((1, "v2", 150), (4, "v2", 500))),
-    Write(((1, "v3", 600), (5, "v3", 601))),
-)
-ROWS = [(0, "v0"), (1, "v3"), (2, "v1"), (3, "v0"), (4, "v2"), (5, "v3")]
-SECOND = 200
-
 
 @pytest.fixture
 def bench(spark, tmp_path):
-    write_history(spark, tmp_path / "t", HISTORY, options={**QUICK, **ON_READ, "hoodie.metadata.enable": "false"})
-    return Bench(spark, tmp_path / "t")
-
-
-def alter(bench, *statements):
-    spark, settings = (
-        bench.spark,
-        {**ON_READ, "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"},
-    )
-    for key, value in settings.items():
-        spark.sql(f"SET {key}={value}")
-    spark.sql(f"CREATE TABLE altered USING hudi LOCATION '{bench.base}'")
-    try:
-        for statement in statements:
-            spark.sql(f"ALTER TABLE altered {statement}")
-    finally:
-        spark.sql("DROP TABLE altered")
-        for key in settings:
-            spark.sql(f"RESET {key}")
-
-
-def rows(bench, column, **options):
-    read = bench.spark.read.format("hudi").options(**ON_READ, **options).load(str(bench.base))
-    return sorted((row.id, row[column]) for row in read.select("id", column).collect())
-
-
-def both(bench, column="vv"):
-    return [rows(bench, column), rows(bench, column, **{"hoodie.metadata.enable": "false"})]
-
-
-def promised(bench, column):
-    """What RO holds of the rows with an event at or below T."""
-    read = bench.spark.read.format("hudi").options(**ON_READ, **{"hoodie.query.as.ro.table": "true"})
-    view = read.load(str(bench.base)).where(f"ts <= {EPOCH_MS + SECOND * 1000}")
-    return sorted((row.id, row[column]) for row in view.select("id", column).collect())
+    return make(spark, tmp_path / "t")
 
 
 @pytest.mark.parametrize(
@@ -70,16 +25,16 @@ def promised(bench, column):
     ],
 )
 def test_the_cut_lies_after_it(bench, statements, column):
-    alter(bench, *statements)
-    before = both(bench, column)
+    bench.alter(*statements)
+    before = bench.both(column)
     assert before[0] == (ROWS if "DROP" not in statements[0] else [(key, None) for key, _ in ROWS])
     plan = bench.plan(SECOND)
     assert [move.guard for move in plan.tables[0].moves if move.guard == "after_schema_changes"]
     assert bench.apply(plan).status == "compacted"
     schemas = {one.requested: one.schema for one in bench.state().instants}
     assert schemas[plan.tables[0].instant] == schemas[max(schemas)] != ""
-    assert both(bench, column) == before
-    assert promised(bench, column) == [one for one in before[0] if one[0] in (0, 2, 3)]
+    assert bench.both(column) == before
+    assert bench.promised(column) == [one for one in before[0] if one[0] in (0, 2, 3)]
 
 
 @pytest.mark.extended
@@ -87,34 +42,98 @@ def test_one_that_comes_later_withdraws_the_plan(bench):
     """Saved: it is stale. Published by a run that died: it is taken back, and the next plan is right."""
     saved = bench.plan(SECOND)
     bench.publish(saved)
-    alter(bench, "RENAME COLUMN v TO vv")
+    bench.alter("RENAME COLUMN v TO vv")
     assert bench.runner.finish_pending(bench.policy, bench.location) is None
     assert bench.state().own_pending is None
     with pytest.raises(StalePlanError):
         bench.apply(saved)
-    assert both(bench) == [ROWS, ROWS]
+    assert bench.both() == [ROWS, ROWS]
     assert bench.apply(bench.plan(SECOND)).status == "compacted"
-    assert both(bench) == [ROWS, ROWS]
+    assert bench.both() == [ROWS, ROWS]
 
 
 @pytest.mark.extended
 def test_a_plan_that_was_taken_back_carries_the_schema_on(bench):
     """Readers and compactions go by the last commit: an empty one without the schema would hide the renamed column."""
-    alter(bench, "RENAME COLUMN v TO vv")
+    bench.alter("RENAME COLUMN v TO vv")
     plan = bench.plan(1000)
     bench.publish(plan)
     assert max(one.requested for one in bench.state().instants) == plan.tables[0].instant
     assert bench.runner.undo(bench.policy, bench.location).status == "withdrawn"
-    assert both(bench) == [ROWS, ROWS]
+    assert bench.both() == [ROWS, ROWS]
     assert bench.apply(bench.plan(1000)).status == "compacted"
-    assert both(bench) == [ROWS, ROWS]
+    assert bench.both() == [ROWS, ROWS]
 
 
 @pytest.mark.extended
 def test_what_stock_has_scheduled_before_it_is_not_finished(bench):
-    always = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
-    bench.spark.sql(f"CALL run_compaction(op => 'schedule', path => '{bench.base}', options => '{always}')").collect()
-    alter(bench, "RENAME COLUMN v TO vv")
-    with pytest.raises(EngineError, match="was scheduled before the table's schema was altered"):
+    bench.compact_by_stock("schedule")
+    bench.alter("RENAME COLUMN v TO vv")
+    with pytest.raises(EngineError, match="lose values by carrying out the compaction"):
         bench.finish()
-    assert both(bench) == [ROWS, ROWS]
+    assert bench.both() == [ROWS, ROWS]
+
+
+def test_a_writer_that_hides_the_schema_forbids_a_compaction_until_the_next_alter_table(bench):
+    """Readers find renamed columns by what the last write carries. A compaction then would lose for good what is only hidden."""
+    bench.alter("RENAME COLUMN v TO vv")
+    bench.write_row()
+    assert bench.both() == [HIDDEN_ROWS, HIDDEN_ROWS]
+    by_stock = bench.copied("by-stock")
+    refused = bench.plan(LATER).tables[0]
+    assert (refused.action, refused.reason_code) == ("refused", "schema_hidden")
+    bench.alter("ADD COLUMNS(w string)")
+    assert bench.both() == [WRITTEN_ROWS, WRITTEN_ROWS]
+    assert bench.apply(bench.plan(LATER)).status == "compacted"
+    assert bench.both() == [WRITTEN_ROWS, WRITTEN_ROWS]
+    assert bench.promised("vv", LATER) == WRITTEN_ROWS
+    by_stock.compact_by_stock("schedule")
+    by_stock.compact_by_stock("run")
+    by_stock.alter("ADD COLUMNS(w string)")
+    assert by_stock.rows("vv") == HIDDEN_ROWS
+
+
+@pytest.mark.extended
+def test_one_that_comes_later_hides_it_from_readers_alone(bench):
+    """The compaction merges by what was carried before C: after the next ALTER TABLE every value is there."""
+    bench.alter("RENAME COLUMN v TO vv")
+    plan = bench.plan(SECOND)
+    bench.publish(plan)
+    bench.write_row()
+    assert bench.runner.finish_pending(bench.policy, bench.location).status == "resumed"
+    assert bench.rows("vv")[0] == (0, "new")
+    bench.alter("ADD COLUMNS(w string)")
+    assert bench.both() == [WRITTEN_ROWS, WRITTEN_ROWS]
+    assert bench.apply(bench.plan(LATER)).status == "compacted"
+    assert bench.both() == [WRITTEN_ROWS, WRITTEN_ROWS]
+
+
+@pytest.mark.extended
+def test_where_columns_were_only_added_nothing_is_hidden(bench):
+    bench.alter("ADD COLUMNS(w string)")
+    bench.write_row("v", "w")
+    assert bench.both("v") == [WRITTEN_ROWS, WRITTEN_ROWS]
+    assert bench.apply(bench.plan(LATER)).status == "compacted"
+    assert bench.both("v") == [WRITTEN_ROWS, WRITTEN_ROWS]
+    assert bench.promised("v", LATER) == WRITTEN_ROWS
+
+
+@pytest.mark.extended
+def test_a_writer_of_the_old_column_hides_it_too(bench):
+    """With missing columns filled in as NULL a writer may still write the old name: a column of its own from then on."""
+    bench.alter("RENAME COLUMN v TO vv")
+    bench.write_row("v", **{"hoodie.write.set.null.for.missing.columns": "true"})
+    assert bench.plan(LATER).tables[0].reason_code == "schema_hidden"
+    bench.alter("ADD COLUMNS(w string)")
+    rows = [(0, None), *ROWS[1:]]
+    assert bench.both() == [rows, rows]
+    assert bench.apply(bench.plan(LATER)).status == "compacted"
+    assert bench.both() == [rows, rows]
+    assert bench.rows("v") == [(0, "new"), *((key, None) for key in range(1, 6))]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("bundle", "kind"), [("1.0.2", ()), ("0.15.0", ("--version-6",)), ("1.2.0", ("--version-6",))])
+def test_so_it_is_under_older_bundles_and_with_carried_log_files(no_spark, tmp_path, bundle, kind):
+    said = run_under_bundle(bundle, "tests.integration.altered", str(tmp_path), *kind, timeout_seconds=600)
+    assert said.strip() == "passed"

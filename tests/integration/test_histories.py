@@ -8,6 +8,6 @@ from tests.nightly import nightly
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("seed", [1, *nightly(2, 3, 4)])
+@pytest.mark.parametrize("seed", [1, *nightly(2, 3, 4, 10)])
 def test_history(spark, tmp_path, seed):
     run_history(spark, tmp_path / "t", seed, short=True)

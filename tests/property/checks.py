@@ -130,7 +130,7 @@ def check_action(history: History, state: TableState, plan: TablePlan) -> None:
     """Refused, nothing due and compact each exactly where they belong."""
     due = due_slices(state, history.threshold)
     if must_be_refused(state):
-        assert plan.action == "refused", f"a table service is pending, and the plan says {plan.action}"
+        assert plan.action == "refused", f"nothing may be planned, and the plan says {plan.action}"
     elif not due:
         assert plan.action == "nothing_due", f"nothing is due, and the plan says {plan.action}: {plan.reason}"
     elif history.granularity == "log_file":

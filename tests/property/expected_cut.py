@@ -24,7 +24,13 @@ def due_slices(state: TableState, threshold: int) -> list[FileSlice]:
 
 
 def must_be_refused(state: TableState) -> bool:
-    """Whether nothing may be planned, whatever is due: a table service that reshapes slices is under way."""
+    """Whether nothing may be planned, whatever is due.
+
+    A table service that reshapes slices is under way, or the last write hides the schema by which readers find renamed columns.
+    """
+    done = [i for i in state.instants if i.action in COMMIT_ACTIONS and i.state == "completed"]
+    if done and max(done, key=lambda i: i.requested).schema == "hidden":
+        return True
     return any(instant.state != "completed" and instant.action in SERVICES for instant in state.instants)
 
 
@@ -72,8 +78,9 @@ def _wrong_place(instant: int, policy: Policy, state: TableState, clock: int) ->
     done = [i for i in state.instants if i.action in COMMIT_ACTIONS and i.state == "completed"]
     known = max((i for i in done if instant_time(i.requested) < instant), key=lambda i: i.requested, default=None)
     schema = known.schema if known else ""
-    if any(i.schema != schema for i in done if instant_time(i.requested) >= instant):
-        yield "Hudi would merge by another schema than a later write carries"
+    later = {i.schema for i in done if instant_time(i.requested) >= instant} - {"", "hidden"}
+    if schema == "hidden" or later - {schema}:
+        yield "Hudi would merge by another schema than a later write carries, or by none"
     first = min((i.requested for i in state.instants if i.action in COMMIT_ACTIONS), default=None)
     if first is not None and instant <= instant_time(first):
         yield "not later than the first active commit"

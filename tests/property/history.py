@@ -8,7 +8,7 @@ ran, so no oracle can be right about it: after such a delete, events of the key 
 from __future__ import annotations
 
 from etc_policy.compile.manifest import EventTime, Granularity, Policy, Writer
-from etc_policy.plan.table_state import FileSlice, Instant, InstantState, LogFile, TableState
+from etc_policy.plan.table_state import HIDDEN, FileSlice, Instant, InstantState, LogFile, TableState
 from tests.property.model import Commit, Slice, Table, instant_text
 from tests.property.writers import Change, Style, Write, Writers, archive, clean
 
@@ -62,6 +62,7 @@ class History:
         self.now = START_MS
         self.metadata: set[int] = set()
         self.altered: list[int] = []
+        self.old_schema: dict[int, bool] = {}
         self.retained: int | None = None
         self._highest: dict[int, int] = {}
         self._deleted_by_key: set[int] = set()
@@ -75,6 +76,7 @@ class History:
             self.run_compaction()
         self.threshold = EVENT_ZERO_MS + choices.below(EVENTS + 2) - 1
         self.clock = self.now + (60_000, 60_000, 201, 250, 200, 1_000, 199, 0)[choices.below(8)]
+        self._forget_schema()
 
     def _archive_options(self) -> dict[str, str]:
         keep_min = 2 + self.choices.below(4)
@@ -214,6 +216,16 @@ class History:
         self.table.timeline[requested] = Commit(requested, "deltacommit", self.tick(), "completed", frozenset())
         self._say(f"schema altered at {requested - START_MS}")
 
+    def _forget_schema(self) -> None:
+        """Writers that knew nothing of an ALTER TABLE, which renamed columns: their commits carry an older schema, or none."""
+        since = [c.requested for c in self.table.timeline.values() if c.action == "deltacommit" and c.completed]
+        since = sorted(at for at in since if self.altered and at > self.altered[0] and at not in self.altered)
+        for _ in range(2):
+            if since and self.choices.one_in(2):
+                at, older = since[self.choices.below(len(since))], self.choices.one_in(3)
+                self.old_schema[at] = older
+                self._say(f"write {at - START_MS} carries {'an older' if older else 'no'} schema")
+
     def _pending_service(self) -> None:
         action = SERVICES[self.choices.below(len(SERVICES))]
         state = ("requested", "inflight")[self.choices.below(2)]
@@ -236,6 +248,11 @@ class History:
             hudi_options=self.options,
         )
 
+    def _schema_at(self, requested: int) -> str:
+        """What names the schema that a write carries."""
+        number, older = sum(at <= requested for at in self.altered), self.old_schema.get(requested)
+        return HIDDEN if older is False else str(number - bool(older) or "")
+
     def state(self) -> TableState:
         """The table as the reader of its metadata would describe it."""
         active = [commit for commit in self.table.timeline.values() if not commit.archived]
@@ -252,7 +269,7 @@ class History:
             metadata_partitions=("files",),
             properties_fingerprint="same",
             event_time_type="long",
-            instants=tuple(_instant_of(commit, self.altered) for commit in active),
+            instants=tuple(_instant_of(commit, self._schema_at(commit.requested)) for commit in active),
             metadata_instants=frozenset(instant_text(t) for t in self.metadata | {c.requested for c in active}),
             slices=tuple(sorted(slices, key=lambda one: (one.partition, one.file_id))),
             earliest_commit_to_retain=instant_text(self.retained) if self.retained else None,
@@ -281,10 +298,9 @@ def _slice_of(partition: str, file_id: str, found: Slice) -> FileSlice:
     )
 
 
-def _instant_of(commit: Commit, altered: list[int]) -> Instant:
+def _instant_of(commit: Commit, schema: str) -> Instant:
     state: InstantState = "completed" if commit.completed is not None else "inflight"
     if commit.completed is None and commit.state == "requested":
         state = "requested"
     completed = instant_text(commit.completed) if commit.completed is not None else None
-    schema = str(sum(at <= commit.requested for at in altered) or "")
     return Instant(instant_text(commit.requested), commit.action, state, completed, commit.file_ids, schema=schema)

@@ -116,6 +116,7 @@ MUTATIONS: dict[str, Broken] = {
     "clock-skew bound": replaced(builder, "MAX_CLOCK_SKEW_MS", 0),
     "clock in the table's zone": replaced(builder, "instant_from_ms", lambda ms, _: real_zone(ms, ZoneInfo("UTC"))),
     "refusal while a service is pending": without_rule("pending_service"),
+    "refusal where the last write hides the schema": without_rule("schema_hidden"),
     "unknown event time counts as due": replaced(planning_context, "is_due", only_known),
     "events at T are due": replaced(planning_context, "is_due", strictly_below),
     "watermark of unknown event times": replaced(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from etc_policy.adapters.hudi.compactions import plan_extra
-from etc_policy.adapters.hudi.evolved_schema import first_with_another
+from etc_policy.adapters.hudi.evolved_schema import lacking_at
 from etc_policy.adapters.hudi.history import commit_of, completed_write
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.pending_plan import require_own
@@ -64,9 +64,10 @@ class HudiFiles:
             timeline = timeline_of(base_path)
             return commit_of(completed_write(timeline, instant)) if instant in timeline.completions else None
 
-    def schema_altered(self, base_path: str, instant: str) -> str | None:
-        """The first write since then that carries another evolved schema than the last one before it (FACTS 1.8)."""
-        return read_until_stable(base_path, lambda: first_with_another(timeline_of(base_path), instant))
+    def wrong_schema(self, base_path: str, instant: str) -> str | None:
+        """Why Hudi would not merge by the table's schema at an instant, as a clause (FACTS 1.8); None where it would."""
+        lacking = read_until_stable(base_path, lambda: lacking_at(timeline_of(base_path), instant))
+        return lacking.why if lacking is not None else None
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.

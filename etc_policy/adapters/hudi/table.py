@@ -9,6 +9,7 @@ from etc_policy.adapters.hudi.commit_facts import CommitFacts, KeptFacts
 from etc_policy.adapters.hudi.compactions import compactions_before_8, own_compactions, own_pending
 from etc_policy.adapters.hudi.completion_times import metadata_timeline, read_wrong_times
 from etc_policy.adapters.hudi.event_column import column_type_of
+from etc_policy.adapters.hudi.evolved_schema import with_schemas
 from etc_policy.adapters.hudi.history import MAX_ARCHIVED, completed_write, table_history
 from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
@@ -135,7 +136,7 @@ def _state(commits: TableCommits) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
     slices, missing_files, orphans, unclear_files, stray_files = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
-    zone, instants = read_zone(properties, timeline), timeline.instants()
+    zone, instants = read_zone(properties, timeline), with_schemas(timeline)
     compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(commits.completed)
     metadata = metadata_timeline(storage)
     writes = (write for groups in commits.writes.values() for write in groups.values() if write.log_files)

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -18,13 +18,10 @@ from etc_policy.adapters.hudi.values import time_of
 from etc_policy.adapters.storage.port import TableReader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
-from etc_policy.plan.cut import WRITE_ACTIONS
 from etc_policy.plan.table_history import WRITES
-from etc_policy.plan.table_state import Instant, InstantState
+from etc_policy.plan.table_state import WRITE_ACTIONS, Instant, InstantState
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
-#: The pair of a commit's metadata by which tables with schema on read know names and types that columns had before.
-EVOLVED_SCHEMA = "latest_schema"
 _NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
@@ -146,13 +143,7 @@ class Timeline:
             self.completions.get(file.requested),
             touched,
             file.requested in self.savepointed,
-            self._schema_of(file),
         )
-
-    def _schema_of(self, file: InstantFile) -> str:
-        """What names the evolved schema that a completed write carries, if it was read."""
-        known = self._commits.get(file.requested) if file.state == "completed" and file.action in WRITES else None
-        return _name_of(known.extra.get(EVOLVED_SCHEMA, "")) if known is not None else ""
 
     def _is_log_compaction(self, file: InstantFile) -> bool:
         """A log compaction completes as a delta commit; what it was requested as distinguishes them."""
@@ -170,12 +161,6 @@ class Timeline:
         """What a rollback was to remove, should Hudi 0.x have left its completed file empty (FACTS 8)."""
         plan = next((f for f in self.files[requested] if f.state == "requested"), None)
         return self.metadata(plan) if plan else {}
-
-
-@lru_cache(maxsize=256)
-def _name_of(schema: str) -> str:
-    """A short text that is another one for another schema: mostly all commits carry the same."""
-    return hashlib.sha256(schema.encode(errors="surrogatepass")).hexdigest()[:16] if schema else ""
 
 
 def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from etc_policy.adapters.hudi.evolved_schema import evolved_schema_before
+from etc_policy.adapters.hudi.evolved_schema import EVOLVED_SCHEMA, evolved_schema_before
 from etc_policy.adapters.hudi.files import timeline_of
-from etc_policy.adapters.hudi.timeline import EVOLVED_SCHEMA
 from etc_policy.adapters.spark.hudi_client import heartbeats, hudi_table, takes_write_metadata
 from etc_policy.execute.ports import Job
 from etc_policy.plan.commit_metadata import withdrawn_metadata

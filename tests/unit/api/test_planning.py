@@ -104,6 +104,7 @@ class TestRefusals:
         ("files_unclear", "ETC405", ExitCode.ENGINE),
         ("hidden_by_savepoint", "ETC405", ExitCode.ENGINE),
         ("files_damaged", "ETC405", ExitCode.ENGINE),
+        ("schema_hidden", "ETC405", ExitCode.ENGINE),
         ("unreadable_times", "ETC405", ExitCode.ENGINE),
         ("base_file_format", "ETC405", ExitCode.ENGINE),
         ("ETC234", "ETC234", ExitCode.ENGINE),

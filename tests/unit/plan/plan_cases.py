@@ -23,6 +23,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     savepoints commits that archiving has left behind for their savepoints: requested > completed
     instants   more of them: requested [> completed] action [state] [file ids]; `all` says that they are not known
     altered    requests of the writes that have altered the schema: they and those after them carry another one
+    hiding     requests of writes that carry none of them, where columns were renamed
     metadata_instants  times that the metadata table's timeline has taken
 
 The delta commits of the slices' files are on the timeline by themselves.
@@ -45,6 +46,7 @@ from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.pace import Pace, pace_of
 from etc_policy.plan.stages import Operation, Plan, TablePlan, make_plan
 from etc_policy.plan.table_state import (
+    HIDDEN,
     PARQUET,
     CompactionRecord,
     FileSlice,
@@ -210,6 +212,8 @@ def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Ins
     told += [Instant(r, "deltacommit", "completed", c) for r, c in written.items() if r >= first and r not in known]
     altered = [*map(instant, table.get("altered", ()))]
     told = [replace(one, schema=str(sum(at <= one.requested for at in altered) or "")) for one in told]
+    hiding = {*map(instant, table.get("hiding", ()))}
+    told = [replace(one, schema=HIDDEN) if one.requested in hiding else one for one in told]
     return tuple(sorted(told, key=lambda one: one.requested))
 
 

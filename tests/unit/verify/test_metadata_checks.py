@@ -132,7 +132,20 @@ class TestPromise:
         commits = ["08:00:00 > 08:00:05", "10:59:00 > 10:59:01", "11:00:10 > 11:00:20", "11:20:00 > 11:20:05"]
         instants = [*(f"{one}, deltacommit" for one in commits), "11:00:00 > 11:01:00, commit, f1"]
         found = check_promise(evidence(state(instants=instants, altered=[altered])), self.RECORD)
-        assert (found.status, "schema of before" in (found.message or "")) == (status, status == "fail")
+        assert (found.status, "did not merge by the table's schema" in (found.message or "")) == (
+            status,
+            status == "fail",
+        )
+
+    @pytest.mark.parametrize(
+        ("hiding", "status"), [(["10:59:00", "11:00:00", "11:00:10"], "fail"), (["11:00:10"], "pass")]
+    )
+    def test_one_that_merged_by_no_schema_behind_a_write_that_carries_none(self, hiding, status):
+        """ALTER TABLE at 10:58:00: before C such a write makes Hudi merge without the schema, after C it does nothing."""
+        commits = [f"{one} > {one}, deltacommit" for one in ("08:00:00", "10:58:00", "10:59:00", "11:00:10")]
+        told = state(instants=[*commits, "11:00:00 > 11:01:00, commit, f1"], altered=["10:58:00"], hiding=hiding)
+        found = check_promise(evidence(told), self.RECORD)
+        assert (found.status, "does not carry on the schema" in (found.message or "")) == (status, status == "fail")
 
     def test_a_writer_that_was_at_work_during_the_alter_table_says_nothing(self):
         """It carries the schema of when it began, and completes after the one that altered it; Hudi goes by requests."""

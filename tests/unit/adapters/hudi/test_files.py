@@ -61,7 +61,8 @@ class TestHudiFiles:
             table.commit(at(f"10:00:0{second}"), at(f"10:00:0{second}"), log("f1", 1), extra=extra)
         table.plan(C, OURS)
         table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
-        assert HudiFiles().schema_altered(str(table.base), C) == (at(found) if found else None)
+        why = f"the table's schema was altered at {at(found)}" if found else None
+        assert HudiFiles().wrong_schema(str(table.base), C) == why
         names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
         assert names.pop(C) == names.pop(at("10:00:20")) == ""
         assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]

@@ -1,0 +1,66 @@
+"""Why nothing is compacted although the table may be planned: writers are in the way, or nothing is due."""
+
+from __future__ import annotations
+
+from etc_policy.compile.manifest import Policy
+from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.table_state import TableState
+
+
+def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:
+    """A living writer that began before C would be missed by time travel and by incremental readers while C is pending.
+
+    Later writes that have completed prove nothing of it, as there may be several writers: but it may have failed (FACTS 13).
+    """
+    reason = (
+        f"a writer that began at {writer} is in flight, and the compaction would have to come after it, at {instant}"
+    )
+    later = sum(i.action == "deltacommit" and i.requested > writer and i.completed is not None for i in state.instants)
+    if not later:
+        return Refusal("writer_in_flight", reason, "plan again when the writer has committed")
+    hint = (
+        "plan again when the writer has committed. If its write has failed, end or restart its process: until then Hudi keeps "
+        "the heartbeat of a failed write fresh, and nobody can know"
+    )
+    completed = "1 write that began after it has" if later == 1 else f"{later} writes that began after it have"
+    return Refusal("writer_in_flight", f"{reason}; {completed} completed", hint)
+
+
+def written_to_all(state: TableState) -> Refusal:
+    """Every file slice that is due compacts deletes, and writers add to each, or may."""
+    reason = "every file slice that is due has deletes to compact, and writers "
+    if still := not_ended(state):
+        hint = "plan again when it has committed; if it is dead, the next commit of a writer rolls it back"
+        return Refusal("writer_in_flight", f"{reason}may add to it (delete rule): {still}", hint)
+    return Refusal(
+        "writer_in_flight",
+        f"{reason}kept adding to it meanwhile (delete rule)",
+        "plan again when the writers are at rest",
+    )
+
+
+def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
+    """No file slice is due: all can wait for the next run, or those that cannot are not ones that the policy takes."""
+    if policy.stock_options:
+        return Refusal("nothing_due", f"`{policy.strategy}` takes no file slice of the table as it is")
+    if can_wait and not elsewhere:
+        return Refusal("nothing_due", "what log files hold can wait for the next run without breaking the target")
+    where = " in the partitions of `strategy.partitions`" if elsewhere else ""
+    return Refusal("nothing_due", f"no log file{where} can hold an event at or below the threshold")
+
+
+def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
+    """A slice that is left out may hold any event, so that no T would be true."""
+    if written_to:
+        by = "writers that keep adding to its file slice leave"
+    else:
+        by = "`strategy.type` leaves" if policy.stock_options else "`strategy.partitions` or `strategy.max_io` leaves"
+    reason = f"a log file without a known event time is due, and {by} it out"
+    also = ", or set `strategy.type: unbounded`" if policy.stock_options else ""
+    return Refusal("unknown_left_out", reason, f"let the writer record event times, or plan with --read-stats{also}")
+
+
+def not_ended(state: TableState) -> str:
+    """The oldest write in flight that may live; empty without one."""
+    began = min((write.requested for write in state.writes_in_flight if write.may_live), default=None)
+    return f"the writer that began at {began} has not ended" if began else ""
