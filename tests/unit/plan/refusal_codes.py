@@ -6,14 +6,15 @@ from functools import cache
 from pathlib import Path
 
 from etc_policy.codes.registry import Code
-from etc_policy.plan import builder, refusals, stock_choice, time_refusals
+from etc_policy.plan import builder, idle_reasons, refusals, stock_choice, time_refusals
 
 
 @cache
 def refusal_codes() -> frozenset[str]:
     """Every code that is given to a `Refusal`: a word, or a Code of its own."""
     texts = (
-        Path(str(module.__file__)).read_text("utf-8") for module in (refusals, builder, stock_choice, time_refusals)
+        Path(str(module.__file__)).read_text("utf-8")
+        for module in (refusals, idle_reasons, builder, stock_choice, time_refusals)
     )
     return frozenset(code for text in texts for node in ast.walk(ast.parse(text)) for code in _codes_of(node))
 
