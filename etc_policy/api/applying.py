@@ -185,7 +185,7 @@ def _in_words(result: TableResult) -> str:
 
 
 def _attempt(work: Callable[[TableRun], bool], run: TableRun) -> bool:
-    """What the work says; false where something went wrong that the work itself does not expect."""
+    """What the work says; false where something went wrong, which is then the table's."""
     started = clock_ms()
     try:
         with one_table(run.policy):

@@ -1,7 +1,7 @@
 """One table's trouble never hides another's result: whatever goes wrong in a table is an error of that table.
 
 Tables are read side by side, and what is made of the readings is made in the caller's thread, one table after the other: so
-Spark is never asked by two at once.
+Spark is never asked by two at once. What went wrong in several tables is raised together.
 """
 
 from __future__ import annotations

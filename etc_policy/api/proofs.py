@@ -1,4 +1,6 @@
-"""Which compaction of a table was verified, and which was not: kept beside the table, and said by the next plan."""
+"""Which compaction of a table was verified, and which was not: kept beside the table, and said by the next plan
+and by the verdict on freshness.
+"""
 
 from __future__ import annotations
 

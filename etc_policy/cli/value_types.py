@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 
-from etc_policy.api.moments import EPOCH, moment_fault
 from etc_policy.declare.quantities import QuantityError, parse_duration_ms
 
 
@@ -27,6 +26,8 @@ class MomentType(click.ParamType[datetime]):
         """The moment."""
         if isinstance(value, datetime):
             return value
+        from etc_policy.api.moments import EPOCH, moment_fault  # what it takes along is not needed by most commands
+
         text = str(value).strip()
         moment = int(text) if re.fullmatch(r"-?[0-9]{1,16}", text) else self._parse(text, param, ctx)
         fault = moment_fault(moment, may_be_future=self.may_be_future)

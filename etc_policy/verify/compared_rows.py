@@ -1,4 +1,6 @@
-"""Which rows a verification compares: as of which instant, of which file groups, and which files both views read alike."""
+"""Which rows a verification compares: as of which instant, of which file groups, and which files both views read
+alike, from the verifier's own listing alone.
+"""
 
 from __future__ import annotations
 

@@ -45,9 +45,12 @@ def _run(tmp_path, *arguments):
     return [line for line in done.stdout.splitlines() if line.startswith("LOADED")]
 
 
-@pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--version", 0), ("pase", 64)])
-def test_nothing_heavy_is_imported(tmp_path, argument, code):
-    assert _run(tmp_path, argument) == [f"LOADED {code} []"]
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [("--help", 0), ("--version", 0), ("pase", 64), ("explain ETC405", 0), ("completion bash", 0)],
+)
+def test_nothing_heavy_is_imported(tmp_path, arguments, code):
+    assert _run(tmp_path, *arguments.split()) == [f"LOADED {code} []"]
 
 
 def test_help_loads_no_options_of_commands(tmp_path):

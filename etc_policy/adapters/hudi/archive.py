@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, BinaryIO
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.history import CompletedWrite
 from etc_policy.adapters.hudi.plan_file import expected_bytes
+from etc_policy.adapters.hudi.read_once import read_once
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import bytes_of, load_json, pairs_of, time_of
 from etc_policy.adapters.storage.port import TableReader
@@ -44,7 +44,7 @@ class Archive:
         timeline = properties.get("hoodie.timeline.path", "timeline")
         self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
 
-    @cached_property
+    @read_once
     def completions(self) -> Mapping[str, str]:
         """Completion time by requested instant of everything archived."""
         rows = self._rows(("instantTime", "completionTime"))
@@ -211,6 +211,8 @@ class BadArchive(Exception):  # noqa: N818 - what a file is, not what went wrong
 
 def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
     """The rows of an archive's file whose value in a column is wanted, without one all of them.
+
+    Equal values are in memory once, so that few bytes do not become many.
 
     Raises:
         BadArchive: the file claims more than it can hold.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from etc_policy.adapters.hudi.archive import Archive
 from etc_policy.adapters.hudi.commit_facts import CommitFacts
@@ -14,6 +13,7 @@ from etc_policy.adapters.hudi.history import CompletedWrite, completed_write
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, Trust
 from etc_policy.adapters.hudi.partitions import KnownListing
+from etc_policy.adapters.hudi.read_once import read_once
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
 from etc_policy.adapters.storage.port import TableReader, TreeLister
 from etc_policy.compile.manifest import EventTime
@@ -36,7 +36,7 @@ class TableCommits:
     tree: TreeLister
     known: KnownListing | None
 
-    @cached_property
+    @read_once
     def completed(self) -> tuple[CompletedWrite, ...]:
         """Every completed write of the active timeline, with what its plan says."""
         return tuple(completed_write(self.timeline, requested) for requested in self.metadata)

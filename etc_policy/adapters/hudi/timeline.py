@@ -14,6 +14,7 @@ from typing import Any
 from etc_policy.adapters.hudi.commit_facts import CommitFacts
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_commit, decode_metadata
 from etc_policy.adapters.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
+from etc_policy.adapters.hudi.read_once import read_once
 from etc_policy.adapters.hudi.values import time_of
 from etc_policy.adapters.storage.port import TableReader
 from etc_policy.codes.registry import Code
@@ -123,7 +124,7 @@ class Timeline:
         plan = plan_file_of(self.files.get(requested, ()))
         return self.metadata(plan) if plan else None
 
-    @cached_property
+    @read_once
     def replaced(self) -> frozenset[tuple[str, str]]:
         """(partition, file id) of the file groups that completed replace commits took away."""
         ends = map(self.latest, self.files)

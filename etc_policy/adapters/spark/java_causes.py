@@ -40,17 +40,17 @@ def is_caused_by(error: Exception, name: str) -> bool:
 
 def throwable_causes(exception: Any) -> str:  # noqa: ANN401 - a Throwable of Java
     """The same of an exception of Java that nobody has raised here."""
-    return _told(message for text in _texts(exception) for message in _messages(text))
+    return _as_shown(message for text in _texts(exception) for message in _messages(text))
 
 
 def causes_in(text: str) -> str | None:
     """The same of a text that py4j has made of Java's exception; None of any other text."""
     if not text.lstrip().startswith(_PY4J):
         return None
-    return _told(_messages(text.lstrip().partition("\n")[2].removeprefix(": ")))
+    return _as_shown(_messages(text.lstrip().partition("\n")[2].removeprefix(": ")))
 
 
-def _told(inward: Iterable[str]) -> str:
+def _as_shown(inward: Iterable[str]) -> str:
     """Messages, the outermost first, as they are shown."""
     outward = list(_without_echoes(reversed(list(inward))))
     shown = [*outward[:_NEAR_THE_ROOT], *outward[_NEAR_THE_ROOT:][-1:]]

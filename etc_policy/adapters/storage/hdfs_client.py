@@ -203,6 +203,9 @@ def open_hdfs_file(client: HdfsClient, whole_path: str, path: str, size: int) ->
 def hdfs_errors(location: str, path: str = "") -> Iterator[None]:
     """Whatever hdfs-native raises, as OSError; FileNotFoundError and FileExistsError where they are meant.
 
+    Where a connection fails it raises OSError, and for all else that a NameNode or DataNode says a RuntimeError with the name
+    of its Java class.
+
     Raises:
         StoreUnreachableError: another try may succeed.
         StoreRefusedError: it will not.

@@ -74,7 +74,7 @@ class Fragment:
     pieces: tuple[Piece, ...] = ()
 
 
-class _Text(Fragment, str):
+class Text(Fragment, str):
     """A text of files, and of values that may be shown."""
 
 
@@ -95,7 +95,7 @@ def fragment(pieces: Iterable[Piece]) -> Fragment:
         if lost is not None:
             raise lost.again()
         text = join_texts(piece.value for piece in found)
-        made = _Secret.made(text, text.reference) if isinstance(text, EnvText) else _Text(text)
+        made = _Secret.made(text, text.reference) if isinstance(text, EnvText) else Text(text)
     except TemplateProblem as problem:
         made = _Unusable(exc=problem.again().again)
     made.pieces = found
