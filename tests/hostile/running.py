@@ -250,6 +250,7 @@ def _as_child(root: Path, command: str, memory_bytes: int | None, files: tuple[P
             resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             (root / "cache").mkdir(exist_ok=True)
+            sys.dont_write_bytecode = True  # what Python keeps of the modules that it imports is no file of etc's
             _watch(root, stream.write)
             code = _in_project(root, command, out, err)
     except BaseException:
