@@ -171,6 +171,7 @@ def test_just_in_time_compacts_what_cannot_wait_and_then_starts_no_java(no_spark
 
 
 @pytest.mark.extended
-def test_table_of_version_8_under_its_own_bundle(no_spark, tmp_path):
-    said = run_under_bundle("1.0.2", "tests.integration.version8", str(tmp_path / "t"), timeout_seconds=500)
+@pytest.mark.parametrize("bundle", ["1.0.1", "1.0.2"])
+def test_table_of_version_8_under_its_own_bundle(no_spark, tmp_path, bundle):
+    said = run_under_bundle(bundle, "tests.integration.version8", str(tmp_path / "t"), timeout_seconds=500)
     assert said.strip() == "passed"

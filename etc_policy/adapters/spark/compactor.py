@@ -9,7 +9,6 @@ from typing import Any
 
 from etc_policy.adapters.hudi.carrying import carry_files, require_carried
 from etc_policy.adapters.hudi.files import timeline_of
-from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.spark import metadata_renewal
 from etc_policy.adapters.spark.commit_zone import before_commit
 from etc_policy.adapters.spark.empty_commit import commit_nothing
@@ -18,7 +17,6 @@ from etc_policy.adapters.spark.hudi_client import (
     heartbeats,
     hudi_client,
     hudi_table,
-    makes_instants,
     method_names,
     takes_write_metadata,
 )
@@ -39,7 +37,7 @@ from etc_policy.adapters.spark.write_stats import (
     require_bundle,
     written_stats,
 )
-from etc_policy.adapters.storage.door import is_remote, open_reader
+from etc_policy.adapters.storage.door import open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, OvertakenError
 from etc_policy.execute.ports import Job
@@ -65,7 +63,7 @@ class HudiCompactor:
         with self._client(job) as client, self._lock(job, client) as require_held:
             check(False)
             require_held()
-            self._save_plan(job, client)
+            create_plan(job)
             try:
                 check(True)
                 require_held()
@@ -242,25 +240,6 @@ class HudiCompactor:
     def _remove_plan(self, job: Job) -> None:
         self._require_incomplete(job)
         remove_plan(job)
-
-    def _save_plan(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
-        """Publish the plan; on an object store or HDFS never over another, as Hudi itself would do it (FACTS 5, 14).
-
-        Bundles of 0.x take the bytes of a plan: they are written in the same way.
-        """
-        if is_remote(job.base_path) or not makes_instants(self._jvm):
-            create_plan(job)
-            return
-        jvm, table = self._jvm, hudi_table(self._spark, client)
-        plan_bytes = encode_plan(job.operations, job.extra_metadata, job.partitions_with_logs)
-        content = jvm.java.io.ByteArrayInputStream(plan_bytes)
-        plan_class = jvm.java.lang.Class.forName(
-            "org.apache.hudi.avro.model.HoodieCompactionPlan", True, jvm.Thread.currentThread().getContextClassLoader()
-        )
-        plan = jvm.org.apache.hudi.common.table.timeline.TimelineMetadataUtils.deserializeAvroMetadata(
-            content, plan_class
-        )
-        table.getActiveTimeline().saveToCompactionRequested(compaction_instant(self._jvm, table, job), plan)
 
     @contextmanager
     def _client(self, job: Job) -> Iterator[Any]:
