@@ -118,6 +118,9 @@ class MemoryFiles:
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         return f"the table's schema was altered at {self.table.altered}" if self.table.altered else None
 
+    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
+        return instant in self.table.commits, self.wrong_schema(base_path, instant)
+
 
 @dataclass
 class MemoryCompactor:

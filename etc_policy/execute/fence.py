@@ -35,18 +35,18 @@ class Fence:
             self._wait_for_writers()
             return
         self.lease.require_alive(self.job.instant)
-        if self.files.completed_commit(self.job.base_path, self.job.instant) is not None:
+        is_completed, wrong_schema = self.files.before_commit(self.job.base_path, self.job.instant)
+        if is_completed:
             message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
             raise EngineError(Code.COMPLETED_ELSEWHERE, message)
-        self._require_same_schema()
+        self._require_schema(wrong_schema)
         if self.job.carries:
             self._require_as_carried()
         if self._deleting:
             self._refuse(self._overtaken())
 
-    def _require_same_schema(self) -> None:
+    def _require_schema(self, why: str | None) -> None:
         """Hudi merges by the schema of the last write before the compaction's instant (FACTS 1.8)."""
-        why = self.files.wrong_schema(self.job.base_path, self.job.instant)
         if why is not None:
             message = f"the plan for `{self.job.policy.name}` was overtaken: {why}"
             hint = "nothing was committed; plan again: the next plan goes by the table as it is now"

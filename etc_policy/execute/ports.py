@@ -111,6 +111,9 @@ class TableFiles(Protocol):
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         """Why Hudi would not merge a compaction at an instant by the table's schema, as a clause; None where it would."""
 
+    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
+        """Whether the compaction at an instant has completed, and else what `wrong_schema` says at that moment."""
+
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """A compaction of etc whose commit has a file, and nothing in it; None without one."""
 

@@ -66,8 +66,17 @@ class HudiFiles:
 
     def wrong_schema(self, base_path: str, instant: str) -> str | None:
         """Why Hudi would not merge by the table's schema at an instant, as a clause (FACTS 1.8); None where it would."""
-        lacking = read_until_stable(base_path, lambda: lacking_at(timeline_of(base_path), instant))
-        return lacking.why if lacking is not None else None
+        return read_until_stable(base_path, lambda: _wrong_schema(timeline_of(base_path), instant))
+
+    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
+        """Whether the compaction at an instant has completed, else what `wrong_schema` says: from one listing of the timeline."""
+
+        def look() -> tuple[bool, str | None]:
+            timeline = timeline_of(base_path)
+            is_completed = instant in timeline.completions
+            return is_completed, None if is_completed else _wrong_schema(timeline, instant)
+
+        return read_until_stable(base_path, look)
 
     def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
         """The compaction of etc whose commit has a file, and nothing in it; None without one.
@@ -111,6 +120,11 @@ class HudiFiles:
             name = timeline.latest(job.instant).name
             storage.remove(f"{timeline.folder}/{name}")
             storage.remove(f"{timeline.folder}/.{name}.crc")
+
+
+def _wrong_schema(timeline: Timeline, instant: str) -> str | None:
+    lacking = lacking_at(timeline, instant)
+    return lacking.why if lacking is not None else None
 
 
 def _is_cut_off(timeline: Timeline, instant: str) -> bool:

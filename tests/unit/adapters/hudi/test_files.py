@@ -63,6 +63,7 @@ class TestHudiFiles:
         table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
         why = f"the table's schema was altered at {at(found)}" if found else None
         assert HudiFiles().wrong_schema(str(table.base), C) == why
+        assert HudiFiles().before_commit(str(table.base), C) == (False, why)
         names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
         assert names.pop(C) == names.pop(at("10:00:20")) == ""
         assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]
@@ -72,6 +73,7 @@ class TestHudiFiles:
         table.plan(C, OURS)
         assert HudiFiles().completed_commit(str(table.base), C) is None
         table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
+        assert HudiFiles().before_commit(str(table.base), C) == (True, None)
         done = HudiFiles().completed_commit(str(table.base), C)
         assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
 
