@@ -14,7 +14,7 @@ from operator import attrgetter
 from etc_policy.plan.evolved_schema import find_lacking
 from etc_policy.plan.instants import add_ms
 from etc_policy.plan.stages import Move
-from etc_policy.plan.table_state import WRITE_ACTIONS, FileSlice, Instant, LogFile
+from etc_policy.plan.table_state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices
 
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})
@@ -27,7 +27,6 @@ _COMPLETION = attrgetter("completed")
 
 #: How many commits before archiving starts C is already kept out of what it will take.
 ARCHIVE_MARGIN_COMMITS = 5
-Slices = tuple[FileSlice, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def find_lacking(instants: Iterable[Instant], instant: str = _AT_THE_END, own: s
     that carries another schema has altered the table. One that carries none matters before C alone: Hudi then merges
     by none, and columns that were renamed are lost; behind C it changes nothing of what is merged.
     """
-    done = sorted((one for one in instants if is_done(one)), key=attrgetter("requested"))
+    done = sorted((one for one in instants if _is_done(one)), key=attrgetter("requested"))
     before = [one for one in done if one.requested < instant]
     known = own if own is not None else before[-1].schema if before else ""
     other = next((one for one in done[len(before) :] if one.schema not in ("", HIDDEN, known)), None)
@@ -38,6 +38,6 @@ def find_lacking(instants: Iterable[Instant], instant: str = _AT_THE_END, own: s
     return Lacking(last, f"the write at {last} does not carry on the schema that ALTER TABLE made")
 
 
-def is_done(one: Instant) -> bool:
+def _is_done(one: Instant) -> bool:
     """Whether it is a completed write, of rows or of a service."""
     return one.action in WRITE_ACTIONS and one.state == "completed"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 
-from etc_policy.plan.table_state import FileSlice
+from etc_policy.plan.table_state import FileSlice, Slices
 from etc_policy.plan.write_growth import WriteGrowth, bytes_to_write
 
-Slices = tuple[FileSlice, ...]
 BytesOf = Callable[[Slices, int | None], int]
 _BEFORE_ALL = -(2**63)
 

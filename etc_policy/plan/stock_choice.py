@@ -19,9 +19,9 @@ from etc_policy.compile.stock_options import (
     TARGET_IO,
 )
 from etc_policy.declare.shared_regex import is_found
-from etc_policy.plan.io_budget import Slices, age
+from etc_policy.plan.io_budget import age
 from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.table_state import FileSlice, GroupKey, TableState
+from etc_policy.plan.table_state import FileSlice, GroupKey, Slices, TableState
 
 PARQUET_MAX_BYTES = 120 * 2**20
 _MIB = 2**20

@@ -13,7 +13,7 @@ from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.write_growth import WriteGrowth
 from etc_policy.plan.zone_evidence import ZoneReading
 
-#: The kind of base files that Hudi makes unless it is told otherwise, by the end of their names.
+#: The kind of base files that Hudi makes by default, as their names end.
 PARQUET = "parquet"
 InstantState = Literal["requested", "inflight", "completed"]
 #: Instants that write data; the first active one is where the timeline's archive begins.
@@ -81,6 +81,9 @@ class FileSlice:
     def group(self) -> GroupKey:
         """Its file group: partition and file id."""
         return self.partition, self.file_id
+
+
+Slices = tuple[FileSlice, ...]
 
 
 @dataclass(frozen=True, slots=True)

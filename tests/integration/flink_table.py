@@ -51,7 +51,7 @@ class FlinkTable(Table6):
             "metadata.enabled": self.views.mdt,
             **flink_options(self.policy, shape),
         }
-        return table_of(self.base, f"{_COLUMNS}) PARTITIONED BY (p", options)
+        return table_of(self.base, _COLUMNS, "p", options)
 
     def wrong_views(self, since: int = 0, until: int | None = None) -> Iterator[str]:
         yield from super().wrong_views(since, until)

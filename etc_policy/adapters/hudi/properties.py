@@ -40,7 +40,7 @@ _MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
 _EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 #: What tables of Hudi 0.x name instead: a payload, and from 0.13 on a strategy that may go another way.
 _PAYLOAD = "hoodie.compaction.payload.class"
-#: Payloads of 0.x by which rows are merged by event time alone; Flink takes the second unless it is told another.
+#: Payloads of 0.x by which rows are merged by event time alone; the second is Flink's default.
 _BY_EVENT_TIME = tuple(
     f"org.apache.hudi.common.model.{payload}" for payload in ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 )

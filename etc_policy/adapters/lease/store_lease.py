@@ -225,7 +225,7 @@ class LeaseDocument:
 
 
 def read_document(content: bytes) -> LeaseDocument | None:
-    """The document of these bytes; None where they are none that etc writes."""
+    """The document of these bytes; None where etc did not write them."""
     try:
         found = json.loads(content)
         document = LeaseDocument(**{**found, "owner": Owner(**found["owner"])})

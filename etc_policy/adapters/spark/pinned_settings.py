@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-#: Hudi's base files are in today's calendar. Spark refuses old times in them unless it is told so, or, by a setting that is meant
-#: for the files of other tools, moves them by days: a compaction would write them so (FACTS 5).
+#: Hudi's base files are in today's calendar. By default Spark refuses old times in them, and by a setting that is meant for
+#: the files of other tools it moves them by days: a compaction would write them so (FACTS 5).
 _CALENDAR = {
     f"spark.sql.parquet.{kind}RebaseModeIn{way}": "CORRECTED"
     for kind in ("datetime", "int96")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: Between two tries, growing.
 _PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.1, 2.0
 
-#: The content and the version of an object; None where there is none.
+#: The content and the version of an object; None where it is missing.
 ReadBack = Callable[[], tuple[bytes, str | None] | None]
 
 

@@ -15,7 +15,7 @@ _TRIES = 20
 
 
 def version(storage: TableStorage, path: str) -> Version | None:
-    """The document with the highest number; None where there is none."""
+    """The document with the highest number; None without one."""
     folder = versions_folder(path)
     for left in reversed(range(_TRIES)):
         found = _numbered(storage, folder)

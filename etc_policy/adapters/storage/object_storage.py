@@ -117,7 +117,7 @@ class ObjectStorage:
         return False
 
     def version(self, path: str) -> Version | None:
-        """An object as it is now; None where there is none."""
+        """An object as it is now; None where it is missing."""
         try:
             with store_errors(self._location, path):
                 found = obstore.get(self._store, self._key(path))

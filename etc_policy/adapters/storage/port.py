@@ -142,7 +142,7 @@ class RemoteStorage(TableStorage, Protocol):
         """Whether the storage is known to let one writer win, so that nobody has to try it out."""
 
     def version(self, path: str) -> Version | None:
-        """A document as it is now; None where there is none."""
+        """A document as it is now; None where it is missing."""
 
     def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
         """Replace a document if it still is the version of that tag, or write the first one where the tag is None.

@@ -77,8 +77,8 @@ def flink() -> Iterator[Flink]:
         process.communicate()
 
 
-def table_of(path: Path, columns: str, options: Mapping[str, str]) -> str:
-    """The statement that names a merge-on-read table `t` at a path."""
+def table_of(path: Path, columns: str, partition: str, options: Mapping[str, str]) -> str:
+    """The statement that names a merge-on-read table `t` at a path, partitioned by a column."""
     pairs = {"connector": "hudi", "path": str(path), "table.type": "MERGE_ON_READ", **options}
     shown = ", ".join(f"'{key}' = '{value}'" for key, value in pairs.items())
-    return f"CREATE TABLE t ({columns}) WITH ({shown})"
+    return f"CREATE TABLE t ({columns}) PARTITIONED BY ({partition}) WITH ({shown})"
