@@ -73,8 +73,9 @@ def flink() -> Iterator[Flink]:
         yield Flink(gateway.jvm)
     finally:
         gateway.shutdown()
+        process.stdin.close()  # py4j itself reads and closes what Java prints
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def table_of(path: Path, columns: str, partition: str, options: Mapping[str, str]) -> str:
