@@ -12,6 +12,7 @@ from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.declare.targets import Target
 from etc_policy.errors import EtcError, Issue
 from etc_policy.plan.formats import count_of
+from etc_policy.plan.table_state import TableState
 from etc_policy.publish.debug import DebugReport
 from etc_policy.verify.diagnosis import Finding, FindingStatus, TableFacts, diagnose_table
 from etc_policy.wiring import Environment, clock_ms
@@ -30,7 +31,7 @@ def diagnose(
     findings = (
         *diagnose_machine(environment, variables, start=spark and target_known),
         *diagnose_project(environment, issues, len(policies), target_known=target_known),
-        *diagnose_tables(environment, policies),
+        *diagnose_tables(environment, policies, spark=spark and target_known),
     )
     return DebugReport(etc_version=__version__, findings=findings)
 
@@ -73,10 +74,12 @@ def _git(state: GitState | None) -> Finding:
     return _finding("project", "git", "ok", state.sha[:12], None)
 
 
-def diagnose_tables(environment: Environment, policies: Iterable[Policy]) -> tuple[Finding, ...]:
-    """Every check on every table; a table that cannot be read is one finding."""
+def diagnose_tables(
+    environment: Environment, policies: Iterable[Policy], *, spark: bool = False
+) -> tuple[Finding, ...]:
+    """Every check on every table; a table that cannot be read is one finding. With `spark` the metadata table is read too."""
     outcomes = outcomes_of(
-        policies, partial(_read_facts, environment), _diagnose, environment.jobs, environment.progress
+        policies, partial(_read_facts, environment, spark=spark), _diagnose, environment.jobs, environment.progress
     )
     findings, _ = entries_of(outcomes, _unreadable)
     return tuple(chain.from_iterable(findings))
@@ -92,8 +95,9 @@ def _unreadable(policy: Policy, error: EtcError) -> tuple[Finding, ...]:
     return (_finding(policy.name, "table", "error", error.message, hint or (f"see {where}" if where else None)),)
 
 
-def _read_facts(environment: Environment, policy: Policy) -> TableFacts:
+def _read_facts(environment: Environment, policy: Policy, *, spark: bool) -> TableFacts:
     state, history, properties = environment.read_whole(policy)
+    has_indexes = set(state.metadata_partitions) - {"files"}
     return TableFacts(
         policy=policy,
         state=state,
@@ -101,7 +105,16 @@ def _read_facts(environment: Environment, policy: Policy) -> TableFacts:
         properties=properties,
         clock_ms=clock_ms(),
         lock=environment.held_lock(policy),
+        writer_form=environment.writer_form(state, properties),
+        index_faults=_index_faults(environment, state) if spark and has_indexes else None,
     )
+
+
+def _index_faults(environment: Environment, state: TableState) -> tuple[str, ...]:
+    try:
+        return environment.data_verifier().wrongly_indexed(state)
+    except EtcError as error:
+        return (error.message,)
 
 
 def diagnose_machine(environment: Environment, variables: Mapping[str, str], *, start: bool) -> tuple[Finding, ...]:

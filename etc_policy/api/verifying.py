@@ -217,7 +217,7 @@ def _verify_once(
     environment: Environment, evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: VerifyLevel
 ) -> Verification:
     try:
-        return verify_table(evidence, suite, level, environment.data_verifier)
+        return verify_table(evidence, suite, level, environment.data_verifier, environment.running_verifier())
     except (EngineError, RetryableError) as error:
         return _without_rows(evidence, level, error, _expectation_of(error))
 

@@ -58,6 +58,8 @@ WHOLE_NUMBER_OPTIONS = {
 #: Archiving leaves the first, and starts above the second.
 ARCHIVE_LIMITS = ("hoodie.keep.min.commits", "hoodie.keep.max.commits")
 
+#: What a policy may say better than the table: its index definitions name the columns as they were when the index was made.
+_NOT_RECORDED = frozenset({"hoodie.metadata.index.column.stats.column.list"})
 _LOCK_PREFIX = "hoodie.write.lock."
 _HINTS = {
     "hoodie.logfile.max.size": "write `log_file_max_size`",
@@ -78,6 +80,8 @@ def option_fault(key: str) -> tuple[Code, str, str] | None:
         return Code.RESERVED_OPTION, "is a lock option of the writers", "move it to `writer.lock`"
     if key in _HINTS:
         return Code.RESERVED_OPTION, "has a key of its own", _HINTS[key]
+    if key in _NOT_RECORDED:
+        return None
     for reserved, reason in RESERVED.items():
         if key == reserved or (reserved.endswith(".") and key.startswith(reserved)):
             return Code.RESERVED_OPTION, reason, "remove it"

@@ -12,7 +12,7 @@ from etc_policy.execute.refusing import raise_refusal
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.refusals import FINISHED_SERVICES, Refusal
-from etc_policy.plan.table_state import Instant, TableState
+from etc_policy.plan.table_state import Instant, TableState, newest_base_file
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,13 @@ class Finisher:
         self.runner.progress(f"{policy.name}: running the {pending.action} at {pending.requested}")
         services = self.services()
         lease.wait_for_dead_run(pending.requested)
-        job = Job(policy, state.base_path, state.table_version, state.metadata_partitions, pending.requested)
+        job = Job(
+            policy,
+            state.base_path,
+            state.table_version,
+            state.metadata_partitions,
+            pending.requested,
+            base_file=newest_base_file(state.slices),
+        )
         lease.mark(job.instant)
         services.finish(job, pending.action, lambda: lease.begun(job.instant), self.runner.fence(job, lease, state))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from etc_policy.compile.manifest import Policy
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_history import Commit
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import TableState, newest_base_file, path_below
 
 if TYPE_CHECKING:
     from etc_policy.plan.repair import RepairFacts, SetCompletion
@@ -25,7 +25,7 @@ class Job:
     """One compaction to publish or to finish: where, when (`instant` is C), what, and what is committed beside the data.
 
     `metadata_partitions` are the table's own: the engine must neither drop nor build any (FACTS 5). `partitions_with_logs`
-    have log files as the plan is published.
+    have log files as the plan is published. `base_file` is the table's newest base file, where no operations name one.
     """
 
     policy: Policy
@@ -36,6 +36,22 @@ class Job:
     operations: tuple[Operation, ...] = ()
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     partitions_with_logs: tuple[str, ...] = ()
+    base_file: str | None = None
+
+    @property
+    def model_file(self) -> str | None:
+        """The newest base file that is compacted, or else the table's, as a path below it: new ones are written like it."""
+        return newest_base_file(self.operations) or self.base_file
+
+    @property
+    def base_paths(self) -> tuple[str, ...]:
+        """The base files that are compacted, as paths below the table."""
+        return tuple(path_below(one.partition, one.base_file) for one in self.operations if one.base_file)
+
+    @property
+    def log_paths(self) -> tuple[str, ...]:
+        """The log files that are compacted, as paths below the table."""
+        return tuple(path_below(one.partition, name) for one in self.operations for name in one.log_files_compacted)
 
     @property
     def carries(self) -> bool:

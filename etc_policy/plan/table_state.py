@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
@@ -27,6 +27,29 @@ GroupKey = tuple[str, str]
 def path_below(partition: str, name: str) -> str:
     """The path below its table of a file, or of a file group, in a partition; a table without partitions has the empty one."""
     return f"{partition}/{name}".lstrip("/")
+
+
+class WriterOption(NamedTuple):
+    """An option that the table's writers have, and where the table shows it."""
+
+    option: str
+    value: str
+    source: str
+
+
+class _HasBaseFile(Protocol):
+    @property
+    def partition(self) -> str: ...
+    @property
+    def base_instant(self) -> str: ...
+    @property
+    def base_file(self) -> str | None: ...
+
+
+def newest_base_file(slices: Iterable[_HasBaseFile]) -> str | None:
+    """The path below the table of the newest base file among slices, or operations; None where none has one."""
+    newest = max((one for one in slices if one.base_file), key=attrgetter("base_instant"), default=None)
+    return None if newest is None else path_below(newest.partition, newest.base_file or "")
 
 
 class LogFile(NamedTuple):

@@ -16,7 +16,7 @@ from etc_policy.plan.commit_metadata import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.table_history import Commit, TableHistory
-from etc_policy.plan.table_state import LogFile, TableState
+from etc_policy.plan.table_state import LogFile, TableState, WriterOption
 from etc_policy.plan.time_refusals import writers_elsewhere
 from etc_policy.plan.unknown_state import PASSING_REFUSALS, why_refused
 
@@ -51,7 +51,10 @@ class HeldLock:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """All that the checks look at; `properties` are those of `hoodie.properties`, `clock_ms` is the wall clock."""
+    """All that the checks look at; `properties` are those of `hoodie.properties`, `clock_ms` is the wall clock.
+
+    `writer_form` is what the table shows of its writers' options. `index_faults` are sentences; None where nobody looked.
+    """
 
     policy: Policy
     state: TableState
@@ -59,6 +62,8 @@ class TableFacts:
     properties: Mapping[str, str]
     clock_ms: int
     lock: HeldLock | None = None
+    writer_form: tuple[WriterOption, ...] = ()
+    index_faults: tuple[str, ...] | None = None
 
     @property
     def foreign_compactions(self) -> tuple[Commit, ...]:
@@ -267,6 +272,42 @@ def dropped_indexes(facts: TableFacts) -> Found:
     return "warn", f"at risk: others compact, and default settings remove its {named}", hint
 
 
+def written_as(facts: TableFacts) -> Found:
+    """Which of the writers' options a compaction takes over, and from where; what the policy says wins."""
+    declared = facts.policy.hudi_options
+    taken = [
+        f"{one.option}={declared[one.option]} (the policy)"
+        if one.option in declared
+        else f"{one.option}={one.value} ({one.source})"
+        for one in facts.writer_form
+    ]
+    if not taken:
+        return "ok", "a compaction writes with Hudi's defaults: the table shows nothing else", None
+    return "ok", f"a compaction writes with {', '.join(taken)}", None
+
+
+def index_records(facts: TableFacts) -> Found:
+    """Whether the metadata table's statistics fit the base files."""
+    if set(facts.state.metadata_partitions) <= {"files"}:
+        return "ok", "the metadata table has no indexes", None
+    if facts.index_faults is None:
+        return (
+            "skipped",
+            "the metadata table's indexes were not looked at",
+            "`etc debug --spark` or `etc verify --level data` do",
+        )
+    if not facts.index_faults:
+        return "ok", "statistics of the newest base files fit what these hold", None
+    message = (
+        f"{count_of(len(facts.index_faults), 'base file')} with wrong statistics, for example {facts.index_faults[0]}"
+    )
+    return (
+        "error",
+        message,
+        "readers with data skipping miss rows: docs/how-to/wrong-indexes.md says how to mend the table",
+    )
+
+
 CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
     "completed at": completion_times,
@@ -278,6 +319,8 @@ CHECKS: Mapping[str, TableCheck] = {
     "lock": declared_lock,
     "double keys": duplicate_keys,
     "lost indexes": dropped_indexes,
+    "written as": written_as,
+    "index records": index_records,
 }
 
 

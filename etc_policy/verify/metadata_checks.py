@@ -24,6 +24,7 @@ from etc_policy.verify.suites import SuiteExpectation
 COMPACTED = "no_uncompacted_log_file_at_or_below_threshold"
 FILES = "files_are_what_their_commits_wrote"
 LISTING = "metadata_table_lists_the_files_that_are_there"
+INDEXES = "indexes_find_the_rows_that_are_there"
 PROMISE = "compaction_promises_what_it_planned"
 DOUBLE_KEYS = "no_double_keys_possible"
 KNOWN = "completeness_is_known"
@@ -121,6 +122,18 @@ def check_listing(wrong: Sequence[str]) -> ExpectationResult:
         else None
     )
     return judged(LISTING, observed, message)
+
+
+def check_indexes(wrong: Sequence[str]) -> ExpectationResult:
+    """Readers that ask the metadata table's indexes which files to read miss no row; `wrong` says what they would miss."""
+    observed = {"index_faults": len(wrong), "examples": list(wrong[:_NAMED_FILES])}
+    message = (
+        f"{count_of(len(wrong), 'fault')} in the metadata table's indexes, for example {wrong[0]}; queries with data skipping "
+        "miss rows until the metadata table is built anew (docs/how-to/wrong-indexes.md)"
+        if wrong
+        else None
+    )
+    return judged(INDEXES, observed, message)
 
 
 def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationResult:

@@ -114,5 +114,11 @@ class DataVerifier(Protocol):
     def wrongly_listed(self, state: TableState) -> tuple[str, ...]:
         """What the metadata table's listing says wrongly of the latest file slices, a sentence each. Raises EngineError."""
 
+    def wrongly_indexed(self, state: TableState) -> tuple[str, ...]:
+        """What the metadata table's statistics say wrongly of the newest base files, a sentence each. Raises EngineError."""
+
+    def missed_by_indexes(self, request: DataCheck, state: TableState) -> tuple[str, ...]:
+        """Rows that a reader who asks the metadata table's indexes does not find, a sentence each. Raises EngineError."""
+
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
         """Late rows counted, and one result per expectation. Raises EngineError when no expectation could run."""

@@ -14,7 +14,14 @@ from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
 from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
-from etc_policy.verify.metadata_checks import KNOWN, always_checked, check_listing, check_metadata, is_wanted
+from etc_policy.verify.metadata_checks import (
+    KNOWN,
+    always_checked,
+    check_indexes,
+    check_listing,
+    check_metadata,
+    is_wanted,
+)
 from etc_policy.verify.ports import (
     Coverage,
     DataCheck,
@@ -56,8 +63,11 @@ def verify_table(
     suite: Sequence[Mapping[str, Any]],
     level: VerifyLevel,
     data_verifier: Callable[[], DataVerifier],
+    running: DataVerifier | None = None,
 ) -> Verification:
     """The verdict over one table; `data_verifier` is asked for only where the suite and the level need rows.
+
+    One that is `running` anyway looks at the indexes at level `logs` too.
 
     Raises:
         PolicyError: the suite does not fit the table.
@@ -79,7 +89,10 @@ def verify_table(
             late_rows, results = verifier.check(_data_check(evidence, chosen, level))
             checked = zip(with_rows, results, strict=True)
             found |= {place: _with_threshold(one, bound[place], evidence.claim) for place, one in checked}
+            listing += _indexes(evidence.state, verifier, request)
             return _verification(evidence, level, found, listing, late_rows, _coverage(request, evidence))
+    elif level == "logs" and running is not None:
+        listing = _indexes(evidence.state, running)
     unchecked = tuple(
         UncheckedExpectation(expectation=item.type, arguments=tuple(sorted(item.kwargs)))
         for item in (bound[place] for place in with_rows)
@@ -101,6 +114,17 @@ def _listing(state: TableState, verifier: DataVerifier) -> tuple[ExpectationResu
     if "files" not in state.metadata_partitions:
         return ()
     return (check_listing(verifier.wrongly_listed(state)),)
+
+
+def _indexes(
+    state: TableState, verifier: DataVerifier, request: DataCheck | None = None
+) -> tuple[ExpectationResult, ...]:
+    """The check of the metadata table's indexes, where it has some; with a request, rows are asked for by them."""
+    if set(state.metadata_partitions) <= {"files"}:
+        return ()
+    wrong = verifier.wrongly_indexed(state)
+    missed = () if request is None else verifier.missed_by_indexes(request, state)
+    return (check_indexes((*wrong, *missed)),)
 
 
 def _verification(

@@ -16,7 +16,7 @@ from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.plan.log_witness import with_true_times
 from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.table_state import TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
@@ -140,6 +140,15 @@ class Readings(SparkSessions):
 
         return read_shape(self.locate(policy), policy.event_time)
 
+    def writer_form(self, state: TableState, properties: Mapping[str, str]) -> tuple[WriterOption, ...]:
+        """What the table shows of its writers' options, as a compaction takes it."""
+        from etc_policy.adapters.hudi.writer_form import index_definitions, options_of_base_file, options_of_indexes
+        from etc_policy.adapters.storage.door import open_reader
+
+        storage = open_reader(state.base_path)
+        of_indexes = options_of_indexes(index_definitions(storage, properties))
+        return (*of_indexes, *options_of_base_file(storage, newest_base_file(state.slices)))
+
     def held_lock(self, policy: Policy) -> HeldLock | None:
         """The table's lock as far as it is a file that somebody holds now."""
         from etc_policy.adapters.lease.lock_holder import held_lock
@@ -211,6 +220,10 @@ class Environment(Readings):
         from etc_policy.adapters.gx.verifier import GxVerifier
 
         return GxVerifier(self.spark)
+
+    def running_verifier(self) -> DataVerifier | None:
+        """The same, where Spark runs already; None elsewhere."""
+        return self.data_verifier() if self.has_spark else None
 
     def require_data_verifier(self) -> None:
         """Return if rows can be verified here, which needs no Spark to be known; EngineError otherwise."""

@@ -60,6 +60,11 @@ class SparkSessions:
 
         return in_pool(self.__dict__["spark"])
 
+    @property
+    def has_spark(self) -> bool:
+        """Whether a Spark session runs."""
+        return "spark" in self.__dict__
+
     def prepare_for_threads(self) -> None:
         """Threads may start Spark from now on: what an interrupt does to Java can be set by the main thread alone."""
         if self.ends_java_on_interrupt and "spark" not in self.__dict__:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from etc_policy.adapters.gx.few_passes import ask_in_few_passes
+from etc_policy.adapters.gx.index_probes import rows_missed
 from etc_policy.adapters.gx.results import read_result
 from etc_policy.adapters.gx.ro_counts import BUCKETS_OF_A_TASK, buckets_for
 from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named, require_readable
 from etc_policy.adapters.gx.view_join import Comparison
 from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
+from etc_policy.adapters.spark.index_faults import wrong_statistics
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.java_causes import java_causes
 from etc_policy.adapters.spark.metadata_listing import wrongly_listed
@@ -57,6 +59,25 @@ class GxVerifier:
 
         """
         return wrongly_listed(self.spark, state)
+
+    def wrongly_indexed(self, state: TableState) -> tuple[str, ...]:
+        """What the metadata table's statistics say wrongly of the newest base files, a sentence each.
+
+        Raises:
+            EngineError: the metadata table cannot be read.
+
+        """
+        return wrong_statistics(self.spark, state)
+
+    def missed_by_indexes(self, request: DataCheck, state: TableState) -> tuple[str, ...]:
+        """Rows that a reader who asks the metadata table's indexes does not find, a sentence each.
+
+        Raises:
+            EngineError: a view cannot be read.
+
+        """
+        with _engine_errors(request.base_path):
+            return rows_missed(self.spark, request, state)
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
         """Late rows counted, and one result per expectation in the suite's order; one check at a time in a process.

@@ -26,8 +26,16 @@ _QUERIES: Mapping[View, Mapping[str, str]] = {
 }
 
 
-def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN401 - a DataFrame
+def read_view(
+    spark: Any,  # noqa: ANN401 - a SparkSession; returns a DataFrame
+    request: DataCheck,
+    view: View,
+    *,
+    skips_data: bool | None = None,
+) -> Any:  # noqa: ANN401
     """A view of the table at the pinned instant, which both kinds of query honour, in the partitions that are wanted.
+
+    Whether files are left out that by the metadata table's indexes cannot hold what is asked for is left to the session, or said.
 
     Raises:
         EngineError: the table cannot be read.
@@ -38,6 +46,9 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
     reader = spark.read.format("hudi")
     for key, value in MERGED_ROWS.items():
         reader = reader.option(key, value)
+    if skips_data is not None:
+        reader = reader.option("hoodie.enable.data.skipping", str(skips_data).lower())
+        reader = reader.option("hoodie.metadata.enable", "true")
     if request.pinned_instant is not None:
         reader = reader.option("as.of.instant", request.pinned_instant)
     try:

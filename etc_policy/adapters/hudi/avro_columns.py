@@ -19,6 +19,17 @@ def find_column(fields: Fields, name: str) -> tuple[Path, Any] | None:
     return _find(fields, name, dict(_records_in(fields, "")) if "." in name else {})
 
 
+def leaf_names(fields: Fields) -> Iterator[str]:
+    """The names of all columns that are no structs, with dots where they are within one."""
+    return _leaf_names(fields, dict(_records_in(fields, "")))
+
+
+def _leaf_names(fields: Fields, records: Mapping[str, Fields]) -> Iterator[str]:
+    for field in fields:
+        name, inner = str(field["name"]), _fields_of(field["type"], records)
+        yield from (f"{name}.{below}" for below in _leaf_names(inner, records)) if inner else (name,)
+
+
 def _find(fields: Fields, name: str, records: Mapping[str, Fields]) -> tuple[Path, Any] | None:
     whole = _field(fields, name)
     if whole is not None:

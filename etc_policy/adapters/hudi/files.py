@@ -19,7 +19,7 @@ from etc_policy.errors import TableError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import Commit
-from etc_policy.plan.table_state import TableState, path_below
+from etc_policy.plan.table_state import TableState
 
 
 class HudiFiles:
@@ -39,15 +39,9 @@ class HudiFiles:
 
     def missing_files(self, job: Job) -> tuple[str, ...]:
         """Planned base and log files that are gone, as paths below the table."""
-        planned = (
-            path_below(operation.partition, name)
-            for operation in job.operations
-            for name in (operation.base_file, *operation.log_files_compacted)
-            if name
-        )
         storage = open_reader(job.base_path)
         with table_errors(job.base_path):
-            return tuple(path for path in planned if storage.info(path) is None)
+            return tuple(path for path in (*job.base_paths, *job.log_paths) if storage.info(path) is None)
 
     def remove_orphans(self, state: TableState) -> None:
         """Remove carried log files whose compaction is not on the timeline: their rows are in the slice that they came from."""

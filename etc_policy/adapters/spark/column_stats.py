@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from etc_policy.adapters.logs.event_time_values import kind_of, time_reader
-from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, method_names
+from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, metadata_reader
 from etc_policy.codes.registry import Code
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError
@@ -49,14 +49,8 @@ def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str,
         Code.NO_COLUMN_STATISTICS, f"Hudi could not read the column statistics of `{state.base_path}`"
     )
     with hudi_client(spark, job, failure) as client:
-        stats = _reader(hudi_table(spark, client)).getColumnStats(pairs, policy.event_time.column)
+        stats = metadata_reader(hudi_table(spark, client)).getColumnStats(pairs, policy.event_time.column)
         return dict(_times(stats, policy.event_time, state.event_time_type))
-
-
-def _reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
-    """The metadata table's reader, under its name from 1.1 on or before."""
-    newer = "getTableMetadata" in method_names(table)
-    return table.getTableMetadata() if newer else table.getMetadataTable()
 
 
 def _times(

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from etc_policy.adapters.hudi.avro_columns import leaf_names
 from etc_policy.adapters.hudi.properties import ordering_fields, read_properties
+from etc_policy.adapters.hudi.stable_reading import table_errors
+from etc_policy.adapters.hudi.values import list_of, load_json, mapping_of
+from etc_policy.adapters.hudi.writer_form import (
+    COLUMN_LIST,
+    COLUMN_STATISTICS,
+    index_definitions,
+    options_of_base_file,
+    options_of_indexes,
+)
 from etc_policy.adapters.spark.client_options import client_options, merge_options
 from etc_policy.adapters.spark.cluster import raise_if_alone
 from etc_policy.adapters.spark.commit_zone import commit_zone
@@ -38,7 +48,7 @@ def hudi_client(
     from py4j.protocol import Py4JError
 
     try:
-        client = _create(spark, client_options(job, takes_lock=takes_lock), job.base_path)
+        client = _create(spark, job, client_options(job, takes_lock=takes_lock))
         try:
             with commit_zone(spark._jvm, job), pinned_in_tasks(spark):
                 yield client
@@ -97,12 +107,59 @@ def heartbeats(client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a H
     return client.getHeartbeatClient()
 
 
-def _create(spark: Any, chosen: Mapping[str, str], base_path: str) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+def metadata_reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
+    """The reader of a table's metadata table, under its name from 1.1 on or before."""
+    newer = "getTableMetadata" in method_names(table)
+    return table.getTableMetadata() if newer else table.getMetadataTable()
+
+
+def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+    """A client that writes as the table's writers do; where no index definition says which columns they keep statistics of,
+    the statistics of its files do.
+    """
+    storage = open_reader(job.base_path)
+    properties = read_properties(storage)
+    with table_errors(job.base_path):
+        of_indexes = options_of_indexes(index_definitions(storage, properties))
+    options = {
+        **{one.option: one.value for one in options_of_base_file(storage, job.model_file)},
+        **chosen,
+        **merge_options(ordering_fields(properties)),
+        **{one.option: one.value for one in of_indexes if one.option not in job.policy.hudi_options},
+    }
+    client = _open(spark, job.base_path, options)
+    if COLUMN_LIST in options or not set(job.metadata_partitions).intersection(COLUMN_STATISTICS):
+        return client
+    columns = columns_with_statistics(spark, hudi_table(spark, client), job)
+    if not columns:
+        return client
+    client.close()
+    return _open(spark, job.base_path, {**options, COLUMN_LIST: ",".join(columns)})
+
+
+def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
     jvm = spark._jvm
-    options = jvm.java.util.HashMap()
-    merging = merge_options(ordering_fields(read_properties(open_reader(base_path))))
-    for key, value in {**chosen, **merging}.items():
-        options.put(key, value)
+    given = jvm.java.util.HashMap()
+    for key, value in options.items():
+        given.put(key, value)
     none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
     create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
-    return create(spark._jsparkSession, base_path, jvm.PythonUtils.toScalaMap(options), none)
+    return create(spark._jsparkSession, base_path, jvm.PythonUtils.toScalaMap(given), none)
+
+
+def columns_with_statistics(spark: Any, table: Any, job: Job) -> tuple[str, ...]:  # noqa: ANN401 - a HoodieTable
+    """The columns of which the metadata table has statistics for the job's log files, which writers alone make, or else for
+    its base files.
+    """
+    jvm, reader = spark._jvm, metadata_reader(table)
+    schema = jvm.org.apache.hudi.common.table.TableSchemaResolver(table.getMetaClient()).getTableAvroSchema()
+    columns = tuple(leaf_names(list_of(mapping_of(load_json(schema.toString()))["fields"])))
+    for paths in (job.log_paths, job.base_paths):
+        pairs = jvm.java.util.ArrayList()
+        for path in paths:
+            partition, _, name = path.rpartition("/")
+            pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
+        found = tuple(column for column in columns if paths and reader.getColumnStats(pairs, column))
+        if found:
+            return found
+    return ()

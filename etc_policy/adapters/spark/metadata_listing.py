@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from etc_policy.adapters.hudi.layout import parse_data_file
@@ -79,25 +80,33 @@ def _is_carried_yet(name: str, state: TableState) -> bool:
     return parsed is not None and parsed.instant == state.own_pending and is_carried_name(name)
 
 
+@contextmanager
+def opened_metadata(spark: Any, base_path: str) -> Iterator[Any]:  # noqa: ANN401 - a HoodieBackedTableMetadata
+    """The table's metadata table, opened as Hudi's own readers open it."""
+    jvm = spark._jvm
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    table = jvm.org.apache.hudi.metadata.HoodieBackedTableMetadata(
+        jvm.org.apache.hudi.common.engine.HoodieLocalEngineContext(conf),
+        jvm.org.apache.hudi.storage.HoodieStorageUtils.getStorage(base_path, conf),
+        jvm.org.apache.hudi.common.config.HoodieMetadataConfig.newBuilder().enable(True).build(),
+        base_path,
+    )
+    try:
+        yield table
+    finally:
+        table.close()
+
+
 def _listed_files(spark: Any, state: TableState) -> dict[str, int]:  # noqa: ANN401
     """The size of each file that the metadata table lists in the partitions of the state, by its path below the table."""
-    jvm, base_path = spark._jvm, state.base_path
+    base_path = state.base_path
     root = base_path.rpartition("://")[2].rstrip("/") + "/"
     try:
-        conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
-        table = jvm.org.apache.hudi.metadata.HoodieBackedTableMetadata(
-            jvm.org.apache.hudi.common.engine.HoodieLocalEngineContext(conf),
-            jvm.org.apache.hudi.storage.HoodieStorageUtils.getStorage(base_path, conf),
-            jvm.org.apache.hudi.common.config.HoodieMetadataConfig.newBuilder().enable(True).build(),
-            base_path,
-        )
-        try:
-            partitions = jvm.java.util.ArrayList()
+        with opened_metadata(spark, base_path) as table:
+            partitions = spark._jvm.java.util.ArrayList()
             for partition in sorted({one.partition for one in state.slices}):
                 partitions.add(f"{base_path}/{partition}".rstrip("/"))
             text = table.getAllFilesInPartitions(partitions).toString()
-        finally:
-            table.close()
     except Exception as error:
         raise_store_outage(base_path, error)
         message = f"cannot read the metadata table of `{base_path}`"

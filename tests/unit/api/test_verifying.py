@@ -60,6 +60,9 @@ class NoSpark:
     def __init__(self, kind=EngineError):
         self.kind = kind
 
+    def running_verifier(self):
+        return None
+
     def data_verifier(self):
         raise self.kind("ETC332", "no expectation could be checked", cause="Exception when reading log file")
 

@@ -8,7 +8,7 @@ from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS
-from etc_policy.verify.metadata_checks import prove_compacted
+from etc_policy.verify.metadata_checks import INDEXES, prove_compacted
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_in, claim_of, proof_level, record_of_run, verify_table
 from tests.past import history_of
@@ -147,13 +147,20 @@ class TestClaim:
 class Verifier:
     """A DataVerifier that answers what it is told, and keeps what it was asked."""
 
-    def __init__(self, *results, late_rows=3, wrongly_listed=()):
+    def __init__(self, *results, late_rows=3, wrongly_listed=(), wrongly_indexed=(), missed=()):
         self.results, self.late_rows, self.requests = results, late_rows, []
-        self.listing = wrongly_listed
+        self.listing, self.indexed, self.missed = wrongly_listed, wrongly_indexed, missed
 
     def wrongly_listed(self, state):
         assert "files" in state.metadata_partitions, "there is no listing to be asked for"
         return self.listing
+
+    def wrongly_indexed(self, state):
+        assert set(state.metadata_partitions) - {"files"}, "there is no index to be asked for"
+        return self.indexed
+
+    def missed_by_indexes(self, request, state):
+        return self.missed
 
     def check(self, request):
         self.requests.append(request)
@@ -218,6 +225,28 @@ class TestVerdict:
             verdict = self.verify(replace(state_with(), metadata_partitions=partitions), Verifier(result("pass")))
             assert (verdict.level, verdict.status) == ("data", "pass")
             assert ("metadata_table_lists_the_files_that_are_there" in self.names(verdict)) == bool(partitions)
+
+    @pytest.mark.parametrize("found", [{"wrongly_indexed": ("p/f1.parquet: no",)}, {"missed": ("RO: 1 of 2 rows",)}])
+    def test_indexes_by_which_readers_miss_rows_fail_it_though_the_views_agree(self, found):
+        state = replace(state_with(), metadata_partitions=("files", "column_stats"))
+        verdict = self.verify(state, Verifier(result("pass"), **found))
+        assert (verdict.level, verdict.status, verdict.not_checked) == ("data", "fail", ())
+        assert (
+            f"1 fault in the metadata table's indexes, for example {next(iter(found.values()))[0]}" in verdict.failures
+        )
+
+    @pytest.mark.parametrize(("partitions", "asked"), [(("files",), False), (("files", "column_stats"), True)])
+    def test_indexes_are_looked_at_where_there_are_some(self, partitions, asked):
+        verdict = self.verify(replace(state_with(), metadata_partitions=partitions), Verifier(result("pass")))
+        assert (INDEXES in self.names(verdict)) is asked
+
+    def test_a_verifier_that_runs_anyway_looks_at_them_without_rows(self):
+        state = replace(state_with(), metadata_partitions=("files", "column_stats"))
+        running = Verifier(wrongly_indexed=("p/f1.parquet: no statistics",))
+        verdict = verify_table(evidence(state), (), "logs", lambda: None, running)
+        assert verdict.status == "fail"
+        assert "no statistics" in verdict.failures
+        assert verify_table(evidence(state), (), "metadata", lambda: None, running).status == "pass"
 
     def test_what_the_rows_are_asked(self):
         verifier = Verifier(result("pass"))

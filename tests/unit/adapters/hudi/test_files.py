@@ -41,8 +41,8 @@ class TestHudiFiles:
         gone = operation("f2", None, ".f2_1.log.1_0-1-0")
         top = operation("f3", "f3_0-1-0_1.parquet", partition="")
         assert HudiFiles().missing_files(job_of(table, here, gone, top)) == (
-            "p/.f2_1.log.1_0-1-0",
             "f3_0-1-0_1.parquet",
+            "p/.f2_1.log.1_0-1-0",
         )
 
     @pytest.mark.parametrize(

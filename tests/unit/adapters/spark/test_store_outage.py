@@ -107,18 +107,15 @@ def test_the_cause_is_the_line_that_says_it():
 
 
 @pytest.mark.parametrize(("table", "raised"), [(TABLE, RetryableError), ("/disk/t", EngineError)])
-def test_a_compaction_that_met_it(table, raised):
-    error = OSError(IN_A_TASK)
+def test_a_compaction_that_met_it(monkeypatch, table, raised):
+    def fails(*_):
+        raise OSError(IN_A_TASK)
 
-    class Dead:
-        @property
-        def java(self):
-            raise error
-
+    monkeypatch.setattr("etc_policy.adapters.spark.hudi_client._create", fails)
     job = Job(POLICY, table, 9, (), "20260101000000000")
     with (
         pytest.raises(raised),
-        hudi_client(SimpleNamespace(_jvm=Dead()), job, EngineError("ETC304", "no luck")),
+        hudi_client(None, job, EngineError("ETC304", "no luck")),
     ):
         pass
 
