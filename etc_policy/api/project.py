@@ -58,18 +58,14 @@ class Project(DeclaredProject):
 
         `at` counts as now (aware, or epoch milliseconds); `every` is the time from run to run and wins over `strategy.every`;
         `read_stats` takes unknown event times from column statistics, which starts Spark; `out` is a file to save the plan to,
-        beside `plan.json` in the target folder: what is saved so goes by the tables' folders, as `apply` does, where others may
-        go by what a metadata table lists. With `check` tables that are refused are SeveralErrors.
+        beside `plan.json` in the target folder. With `check` tables that are refused are SeveralErrors.
         """
         from etc_policy.api.planning import plan_tables, refusal_errors
 
         reading = self._read()
         policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
         every_ms = self._every_ms(reading, policies, every)
-        is_shown = out is None
-        plan = plan_tables(
-            self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=is_shown
-        )
+        plan = plan_tables(self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms)
         text = plan.as_json(indent=2) + "\n"
         unwritten = errors_of(lambda: write_text(self.target_dir, "plan.json", text))
         if out is not None:

@@ -34,7 +34,7 @@ FILE_CALLS = {
 
 
 #: Rooms whose modules reach a table's files by its storage, and why the other rooms need not.
-BY_STORAGE = ("gx", "hudi", "logs", "metadata_table")
+BY_STORAGE = ("gx", "hudi", "logs")
 OTHER_ROOMS = {
     "spark": "of it those modules that use a storage",
     "storage": "it is the door",
