@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.outputs.files import write_below
+from etc_policy.adapters.spark.ivy_jars import LAST_JARS
 from etc_policy.adapters.spark.java_runtime import spark_home
-from etc_policy.adapters.spark.known_jars import LAST_JARS
 from etc_policy.adapters.storage.object_cache import cache_folder
 
 #: What Java is given, as `spark.driver.extraJavaOptions` names it.

@@ -21,8 +21,8 @@ from etc_policy.adapters.spark.cluster import (
     require_master,
     watch_executors,
 )
+from etc_policy.adapters.spark.ivy_jars import fetching_alone, on_class_path
 from etc_policy.adapters.spark.java_runtime import pyspark_folder, use_java
-from etc_policy.adapters.spark.known_jars import fetching_alone, on_class_path, remember_jars
 from etc_policy.adapters.spark.pinned_settings import pin_settings
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
@@ -137,8 +137,6 @@ def _start(
                 _launch(started)
             with answered_within(confs["spark.master"], cluster_seconds):
                 session = _session(started)
-            if is_first and launched == confs:
-                remember_jars(confs, session)
             note_class_path(started, session)
             return session
     except RetryableError:
