@@ -15,23 +15,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_ms, span_ms
+from etc_policy.api.arguments import (
+    DEFAULT_POLL,
+    AnyMoment,
+    Count,
+    File,
+    Interval,
+    Moment,
+    Span,
+    Terms,
+    checks_arguments,
+    moment_ms,
+    span_ms,
+)
 from etc_policy.api.artifacts import write_named, write_text
-from etc_policy.api.checking import checks_arguments
 from etc_policy.api.declared import DeclaredProject
 from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.errors import ExitCode, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
+from etc_policy.plan.stages import Plan
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
-    from etc_policy.plan.stages import Plan
     from etc_policy.publish.debug import DebugReport
     from etc_policy.publish.history import PolicyHistory
     from etc_policy.publish.metrics import TableObservation
@@ -49,7 +60,7 @@ class Project(DeclaredProject):
         exclude: Terms = (),
         *,
         at: Moment = None,
-        every: timedelta | None = None,
+        every: Interval | None = None,
         read_stats: bool = False,
         out: File | None = None,
         check: bool = False,
@@ -80,7 +91,7 @@ class Project(DeclaredProject):
         exclude: Terms = (),
         *,
         at: Moment = None,
-        every: timedelta | None = None,
+        every: Interval | None = None,
         check: bool = True,
         confirm: Callable[[Plan], bool] = lambda _: True,
     ) -> RunResults:
@@ -116,7 +127,7 @@ class Project(DeclaredProject):
         exclude: Terms = (),
         *,
         at: Moment = None,
-        every: timedelta | None = None,
+        every: Interval | None = None,
         confirm: Callable[[Plan], bool] = lambda _: True,
     ) -> Submission | None:
         """`plan` (or the one in that file, or a new one) as a job of spark-submit, if `confirm` says yes to it.
@@ -204,9 +215,9 @@ class Project(DeclaredProject):
         select: Terms = (),
         exclude: Terms = (),
         *,
-        until: datetime | int,
-        timeout: timedelta = timedelta(minutes=30),
-        poll: timedelta = DEFAULT_POLL,
+        until: AnyMoment,
+        timeout: Span = timedelta(minutes=30),
+        poll: Span = DEFAULT_POLL,
     ) -> FreshnessReport:
         """Return when every selected table is complete up to `until` (aware, or epoch milliseconds).
 
@@ -239,7 +250,7 @@ class Project(DeclaredProject):
         return plan_table_repair(self._one(name, "repair"), self.environment)
 
     def site(
-        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: int = 100
+        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: Count = 100
     ) -> WrittenSite:
         """Write the site over what is selected to `out`, else to `site/` of the target folder.
 
