@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi.zones import local_zone
-from etc_policy.adapters.spark.class_archive import JAVA_OPTIONS, note_class_path, with_archive
 from etc_policy.adapters.spark.cluster import (
     answered_within,
     is_local,
@@ -33,6 +32,7 @@ from etc_policy.errors import EngineError, RetryableError, TableError
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
 #: Settings of where the driver runs, which mean nothing on another machine.
 _OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS)
@@ -108,7 +108,7 @@ def start_spark(
         confs = _within_submit(confs)
     master = confs["spark.master"]
     require_master(master)
-    session = _start(confs, options or {}, log, cluster_seconds, progress)
+    session = _start(confs, log, cluster_seconds, progress)
     pin_settings(session)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
@@ -120,7 +120,6 @@ def start_spark(
 
 def _start(
     confs: Mapping[str, str],
-    given: Mapping[str, str],
     log: Path | None,
     cluster_seconds: float,
     progress: Callable[[str], None],
@@ -132,13 +131,10 @@ def _start(
     output = _open_log(log, fresh=is_first) if log else os.dup(2)
     try:
         with _jvm_output_to(output), on_class_path(confs) if is_first else nullcontext(confs) as launched:
-            started = with_archive(launched) if launched != confs and JAVA_OPTIONS not in given else launched
-            with fetching_alone(started, progress):
-                _launch(started)
+            with fetching_alone(launched, progress):
+                _launch(launched)
             with answered_within(confs["spark.master"], cluster_seconds):
-                session = _session(started)
-            note_class_path(started, session)
-            return session
+                return _session(launched)
     except RetryableError:
         raise
     except Exception as error:
