@@ -33,10 +33,12 @@ from etc_policy.api.arguments import (
     span_ms,
 )
 from etc_policy.api.artifacts import write_named, write_text
-from etc_policy.api.declared import DeclaredProject
 from etc_policy.api.one_table import errors_of, raise_all
-from etc_policy.compile.manifest import VerifyLevel
-from etc_policy.errors import ExitCode, PolicyError, SeveralErrors
+from etc_policy.api.workspace import Workspace
+from etc_policy.compile import writer_forms
+from etc_policy.compile.manifest import Manifest, VerifyLevel
+from etc_policy.declare.secrets import with_values
+from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan
 
@@ -51,8 +53,60 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Project(DeclaredProject):
+class Project(Workspace):
     """The verbs over a project folder; what it is opened with is said at `Workspace`."""
+
+    def parse(self) -> tuple[Issue, ...]:
+        """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
+        reading = self._read()
+        for issue in reading.suite_issues:
+            if issue.level == "warning":  # those of other files are said by each verb that goes by their policies
+                self._warn(issue)
+        return (*reading.issues, *reading.suite_issues)
+
+    def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:
+        """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
+        from etc_policy.api.compiling import notes_on_files, write_compiled
+
+        reading = self._read()
+        policies = self._select(reading, select, exclude)
+        manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
+        write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
+        for note in notes_on_files(policies):
+            self._note(note)
+        return manifest
+
+    def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
+        """The resolved values of each policy as YAML, with the line that each came from; nothing is written."""
+        from etc_policy.api.compiling import explanations
+
+        reading = self._read()
+        return explanations(reading.files, self._select(reading, select, exclude))
+
+    def writer_options(self, name: str) -> dict[str, str]:
+        """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer.
+
+        They are for the job alone, and never to be written: what comes from the environment is there by its value.
+
+        Raises:
+            EngineError: a variable of the environment is not set.
+
+        """
+        from etc_policy.compile.writer_options import writer_options
+
+        policy = self._one(name, "writer_options")
+        return with_values(writer_options(policy, self._shape(policy)), os.environ)
+
+    def flink_options(self, name: str) -> dict[str, str]:
+        """The same for a Flink sink, which has names of its own for compaction."""
+        policy = self._one(name, "flink_options")
+        return with_values(writer_forms.flink_options(policy, self._shape(policy)), os.environ)
+
+    def writer_form(self, form: writer_forms.FormName, select: Terms = (), exclude: Terms = ()) -> str:
+        """The writers' options of what is selected, in one of the forms that `compile` writes; no value of the environment."""
+        return "\n".join(
+            writer_forms.FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude)
+        )
 
     def plan(
         self,
@@ -305,3 +359,8 @@ class Project(DeclaredProject):
         withdrawn, errors = undo_tables(self.environment, policies)
         raise_all(errors, (), dict(withdrawn))
         return dict(withdrawn)
+
+
+def writer_options(name: str, project_dir: File = ".", *, target: str | None = None) -> dict[str, str]:
+    """The options that the writers of policy `name` need: `frame.write.format("hudi").options(**writer_options(name))`."""
+    return Project(project_dir, target=target).writer_options(name)
