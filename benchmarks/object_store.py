@@ -76,7 +76,7 @@ def main() -> None:
 class Bench:
     """`etc plan` of the table on local disk and in its bucket."""
 
-    def __init__(self, scratch: Path, folder: Path, server: Any, root: str, runs: int, delay_ms: int) -> None:  # noqa: ANN401 - of the tests
+    def __init__(self, scratch: Path, folder: Path, server: Any, root: str, runs: int, delay_ms: int) -> None:
         self._scratch, self._server, self._runs, self._delay_ms = scratch, server, runs, delay_ms
         self._project = scratch / "project"
         self._settings = partial(_PROJECT.format, folder=folder, root=root)
@@ -123,7 +123,7 @@ class Bench:
         (self._project / "etc_project.yml").write_text(self._settings(endpoint=endpoint))
 
 
-def schedule(server: Any, table: str) -> float:  # noqa: ANN401 - of the tests
+def schedule(server: Any, table: str) -> float:
     """Seconds of stock Hudi's scheduling, which has to leave a plan."""
     variables = {**os.environ, "AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_REGION": "us-east-1"}
     began = time.perf_counter()
@@ -159,7 +159,7 @@ def running(name: str, folder: Path) -> Iterator[Any]:
         yield server
 
 
-def upload(server: Any, folder: Path) -> str:  # noqa: ANN401 - of the tests
+def upload(server: Any, folder: Path) -> str:
     """The table in a bucket, side by side; its files hold nothing, but for those of its metadata."""
     bucket, client = server.make_bucket(), server.client
 

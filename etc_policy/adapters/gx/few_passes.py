@@ -15,7 +15,7 @@ _ROWS = "table.row_count"
 DIFFERENCES = "table.etc.ro_against_rt"
 
 
-def ask_in_few_passes(engine: Any) -> None:  # noqa: ANN401 - an execution engine of Great Expectations
+def ask_in_few_passes(engine: Any) -> None:
     """Have the engine wait with aggregates until all that are wanted are known, and with samples until it has the counts.
 
     Of itself it computes whatever is ready, in several rounds, each of which reads the rows again; and it looks for
@@ -25,7 +25,7 @@ def ask_in_few_passes(engine: Any) -> None:  # noqa: ANN401 - an execution engin
 
 
 def _resolve_metrics(
-    engine: Any,  # noqa: ANN401
+    engine: Any,
     metrics_to_resolve: Iterable[Any],
     metrics: dict[Any, Any] | None = None,
     runtime_configuration: dict[str, Any] | None = None,
@@ -64,7 +64,7 @@ def _bare(domain: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _samples(
-    engine: Any,  # noqa: ANN401
+    engine: Any,
     wanted: list[Any],
     known: dict[Any, Any],
     runtime_configuration: dict[str, Any] | None,
@@ -82,7 +82,7 @@ def _samples(
     return {**found, **empty}
 
 
-def _count_of(sample: Any, known: dict[Any, Any]) -> Any:  # noqa: ANN401
+def _count_of(sample: Any, known: dict[Any, Any]) -> Any:
     """How many rows the same condition counted, None where that is not known."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
 

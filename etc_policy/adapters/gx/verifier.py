@@ -99,7 +99,7 @@ def require_great_expectations() -> None:
         raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
 
 
-def _settings(spark: Any, request: DataCheck) -> dict[str, str]:  # noqa: ANN401
+def _settings(spark: Any, request: DataCheck) -> dict[str, str]:
     """Spark's settings for a check, of which two grow with the table."""
     buckets, partitions = buckets_for(request), "spark.sql.shuffle.partitions"
     return {
@@ -176,7 +176,7 @@ def _engine_errors(base_path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _setting(spark: Any, name: str, value: str) -> Iterator[None]:  # noqa: ANN401
+def _setting(spark: Any, name: str, value: str) -> Iterator[None]:
     before = spark.conf.get(name, None)
     spark.conf.set(name, value)
     try:
@@ -192,7 +192,7 @@ def _run(
     suite: tuple[SuiteExpectation, ...],
     configured: list[Any],
     views: Mapping[View, Any],
-    ro: Any,  # noqa: ANN401
+    ro: Any,
     base_path: str,
 ) -> tuple[ExpectationResult, ...]:
     """Every expectation evaluated on its view; Great Expectations returns them in an order of its own.

@@ -26,7 +26,7 @@ _QUERIES: Mapping[View, Mapping[str, str]] = {
 }
 
 
-def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN401 - a DataFrame
+def read_view(spark: Any, request: DataCheck, view: View) -> Any:
     """A view of the table at the pinned instant, which both kinds of query honour, in the partitions that are wanted.
 
     Raises:
@@ -51,7 +51,7 @@ def read_view(spark: Any, request: DataCheck, view: View) -> Any:  # noqa: ANN40
     return frame if condition is None else _where(spark, frame, condition, request)
 
 
-def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  # noqa: ANN401
+def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:
     """The rows for which a condition on partition columns holds; on others a row's change could take it out of one view."""
     fields = list(request.partition_fields)
     try:
@@ -65,7 +65,7 @@ def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  
         raise PolicyError([Issue(Code.BAD_CONDITION, message, request.policy.place, hint)]) from error
 
 
-def narrowed(spark: Any, frame: Any, request: DataCheck) -> Any:  # noqa: ANN401
+def narrowed(spark: Any, frame: Any, request: DataCheck) -> Any:
     """What expectations on one view run on: the chosen file groups, and rows within the window."""
     frame = sampled(spark, frame, request)
     if request.since_ms is None:

@@ -84,7 +84,7 @@ class RecordPattern:
         return _union(patterns) if isinstance(field["type"], list) else patterns[0]
 
 
-def _field(kind: Any) -> bytes:  # noqa: ANN401 - an Avro schema is any JSON value
+def _field(kind: Any) -> bytes:
     if isinstance(kind, list):
         return _union([_field(one) for one in kind])
     name = _name(kind)
@@ -105,7 +105,7 @@ def _union(kinds: Sequence[bytes]) -> bytes:
     return rb"(?:%b)" % b"|".join(re.escape(_encode(place)) + kind for place, kind in enumerate(kinds))
 
 
-def _plain(kind: Any) -> bytes:  # noqa: ANN401 - an Avro schema is any JSON value
+def _plain(kind: Any) -> bytes:
     name = _name(kind)
     if name in ("int", "long"):
         return _LONG
@@ -132,11 +132,11 @@ def _bytes_of(length: int) -> bytes:
     return re.escape(_encode(length)) + rb".{%d}" % length
 
 
-def _name(kind: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+def _name(kind: Any) -> str:
     return str(kind["type"] if isinstance(kind, dict) else kind)
 
 
-def _value_name(kind: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+def _value_name(kind: Any) -> str:
     """What a value of that kind is read as: a number is a number, unless it means something else."""
     if isinstance(kind, dict) and "logicalType" in kind:
         return str(kind["logicalType"])

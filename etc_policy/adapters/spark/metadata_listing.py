@@ -22,7 +22,7 @@ from etc_policy.plan.table_state import TableState, path_below
 _FILE = re.compile(r"StoragePathInfo\{path=(?P<path>.*?), length=(?P<size>\d+), isDirectory=")
 
 
-def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:  # noqa: ANN401
+def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:
     """What the listing says wrongly of the latest file slices, a sentence each.
 
     What writers and cleaners have done since `state` was read is no fault. Sizes of log files are not compared: before
@@ -79,7 +79,7 @@ def _is_carried_yet(name: str, state: TableState) -> bool:
     return parsed is not None and parsed.instant == state.own_pending and is_carried_name(name)
 
 
-def _listed_files(spark: Any, state: TableState) -> dict[str, int]:  # noqa: ANN401
+def _listed_files(spark: Any, state: TableState) -> dict[str, int]:
     """The size of each file that the metadata table lists in the partitions of the state, by its path below the table."""
     jvm, base_path = spark._jvm, state.base_path
     root = base_path.rpartition("://")[2].rstrip("/") + "/"

@@ -85,7 +85,7 @@ def start_spark(
     *,
     is_brief: bool = False,
     progress: Callable[[str], None] = lambda _: None,
-) -> Any:  # noqa: ANN401 - imported late
+) -> Any:
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
@@ -123,7 +123,7 @@ def _start(
     log: Path | None,
     cluster_seconds: float,
     progress: Callable[[str], None],
-) -> Any:  # noqa: ANN401
+) -> Any:
     from pyspark import SparkContext
 
     is_first = SparkContext._gateway is None
@@ -143,7 +143,7 @@ def _start(
         raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
 
 
-def _session(confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+def _session(confs: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -185,7 +185,7 @@ def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "spark.master": submitted.get("spark.master", confs["spark.master"])}
 
 
-def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
+def _load_metadata_payload(session: Any) -> None:
     """Load a class of Hudi 1.2 before anything else is: it compares schemas by identity, and the first one seen counts.
 
     If a write handle of the metadata table comes first, every write to any metadata table fails as long as this Java
