@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from etc_policy.adapters.gx.few_passes import ask_in_few_passes
 from etc_policy.adapters.gx.results import read_result
 from etc_policy.adapters.gx.ro_counts import BUCKETS_OF_A_TASK, buckets_for
 from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named, require_readable
@@ -216,7 +215,6 @@ def _run(
         chosen = [built for built, own in zip(configured, sides, strict=True) if own == side]
         definition = source.add_dataframe_asset(side).add_batch_definition_whole_dataframe("whole")
         batch = definition.get_batch(batch_parameters={"dataframe": frames[side]})
-        ask_in_few_passes(batch.data.execution_engine)
         outcome = batch.validate(ExpectationSuite(name=side, expectations=chosen), result_format="SUMMARY")
         for result in outcome.results:
             place, found = result.expectation_config.meta["etc"], result.to_json_dict()
