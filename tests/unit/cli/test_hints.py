@@ -18,13 +18,13 @@ from etc_policy.compile.file_locks import EXPIRY, FILE_PROVIDER, PROVIDER
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-COMMAND = re.compile(r"`((?:etc|CALL|rm|ls|pip) [^`]*)`")
+COMMAND = re.compile(r"`(etc [^`]*)`")
 #: What Prometheus fills in.
 VALUE = re.compile(r"\{\{.*?\}\}")
 
 
 def commands():
-    """Each command in backticks of a text of the package that is no docstring; a value's place is `{}`."""
+    """Each command of etc in backticks of a text of the package that is no docstring; a value's place is `{}`."""
     found = {}
     for path in sorted((REPOSITORY / "etc_policy").rglob("*.py")):
         for text, line in texts(ast.parse(path.read_text("utf-8"))):
@@ -45,17 +45,13 @@ def texts(tree):
             yield node.value, node.lineno
 
 
-COMMANDS = commands()
-
-
 def commands_for_people():
     """Each command of etc in backticks: of messages, of pages and of what is written from templates."""
     pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "templates").rglob("*.*")]
-    found = {command: place for command, place in COMMANDS.items() if command.startswith("etc ")}
+    found = commands()
     for page in sorted(pages):
         for command in COMMAND.findall(page.read_text("utf-8")):
-            if command.startswith("etc "):
-                found.setdefault(" ".join(VALUE.sub("{}", command).split()), str(page.relative_to(REPOSITORY)))
+            found.setdefault(" ".join(VALUE.sub("{}", command).split()), str(page.relative_to(REPOSITORY)))
     return {command: place for command, place in found.items() if "COMMAND" not in command}
 
 
