@@ -56,7 +56,7 @@ def main() -> None:
             environment.close()
 
 
-def write(spark: Any, base: Path, rows: int, file_groups: int) -> None:  # noqa: ANN401
+def write(spark: Any, base: Path, rows: int, file_groups: int) -> None:
     """The table: a bulk insert, and an upsert that changes rows of every file group."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -27,7 +27,7 @@ def write_figures(path: Path | None, figures: object) -> None:
         path.write_text(json.dumps({**machine(), "figures": figures}, indent=1) + "\n", encoding="utf-8")
 
 
-def read_figures(path: Path) -> Any:  # noqa: ANN401 - what that benchmark has written
+def read_figures(path: Path) -> Any:
     """The figures of a file."""
     return json.loads(path.read_text(encoding="utf-8"))["figures"]
 

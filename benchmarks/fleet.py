@@ -36,8 +36,8 @@ def etc_with_latency(milliseconds: float, arguments: Sequence[str]) -> int:
     from etc_policy.adapters.storage.local import LocalStorage
     from etc_policy.cli.main import main as etc
 
-    def slow(access: Any) -> Any:  # noqa: ANN401 - any method
-        def wrapped(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+    def slow(access: Any) -> Any:
+        def wrapped(*given: Any, **named: Any) -> Any:
             time.sleep(milliseconds / 1000)
             return access(*given, **named)
 

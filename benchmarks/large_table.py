@@ -71,11 +71,11 @@ def main() -> None:
             environment.close()
 
 
-def write(spark: Any, base: Path, rows: int, file_groups: int) -> None:  # noqa: ANN401
+def write(spark: Any, base: Path, rows: int, file_groups: int) -> None:
     """The table: as many file groups in each partition, each with as many rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    def rows_of(ids: Any, value: str, later_ms: int) -> Any:  # noqa: ANN401
+    def rows_of(ids: Any, value: str, later_ms: int) -> Any:
         return ids.select(
             "id",
             F.concat(F.lit("p"), F.floor(F.col("id") * PARTITIONS / rows)).alias("p"),
@@ -85,7 +85,7 @@ def write(spark: Any, base: Path, rows: int, file_groups: int) -> None:  # noqa:
             (F.col("id") % 100).cast("int").alias("n"),
         )
 
-    def save(frame: Any, operation: str) -> None:  # noqa: ANN401
+    def save(frame: Any, operation: str) -> None:
         options = {**WRITER, "hoodie.datasource.write.operation": operation}
         parallelism = {
             "hoodie.bulkinsert.shuffle.parallelism": str(file_groups),

@@ -2,16 +2,14 @@
 
     python -m benchmarks.object_store
     python -m benchmarks.object_store --commits 1000 --file-groups 100 --server versitygw
-    python -m benchmarks.object_store --commits 1000 --server versitygw --listed --no-stock
 
 The table is that of `benchmarks.metadata_verification`, copied into a bucket of a server on this machine: moto, or
 versitygw where it is installed. Seconds are the best of some runs of `etc plan` as a process of its own, at the server;
 requests and bytes are counted by a proxy in other runs. Beside them the same plan on local disk, and at last, once, stock Hudi's
 `run_compaction(op => 'schedule')` on the same server, a process with its JVM.
 
-With `--listed` the table has a metadata table (`benchmarks.metadata_table`), by which `etc plan` lists its files, and then the
-same table is planned by listing its folders: its properties no longer say that there is one. The runs that are counted take
-`--delay` milliseconds more for each request, as requests to a store that is far away do; their seconds are printed too.
+The runs that are counted take `--delay` milliseconds more for each request, as requests to a store that is far away do; their
+seconds are printed too.
 """
 
 from __future__ import annotations
@@ -56,23 +54,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--server", choices=("moto", "versitygw"), default="moto")
     parser.add_argument("--no-stock", action="store_true")
-    parser.add_argument("--listed", action="store_true")
     parser.add_argument("--delay", type=int, default=0, help="milliseconds")
     add_json(parser)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running(given.server, Path(name) / "server") as server:
         folder = Path(name) / "lake"
         folder.mkdir()
-        write = write_with_metadata_table if given.listed else write_table
-        write(folder / "t", given.commits, given.file_groups, given.partitions)
+        write_table(folder / "t", given.commits, given.file_groups, given.partitions)
         began = time.perf_counter()
         root = upload(server, folder)
         print(f"{given.commits * given.file_groups:,} log files copied in {time.perf_counter() - began:.0f} s")
         bench = Bench(Path(name), folder, server, root, given.runs, given.delay)
-        found = bench.measure("by the metadata table" if given.listed else "")
-        if given.listed:
-            forget_metadata_table(server, folder / "t", root)
-            found["by folders"] = bench.measure("by its folders")
+        found = bench.measure()
         if not given.no_stock:
             seconds = found["stock"] = schedule(server, f"{root}/t")
             ratios = [seconds / found[name] for name in ("cold", "cached")]
@@ -83,21 +76,21 @@ def main() -> None:
 class Bench:
     """`etc plan` of the table on local disk and in its bucket."""
 
-    def __init__(self, scratch: Path, folder: Path, server: Any, root: str, runs: int, delay_ms: int) -> None:  # noqa: ANN401 - of the tests
+    def __init__(self, scratch: Path, folder: Path, server: Any, root: str, runs: int, delay_ms: int) -> None:
         self._scratch, self._server, self._runs, self._delay_ms = scratch, server, runs, delay_ms
         self._project = scratch / "project"
         self._settings = partial(_PROJECT.format, folder=folder, root=root)
         (self._project / "policies").mkdir(parents=True)
         (self._project / "policies" / "t.yml").write_text(_POLICY)
 
-    def measure(self, listed: str) -> dict[str, Any]:
-        """The seconds of each way, with its requests and bytes; printed. `listed` says how the files are listed."""
-        runs, caches = range(self._runs), self._scratch / (listed or "caches")
+    def measure(self) -> dict[str, Any]:
+        """The seconds of each way, with its requests and bytes; printed."""
+        runs, caches = range(self._runs), self._scratch / "caches"
         self._reach(self._server.endpoint)
         disk = min(plan(self._project, self._scratch / "none", "disk") for _ in runs)
         cold = min(plan(self._project, caches / str(number), "store") for number in runs)
         warm = min(plan(self._project, caches / "0", "store") for _ in runs)
-        print(f"local disk {disk:6.2f} s  {listed}")
+        print(f"local disk {disk:6.2f} s")
         traffic = self._traffic(caches / "counted")
         for (name, counted), seconds in zip(traffic.items(), (cold, warm), strict=True):
             kinds = f"{counted['requests']:,} requests {counted['kinds']}  {counted['bytes']:,} bytes"
@@ -130,21 +123,7 @@ class Bench:
         (self._project / "etc_project.yml").write_text(self._settings(endpoint=endpoint))
 
 
-def write_with_metadata_table(table: Path, commits: int, file_groups: int, partitions: int) -> None:
-    """The table with a metadata table, made by a process of its own."""
-    sizes = "--commits", str(commits), "--file-groups", str(file_groups), "--partitions", str(partitions)
-    subprocess.run([sys.executable, "-m", "benchmarks.metadata_table", str(table), *sizes], check=True)
-
-
-def forget_metadata_table(server: Any, table: Path, root: str) -> None:  # noqa: ANN401 - of the tests
-    """The table's properties in the bucket without their line that says what the metadata table has."""
-    lines = (table / ".hoodie" / "hoodie.properties").read_text().splitlines(keepends=True)
-    kept = "".join(line for line in lines if not line.startswith("hoodie.table.metadata.partitions="))
-    bucket = root.removeprefix("s3a://")
-    server.client.put_object(Bucket=bucket, Key="t/.hoodie/hoodie.properties", Body=kept.encode())
-
-
-def schedule(server: Any, table: str) -> float:  # noqa: ANN401 - of the tests
+def schedule(server: Any, table: str) -> float:
     """Seconds of stock Hudi's scheduling, which has to leave a plan."""
     variables = {**os.environ, "AWS_ENDPOINT_URL_S3": server.endpoint, "AWS_REGION": "us-east-1"}
     began = time.perf_counter()
@@ -180,7 +159,7 @@ def running(name: str, folder: Path) -> Iterator[Any]:
         yield server
 
 
-def upload(server: Any, folder: Path) -> str:  # noqa: ANN401 - of the tests
+def upload(server: Any, folder: Path) -> str:
     """The table in a bucket, side by side; its files hold nothing, but for those of its metadata."""
     bucket, client = server.make_bucket(), server.client
 

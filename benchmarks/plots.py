@@ -76,7 +76,7 @@ def plan_time(tables: list[dict[str, Any]], picture: Path) -> None:
     _save(figure, picture)
 
 
-def _save(figure: Any, picture: Path) -> None:  # noqa: ANN401
+def _save(figure: Any, picture: Path) -> None:
     figure.tight_layout()
     figure.savefig(picture, dpi=130, metadata={"Software": None})
     plt.close(figure)

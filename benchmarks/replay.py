@@ -173,7 +173,7 @@ WAYS = (
 FEW = WAYS[:5]
 
 
-def write(spark: Any, base: Path, rows: tuple[Row, ...], operation: str, slices: int) -> None:  # noqa: ANN401
+def write(spark: Any, base: Path, rows: tuple[Row, ...], operation: str, slices: int) -> None:
     """One commit of stock Hudi's."""
     from hashlib import sha256
 

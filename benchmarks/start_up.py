@@ -1,11 +1,11 @@
-"""What starting Spark costs `etc apply` on a small table, with what earlier runs have kept and without.
+"""What starting Spark costs `etc apply` on a small table, by Ivy and by the jar that it keeps.
 
     python -m benchmarks.start_up [--runs 3]
 
 The table is the demo's; each run compacts what is left to do in a copy of it, verifies it row by row and syncs the catalog.
-*Before* has nothing of earlier runs: Spark resolves and copies its jars, Java loads and checks its classes one by one, and
-compiles as it does for long work. *Now* has known jars, Java's archive of classes, and its quick compiler. The two take
-turns. Seconds of the processor are those of the whole tree of processes.
+*Before* knows no jar of earlier runs: Spark resolves and copies them, and Java compiles as it does for long work. *Now* has the
+bundle on its class path, and its quick compiler. The two take turns. Seconds of the processor are those of the whole tree of
+processes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,11 @@ AT = "2013-01-03T12:00:00Z"
 _ETC = "import sys; from etc_policy.cli.main import main; sys.exit(main())"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _POLL_SECONDS = 0.1
-#: After this a list of classes counts as whole; and how long the archive may take, behind all other work.
-_QUIET_SECONDS, _MAKE_SECONDS = 11, 900
 
 
-def etc(project: Path, *arguments: str, cache: Path | None = None) -> tuple[float, float]:
-    """Seconds and the processor's seconds of a run."""
-    environment = {**os.environ, **COMPILED_ONCE, **({"XDG_CACHE_HOME": str(cache)} if cache else {})}
+def etc(project: Path, *arguments: str, defaults: Path | None = None) -> tuple[float, float]:
+    """Seconds and the processor's seconds of a run; where Spark has a folder of defaults, it resolves its jars."""
+    environment = {**os.environ, **COMPILED_ONCE, **({"SPARK_CONF_DIR": str(defaults)} if defaults else {})}
     command = [sys.executable, "-c", _ETC, *arguments, "--project-dir", str(project), "--quiet"]
     began, used = time.perf_counter(), 0.0
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
@@ -68,20 +66,6 @@ def _used_seconds(root: int) -> float:
     return sum(found[pid][1] for pid in tree if pid in found) / _TICKS
 
 
-def _keep(built: Path, cache: Path) -> None:
-    """Run until all is kept that later runs start by: the jars, then a list of classes, then the archive of them."""
-    for number in range(3):
-        project = cache.with_name(f"keep-{number}")
-        shutil.copytree(built, project)
-        etc(project, "apply", "--yes", "--at", AT, cache=cache)
-        time.sleep(_QUIET_SECONDS)
-    until = time.monotonic() + _MAKE_SECONDS
-    while not list(cache.glob("etc-policy/classes-*.jsa")):
-        if time.monotonic() > until:
-            raise SystemExit("Java's archive of classes was not made")
-        time.sleep(1)
-
-
 def main() -> None:
     """Build the demo's table, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -94,15 +78,16 @@ def main() -> None:
         shutil.copytree(Path(__file__).resolve().parents[1] / "policies", built / "policies")
         (built / "etc_project.yml").write_text(PROJECT)
         etc(built, "demo")
-        kept = Path(name) / "kept"
-        _keep(built, kept)
+        defaults = Path(name) / "defaults"
+        defaults.mkdir()
+        (defaults / "spark-defaults.conf").touch()
         ways: dict[str, list[tuple[float, float]]] = {"before": [], "now": []}
         for number in range(2 * runs):
             way = list(ways)[number % 2]
-            project, cache = Path(name) / f"{number}", Path(name) / f"cache-{number}"
+            project = Path(name) / f"{number}"
             shutil.copytree(built, project)
             arguments = ("apply", "--yes", "--at", AT, "--target", way)
-            ways[way].append(etc(project, *arguments, cache=cache if way == "before" else kept))
+            ways[way].append(etc(project, *arguments, defaults=defaults if way == "before" else None))
     before, now = ([median(column) for column in zip(*ways[way], strict=True)] for way in ways)
     print(f"{'':20}{'wall':>8}{'CPU':>8}")
     for what, (wall, used) in (("etc apply, before", before), ("etc apply", now)):

@@ -70,7 +70,7 @@ def _default(value: Mapping[str, Any]) -> str:
     return f"`{_short(default)}`"
 
 
-def _short(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 #: Public names -> where they are; loaded when first asked for, so that `import etc_policy` stays quick.
 _PUBLIC = {
     "Project": ("etc_policy.api.project", "Project"),
-    "writer_options": ("etc_policy.api.declared", "writer_options"),
+    "writer_options": ("etc_policy.api.project", "writer_options"),
 }
 
 

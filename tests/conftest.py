@@ -97,7 +97,6 @@ def pytest_configure(config):
     if not config.option.markexpr and not any(".py" in named for named in config.args):
         config.option.markexpr = "not extended"
     if "ETC_CACHE" not in os.environ:
-        # With a blank in its name Java gets no archive of classes: to make one costs more here than it gives.
         folder = tempfile.TemporaryDirectory(prefix="etc cache-")
         os.environ["ETC_CACHE"] = folder.name
         config.add_cleanup(folder.cleanup)

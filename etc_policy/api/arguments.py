@@ -1,23 +1,98 @@
-"""What the verbs of `Project` take: terms that select policies, moments and spans of time."""
+"""What the verbs of `Project` take, and the check that they are given nothing else: types hold nobody at run time.
+
+It comes before anything is touched; the command line's own values are checked by click.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache, wraps
+from inspect import isfunction, signature
+from types import FunctionType
+from typing import Annotated, Any, TypeVar
 
-from etc_policy.api.moments import epoch_ms
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, validate_call
+
+from etc_policy.api.moments import epoch_ms, moment_fault
 from etc_policy.codes.registry import Code
 from etc_policy.compile.selection import split_terms
+from etc_policy.declare.quantities import MAX_JOBS, MAX_MS
 from etc_policy.errors import UsageError
 from etc_policy.wiring import clock_ms
 
-Terms = str | Sequence[str]
-Moment = datetime | int | None
-File = str | os.PathLike[str]
+
+def _not_future(moment: datetime | int | None) -> datetime | int | None:
+    if moment is not None and (fault := moment_fault(moment)):
+        raise ValueError(fault)
+    return moment
+
+
+def _usable(moment: datetime | int) -> datetime | int:
+    if fault := moment_fault(moment, may_be_future=True):
+        raise ValueError(fault)
+    return moment
+
+
+def _all_given(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    if empty := [name for name, value in values.items() if value is None]:
+        raise ValueError(f"has no value for `{empty[0][:60]}`")
+    return values
+
+
+Terms = str | Sequence[str] | set[str] | frozenset[str]
+Moment = Annotated[datetime | int | None, AfterValidator(_not_future)]
+AnyMoment = Annotated[datetime | int, AfterValidator(_usable)]
+Span = Annotated[timedelta, Field(ge=timedelta(0), le=timedelta(milliseconds=MAX_MS))]
+Interval = Annotated[timedelta, Field(ge=timedelta(milliseconds=1), le=timedelta(milliseconds=MAX_MS))]
+Name = Annotated[str, Field(min_length=1)]
+File = Name | os.PathLike[str]
+Jobs = Annotated[int, Field(ge=1, le=MAX_JOBS)]
+Count = Annotated[int, Field(ge=1)]
+Variables = Annotated[Mapping[str, Any], AfterValidator(_all_given)]
+SparkConfs = Mapping[Annotated[str, Field(pattern=r"^spark\.")], str]
 
 #: Time between two looks of `wait` at the tables.
 DEFAULT_POLL: timedelta = timedelta(seconds=10)
+
+Verbs = TypeVar("Verbs")
+_STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+
+def checks_arguments(verbs: type[Verbs]) -> type[Verbs]:
+    """The class, of which each public function that it defines, and `__init__`, refuses arguments that it cannot use."""
+    for name, member in list(vars(verbs).items()):
+        if isfunction(member) and (name == "__init__" or not name.startswith("_")):
+            setattr(verbs, name, _checked(member))
+    return verbs
+
+
+def _checked(verb: FunctionType) -> Callable[..., Any]:
+    names = list(signature(verb).parameters)
+
+    @wraps(verb)
+    def given(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the verb takes
+        return args, named
+
+    given.__annotations__ = {name: kind for name, kind in verb.__annotations__.items() if name != "return"}
+    checks = cache(lambda: validate_call(config=_STRICT)(given))  # made when the verb is first called
+
+    @wraps(verb)
+    def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the verb takes
+        try:
+            args, named = checks()(*args, **named)
+        except ValidationError as error:
+            faults: dict[str, list[str]] = {}  # a union has one for each of its types
+            for fault in error.errors():
+                at = fault["loc"][0]
+                name = names[at] if isinstance(at, int) else at
+                faults.setdefault(name, []).append(fault["msg"].removeprefix("Value error, "))
+            message = "; ".join(f"`{name}`: {' or '.join(found)}" for name, found in faults.items())
+            raise UsageError(Code.USAGE, message) from error
+        return verb(*args, **named)
+
+    return checked
 
 
 def terms_of(given: Terms) -> tuple[str, ...]:

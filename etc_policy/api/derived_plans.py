@@ -82,10 +82,7 @@ def require_derived(
         first = first or found
     more = f"; and {len(first) - _SHOWN} more" if len(first) > _SHOWN else ""
     message = f"the plan for `{table.policy}` does not follow from its table: {'; '.join(first[:_SHOWN])}{more}"
-    hint = (
-        f"{PLAN_AGAIN}. If nothing was written to the table since, the plan file was changed, or the metadata table does not "
-        "list what is in the table's folders: `etc plan --out FILE` and `etc apply` without a plan go by the folders"
-    )
+    hint = f"{PLAN_AGAIN}. If nothing was written to the table since, the plan file was changed"
     raise StalePlanError(Code.PLAN_NOT_DERIVED, message, hint=hint)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,21 +50,20 @@ def plan_tables(
     read_stats: bool,
     written_to: Mapping[str, WrittenTo] | None = None,
     every_ms: int | None = None,
-    preview: bool = False,
 ) -> Plan:
     """The plan over all policies; a table that cannot be read is refused in it, with the reason.
 
     `written_to` are file slices to leave out, by the policy's name; `every_ms` is the time from run to run, where it is not
-    the policies'. A `preview` is derived anew before it is carried out.
+    the policies'.
     """
-    left_out, read = written_to or {}, partial(environment.read_state, preview=preview)
+    left_out = written_to or {}
 
     def plan(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
         return plan_table(policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
 
     with no_garbage_collection():
-        found = outcomes_of(policies, read, plan, environment.jobs, environment.progress)
+        found = outcomes_of(policies, environment.read_state, plan, environment.jobs, environment.progress)
         tables, _ = entries_of(found, lambda policy, error: _unreadable(policy, now_ms, error))
         return make_plan(iso_time(clock_ms()), tables, git_state_of(environment.git_sha()))
 

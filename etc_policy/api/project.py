@@ -15,23 +15,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from etc_policy.api.arguments import DEFAULT_POLL, File, Moment, Terms, moment_ms, span_ms
+from etc_policy.api.arguments import (
+    DEFAULT_POLL,
+    AnyMoment,
+    Count,
+    File,
+    Interval,
+    Moment,
+    Span,
+    Terms,
+    checks_arguments,
+    moment_ms,
+    span_ms,
+)
 from etc_policy.api.artifacts import write_named, write_text
-from etc_policy.api.checking import checks_arguments
-from etc_policy.api.declared import DeclaredProject
 from etc_policy.api.one_table import errors_of, raise_all
-from etc_policy.compile.manifest import VerifyLevel
-from etc_policy.errors import ExitCode, PolicyError, SeveralErrors
+from etc_policy.api.workspace import Workspace
+from etc_policy.compile import writer_forms
+from etc_policy.compile.manifest import Manifest, VerifyLevel
+from etc_policy.declare.secrets import with_values
+from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
+from etc_policy.plan.stages import Plan
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
-    from etc_policy.plan.stages import Plan
     from etc_policy.publish.debug import DebugReport
     from etc_policy.publish.history import PolicyHistory
     from etc_policy.publish.metrics import TableObservation
@@ -40,8 +53,60 @@ if TYPE_CHECKING:
 
 
 @checks_arguments
-class Project(DeclaredProject):
+class Project(Workspace):
     """The verbs over a project folder; what it is opened with is said at `Workspace`."""
+
+    def parse(self) -> tuple[Issue, ...]:
+        """All that is wrong with the project's files and its suites; PolicyError where there is no policy file at all."""
+        reading = self._read()
+        for issue in reading.suite_issues:
+            if issue.level == "warning":  # those of other files are said by each verb that goes by their policies
+                self._warn(issue)
+        return (*reading.issues, *reading.suite_issues)
+
+    def compile(self, select: Terms = (), exclude: Terms = ()) -> Manifest:
+        """Write the manifest, and of what is selected the rest; PolicyError with all errors, and nothing is written then."""
+        from etc_policy.api.compiling import notes_on_files, write_compiled
+
+        reading = self._read()
+        policies = self._select(reading, select, exclude)
+        manifest = reading.manifest.model_copy(update={"git": self.environment.git_state()})
+        write_compiled(reading.files, manifest, policies, self._shape, self.target_dir)
+        for note in notes_on_files(policies):
+            self._note(note)
+        return manifest
+
+    def explain(self, select: Terms = (), exclude: Terms = ()) -> list[str]:
+        """The resolved values of each policy as YAML, with the line that each came from; nothing is written."""
+        from etc_policy.api.compiling import explanations
+
+        reading = self._read()
+        return explanations(reading.files, self._select(reading, select, exclude))
+
+    def writer_options(self, name: str) -> dict[str, str]:
+        """The options that the writers of a policy's table need, for `.options(**...)` of Spark's DataFrame writer.
+
+        They are for the job alone, and never to be written: what comes from the environment is there by its value.
+
+        Raises:
+            EngineError: a variable of the environment is not set.
+
+        """
+        from etc_policy.compile.writer_options import writer_options
+
+        policy = self._one(name, "writer_options")
+        return with_values(writer_options(policy, self._shape(policy)), os.environ)
+
+    def flink_options(self, name: str) -> dict[str, str]:
+        """The same for a Flink sink, which has names of its own for compaction."""
+        policy = self._one(name, "flink_options")
+        return with_values(writer_forms.flink_options(policy, self._shape(policy)), os.environ)
+
+    def writer_form(self, form: writer_forms.FormName, select: Terms = (), exclude: Terms = ()) -> str:
+        """The writers' options of what is selected, in one of the forms that `compile` writes; no value of the environment."""
+        return "\n".join(
+            writer_forms.FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude)
+        )
 
     def plan(
         self,
@@ -49,7 +114,7 @@ class Project(DeclaredProject):
         exclude: Terms = (),
         *,
         at: Moment = None,
-        every: timedelta | None = None,
+        every: Interval | None = None,
         read_stats: bool = False,
         out: File | None = None,
         check: bool = False,
@@ -58,18 +123,14 @@ class Project(DeclaredProject):
 
         `at` counts as now (aware, or epoch milliseconds); `every` is the time from run to run and wins over `strategy.every`;
         `read_stats` takes unknown event times from column statistics, which starts Spark; `out` is a file to save the plan to,
-        beside `plan.json` in the target folder: what is saved so goes by the tables' folders, as `apply` does, where others may
-        go by what a metadata table lists. With `check` tables that are refused are SeveralErrors.
+        beside `plan.json` in the target folder. With `check` tables that are refused are SeveralErrors.
         """
         from etc_policy.api.planning import plan_tables, refusal_errors
 
         reading = self._read()
         policies, now_ms = self._select(reading, select, exclude), moment_ms(at)
         every_ms = self._every_ms(reading, policies, every)
-        is_shown = out is None
-        plan = plan_tables(
-            self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms, preview=is_shown
-        )
+        plan = plan_tables(self.environment, policies, now_ms, read_stats=read_stats, every_ms=every_ms)
         text = plan.as_json(indent=2) + "\n"
         unwritten = errors_of(lambda: write_text(self.target_dir, "plan.json", text))
         if out is not None:
@@ -84,7 +145,7 @@ class Project(DeclaredProject):
         exclude: Terms = (),
         *,
         at: Moment = None,
-        every: timedelta | None = None,
+        every: Interval | None = None,
         check: bool = True,
         confirm: Callable[[Plan], bool] = lambda _: True,
     ) -> RunResults:
@@ -120,7 +181,7 @@ class Project(DeclaredProject):
         exclude: Terms = (),
         *,
         at: Moment = None,
-        every: timedelta | None = None,
+        every: Interval | None = None,
         confirm: Callable[[Plan], bool] = lambda _: True,
     ) -> Submission | None:
         """`plan` (or the one in that file, or a new one) as a job of spark-submit, if `confirm` says yes to it.
@@ -208,9 +269,9 @@ class Project(DeclaredProject):
         select: Terms = (),
         exclude: Terms = (),
         *,
-        until: datetime | int,
-        timeout: timedelta = timedelta(minutes=30),
-        poll: timedelta = DEFAULT_POLL,
+        until: AnyMoment,
+        timeout: Span = timedelta(minutes=30),
+        poll: Span = DEFAULT_POLL,
     ) -> FreshnessReport:
         """Return when every selected table is complete up to `until` (aware, or epoch milliseconds).
 
@@ -243,7 +304,7 @@ class Project(DeclaredProject):
         return plan_table_repair(self._one(name, "repair"), self.environment)
 
     def site(
-        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: int = 100
+        self, select: Terms = (), exclude: Terms = (), *, at: Moment = None, out: File | None = None, runs: Count = 100
     ) -> WrittenSite:
         """Write the site over what is selected to `out`, else to `site/` of the target folder.
 
@@ -298,3 +359,8 @@ class Project(DeclaredProject):
         withdrawn, errors = undo_tables(self.environment, policies)
         raise_all(errors, (), dict(withdrawn))
         return dict(withdrawn)
+
+
+def writer_options(name: str, project_dir: File = ".", *, target: str | None = None) -> dict[str, str]:
+    """The options that the writers of policy `name` need: `frame.write.format("hudi").options(**writer_options(name))`."""
+    return Project(project_dir, target=target).writer_options(name)

@@ -9,10 +9,20 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from etc_policy.api.arguments import Terms, selected_terms, span_ms, terms_of
-from etc_policy.api.checking import checks_arguments
+from etc_policy.api.arguments import (
+    File,
+    Jobs,
+    Name,
+    SparkConfs,
+    Terms,
+    Variables,
+    checks_arguments,
+    selected_terms,
+    span_ms,
+    terms_of,
+)
 from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
@@ -71,18 +81,18 @@ class Workspace:
 
     def __init__(
         self,
-        project_dir: str | os.PathLike[str] = ".",
+        project_dir: File = ".",
         *,
-        target: str | None = None,
-        target_dir: str | os.PathLike[str] | None = None,
-        variables: Mapping[str, Any] | None = None,
-        state: str | os.PathLike[str] | None = None,
-        spark_confs: Mapping[str, str] | None = None,
+        target: Name | None = None,
+        target_dir: File | None = None,
+        variables: Variables | None = None,
+        state: File | None = None,
+        spark_confs: SparkConfs | None = None,
         spark_log: Path | None = None,
         metadata_only: bool = False,
         read_once: bool = False,
         ends_java_on_interrupt: bool = False,
-        jobs: int | None = None,
+        jobs: Jobs | None = None,
         progress: Callable[[str], None] | None = None,
         warn: Callable[[Issue], None] | None = None,
         note: Callable[[str], None] | None = None,

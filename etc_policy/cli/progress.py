@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from threading import RLock
-from typing import TYPE_CHECKING, TextIO
+from contextlib import suppress
+from itertools import cycle
+from threading import Event, RLock, Thread
+from typing import TextIO
 
 from etc_policy.cli.messages import SETTINGS, show_step
 from etc_policy.plain_text import one_line
-
-if TYPE_CHECKING:
-    from rich.live import Live
 
 
 class Progress:
@@ -25,7 +24,8 @@ class Progress:
         self._lock = RLock()
         self._began = time.monotonic()
         self._step: tuple[str, float] | None = None
-        self._live: Live | None = None
+        self._spinner: Thread | None = None
+        self._ended = Event()
         self._terminal: TextIO | None = None
 
     def __call__(self, step: str) -> None:
@@ -43,26 +43,30 @@ class Progress:
         if self._terminal is None:  # one of its own: while Spark starts, standard error is its log
             self._terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
         SETTINGS.pause = self.stop
-        self._live = _moving(step, self._terminal)
-        self._live.start()
+        self._ended = Event()
+        self._spinner = Thread(target=_spin, args=(step, self._terminal, self._ended), daemon=True)
+        self._spinner.start()
 
     def stop(self) -> None:
         """End the step that is shown, so that others may print."""
         with self._lock:
-            if self._live is not None and self._step is not None:
-                self._live.stop()
+            if self._spinner is not None and self._step is not None:
+                self._ended.set()
+                self._spinner.join()
                 show_step(*self._step)
-            self._live = self._step = None
+            self._spinner = self._step = None
 
 
-def _moving(step: str, terminal: TextIO) -> Live:
-    """A spinner, the step and the seconds it has lasted; it leaves standard output to the data."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(file=terminal, no_color=not SETTINGS.colour)
-    bar = Bar(SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), console=console)
-    bar.add_task(step, total=None)
-    return Live(bar, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
+def _spin(step: str, terminal: TextIO, ended: Event) -> None:
+    """Show a spinner, the step and the seconds it lasts on one line, until it has ended; then clear the line."""
+    began = time.monotonic()
+    with suppress(OSError):  # the terminal is gone
+        columns = os.get_terminal_size(terminal.fileno()).columns or 80
+        for frame in cycle("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"):
+            seconds = f" {time.monotonic() - began:.0f} s"
+            terminal.write(f"\r{frame} {step[: columns - len(seconds) - 3]}{seconds}\x1b[K")
+            terminal.flush()
+            if ended.wait(0.1):
+                break
+        terminal.write("\r\x1b[K")
+        terminal.flush()

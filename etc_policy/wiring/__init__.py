@@ -62,23 +62,15 @@ class Readings(SparkSessions):
 
         use_storage_settings(self.target.storage)
 
-    def read_state(
-        self, policy: Policy, *, read_stats: bool = False, read_logs: bool = True, preview: bool = False
-    ) -> TableState:
+    def read_state(self, policy: Policy, *, read_stats: bool = False, read_logs: bool = True) -> TableState:
         """The state of a policy's table.
 
         Event times that its commits do not have come from the log files themselves if `read_logs`, unless `metadata_only`
-        is set, and, with `read_stats`, those that are unknown then from column statistics. A `preview` is for plans that are
-        shown, and made again before anything is done: the files may be those that the metadata table lists.
+        is set, and, with `read_stats`, those that are unknown then from column statistics.
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        known = None
-        if preview:
-            from etc_policy.adapters.metadata_table.listing import MetadataTableListing
-
-            known = MetadataTableListing(self.progress)
-        reader = FileTableReader(_tables_cache(), self.note_size, known)
+        reader = FileTableReader(_tables_cache(), self.note_size)
         state = reader.read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else self._with_apply_state(state)
         return self.with_statistics(policy, state) if read_stats else state

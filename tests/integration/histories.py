@@ -25,7 +25,6 @@ from etc_policy.plan.watermark import watermark
 from tests.integration.altered import ON_READ, alter_table
 from tests.integration.bench import Bench
 from tests.integration.history import QUICK, Oracle, Views, Write, write_history
-from tests.integration.listings import require_same_listing
 
 KEYS = range(12)
 STEPS, SHORT_STEPS = 8, 4
@@ -187,7 +186,6 @@ class RealHistory:
         assert views.rt() == rt, "RT by Spark"
         if self.has_metadata_table:
             assert views.rt_without_mdt() == rt, "RT without the metadata table"
-            require_same_listing(self.bench)
         ro = views.ro()
         if not self.renames:
             assert views.rust() == rt, "RT by hudi-rs"

@@ -21,7 +21,6 @@ from etc_policy.verify.prover import claim_of
 from etc_policy.wiring import Environment
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, partition_of
-from tests.integration.listings import require_same_listing
 
 pytestmark = pytest.mark.spark
 T = 200
@@ -149,7 +148,6 @@ class Kind(Bench):
         assert self.view() == expected
         if self.options.get("hoodie.metadata.enable") != "false":
             assert self.view(hoodie__metadata__enable="false") == expected
-            require_same_listing(self)
         if rust:
             assert self.rust() == expected
 

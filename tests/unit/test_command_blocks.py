@@ -28,7 +28,6 @@ from tests.command_blocks import (
 )
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.cli.test_repair import hurt, written
-from tests.unit.test_maintainer_pages import definitions
 
 #: 2026-01-01 08:30 UTC, when the small tables' events were.
 EVENT_MS = 1_767_256_200_000
@@ -81,15 +80,6 @@ def test_every_block_is_run_or_has_a_reason():
     assert run | set(NOT_RUN) == blocks
     assert run & set(NOT_RUN) == set()
     assert all(len(reason.split()) > 5 for reason in NOT_RUN.values())
-
-
-@pytest.mark.parametrize("test", RUN_BY)
-def test_the_tests_that_run_blocks_take_them_from_the_pages(test):
-    (file,) = definitions()[test]
-    text = (REPOSITORY / file).read_text("utf-8")
-    assert re.search(rf"^def {test}\(\s*([a-z_0-9]+, )*blocks\b", text, re.MULTILINE), (
-        "it has to take them by the fixture"
-    )
 
 
 @pytest.mark.extended

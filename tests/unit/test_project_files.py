@@ -26,29 +26,6 @@ def test_hooks_run_the_same_linters():
     assert tools == {line.split()[0] for line in LINTERS}
 
 
-def test_make_says_what_it_can():
-    listed = subprocess.run(["make", "help"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    (phony,) = re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)
-    assert [line.split()[0] for line in listed.splitlines()] == phony.split()
-    assert {"test", "lint", "demo", "bench", "docs"} <= set(phony.split())
-
-
-def test_the_workflow_runs_ci_and_builds_the_wheel():
-    workflow = yaml.safe_load((REPOSITORY / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
-    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
-    commands = [step["run"] for step in steps if "run" in step]
-    assert "bash .ci/run" in commands
-    assert any("pip wheel" in command for command in commands)
-    assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
-
-
-def test_templates_for_issues_are_whole():
-    for path in (REPOSITORY / ".github" / "ISSUE_TEMPLATE").iterdir():
-        form = yaml.safe_load(path.read_text("utf-8"))
-        assert {"name", "description", "body"} <= form.keys()
-        assert all(part["type"] in ("textarea", "dropdown") and part["attributes"]["label"] for part in form["body"])
-
-
 def test_change_notes_are_of_a_kind_that_exists():
     kinds = {kind["directory"] for kind in PYPROJECT["tool"]["towncrier"]["type"]}
     notes = [path.name for path in (REPOSITORY / "changelog.d").iterdir() if path.name != "README.md"]

@@ -63,11 +63,11 @@ class Sessions(Protocol):
         """Says what is being done."""
 
     @property
-    def spark(self) -> Any:  # noqa: ANN401 - a SparkSession
+    def spark(self) -> Any:
         """A session for tables by their paths."""
 
     @property
-    def catalog_spark(self) -> Any:  # noqa: ANN401 - as above
+    def catalog_spark(self) -> Any:
         """A session with the catalog."""
 
     @property
@@ -145,7 +145,7 @@ class ViewDescription:
 
 
 def write_demo_table(
-    spark: Any,  # noqa: ANN401 - a SparkSession, imported late
+    spark: Any,
     base_path: str,
     batches: Sequence[Batch],
     on_commit: Callable[[int, int, Batch], None],
@@ -184,7 +184,7 @@ def hive_sync_options(database: str, table: str) -> dict[str, str]:
     }
 
 
-def drop_tables(spark: Any, names: tuple[str, str] | None) -> None:  # noqa: ANN401 - a SparkSession
+def drop_tables(spark: Any, names: tuple[str, str] | None) -> None:
     """Take an earlier demo's tables out of the catalog, so that no property outlives its table; makes the database.
 
     Spark opens the catalog by this first: Hudi's own client does not make a new one's schema (FACTS 13).
@@ -197,7 +197,7 @@ def drop_tables(spark: Any, names: tuple[str, str] | None) -> None:  # noqa: ANN
         spark.sql(f"DROP TABLE IF EXISTS `{database}`.`{table}{suffix}`")
 
 
-def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescription:  # noqa: ANN401 - as above
+def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescription:
     """What RO and RT show now, and how many rows RO lacks of those that RT has at or below the threshold.
 
     A row counts as shown only when all its values are the same.
@@ -210,5 +210,5 @@ def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescrip
     return ViewDescription(threshold_ms, _counts("RO", ro), _counts("RT", rt), missing)
 
 
-def _counts(view: str, frame: Any) -> ViewCounts:  # noqa: ANN401 - a DataFrame
+def _counts(view: str, frame: Any) -> ViewCounts:
     return ViewCounts(view, {row["status"]: row["count"] for row in frame.groupBy("status").count().collect()})

@@ -52,7 +52,7 @@ def _narrowest_first(comparison: Comparison, counted: RoCounts) -> Iterator[Comp
     yield comparison
 
 
-def _in_other_partitions(spark: Any, frame: Any, check: DataCheck) -> Any | None:  # noqa: ANN401 - a Column
+def _in_other_partitions(spark: Any, frame: Any, check: DataCheck) -> Any | None:
     """A condition by which Hudi leaves all other partitions unread, None where their values cannot be had from their paths.
 
     It is a condition on whole partitions: Spark does not hold it against rows.

@@ -7,19 +7,19 @@ from typing import Any
 _JSON = {"ignoreNullFields": "false", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"}
 
 
-def comparable(column: Any, data_type: Any) -> Any:  # noqa: ANN401 - Spark Column and DataType
+def comparable(column: Any, data_type: Any) -> Any:
     """The column so that equal values, also in nested maps, are equal by `<=>`; NaN equals NaN, 0.0 equals -0.0."""
     return _mapped(column, data_type, maps_only=True)
 
 
-def row_values(schema: Any) -> Any:  # noqa: ANN401 - a StructType
+def row_values(schema: Any) -> Any:
     """A row's values as one struct, each as `comparable`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.struct(*[comparable(F.col(f"`{f.name}`"), f.dataType).alias(f.name) for f in _fields(schema)])
 
 
-def row_hash(schema: Any) -> Any:  # noqa: ANN401 - a StructType
+def row_hash(schema: Any) -> Any:
     """128 bits of a row's values: equal where `comparable` is equal for each column.
 
     Spark's hash skips nulls, so each column is hashed together with whether it is null. Arrays, structs and maps are hashed as
@@ -31,14 +31,14 @@ def row_hash(schema: Any) -> Any:  # noqa: ANN401 - a StructType
     return F.struct(*hashes(*said))
 
 
-def hashes(*columns: Any) -> tuple[Any, Any]:  # noqa: ANN401 - Columns
+def hashes(*columns: Any) -> tuple[Any, Any]:
     """Two columns with 64 bits each, the second `other_hash`: together they distinguish rows."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.xxhash64(*columns).alias("hash"), F.xxhash64(F.lit(1), *columns).alias("other_hash")
 
 
-def _hashable(column: Any, data_type: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def _hashable(column: Any, data_type: Any) -> tuple[Any, Any]:
     """What a hash is to be made of, for one column."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -49,12 +49,12 @@ def _hashable(column: Any, data_type: Any) -> tuple[Any, Any]:  # noqa: ANN401
     return _as_one_zero(column, kind), column.isNull()
 
 
-def _fields(schema: Any) -> list[Any]:  # noqa: ANN401
+def _fields(schema: Any) -> list[Any]:
     """The user's columns of a row, in the order of their names."""
     return sorted((f for f in schema.fields if not f.name.startswith("_hoodie_")), key=lambda f: str(f.name))
 
 
-def _mapped(column: Any, data_type: Any, *, maps_only: bool) -> Any:  # noqa: ANN401
+def _mapped(column: Any, data_type: Any, *, maps_only: bool) -> Any:
     """Maps as sorted entries, also within arrays and structs; unless `maps_only` also leaves in a form that is exact as JSON."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -81,7 +81,7 @@ def _mapped(column: Any, data_type: Any, *, maps_only: bool) -> Any:  # noqa: AN
     )
 
 
-def _exact(column: Any, kind: str) -> Any:  # noqa: ANN401
+def _exact(column: Any, kind: str) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     if kind == "timestamp":
@@ -91,14 +91,14 @@ def _exact(column: Any, kind: str) -> Any:  # noqa: ANN401
     return _as_one_zero(column, kind)
 
 
-def _as_one_zero(column: Any, kind: str) -> Any:  # noqa: ANN401
+def _as_one_zero(column: Any, kind: str) -> Any:
     """The column with one zero: 0.0 equals -0.0."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return column + F.lit(0).cast(kind) if kind in ("float", "double") else column
 
 
-def _has_map(data_type: Any) -> bool:  # noqa: ANN401
+def _has_map(data_type: Any) -> bool:
     kind = data_type.typeName()
     if kind == "array":
         return _has_map(data_type.elementType)

@@ -13,7 +13,7 @@ from etc_policy.errors import TableError
 _QUOTED = re.compile(r"'[^']*'")
 
 
-def event_time_ms(schema: Any, event_time: EventTime) -> tuple[Any, Any]:  # noqa: ANN401 - StructType in, Columns out
+def event_time_ms(schema: Any, event_time: EventTime) -> tuple[Any, Any]:
     """The event-time column of a schema and its value in epoch milliseconds (None where it cannot be read as a time).
 
     Times without a zone are read as UTC, whatever the session's zone is. Fractions of a millisecond are cut off.
@@ -38,7 +38,7 @@ def event_time_ms(schema: Any, event_time: EventTime) -> tuple[Any, Any]:  # noq
     return column, readers[type_name](column)
 
 
-def _find(schema: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401
+def _find(schema: Any, name: str) -> tuple[Any, Any]:
     """The column and its type; a dotted name may lead into structs."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -58,29 +58,29 @@ def _find(schema: Any, name: str) -> tuple[Any, Any]:  # noqa: ANN401
     return column, data_type
 
 
-def _from_timestamp(column: Any) -> Any:  # noqa: ANN401
+def _from_timestamp(column: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.unix_millis(column)
 
 
-def _from_date(column: Any) -> Any:  # noqa: ANN401
+def _from_date(column: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.unix_date(column).cast("bigint") * DAY_MS
 
 
-def _from_wall_clock(column: Any) -> Any:  # noqa: ANN401
+def _from_wall_clock(column: Any) -> Any:
     """By way of text: every direct cast would read it in the session's zone, where an hour a year does not exist."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.unix_millis(F.try_to_timestamp(F.concat(column.cast("string"), F.lit("Z"))))
 
 
-def _from_number(number: Any, unit: str | None) -> Any:  # noqa: ANN401
+def _from_number(number: Any, unit: str | None) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
-    def scaled(unit: str) -> Any:  # noqa: ANN401
+    def scaled(unit: str) -> Any:
         factor, divisor = PER_MS[unit]
         product = F.try_multiply(number, F.lit(factor).cast("bigint"))
         return product if divisor == 1 else F.floor(product.cast("decimal(20,0)") / divisor).cast("bigint")
@@ -91,7 +91,7 @@ def _from_number(number: Any, unit: str | None) -> Any:  # noqa: ANN401
     return F.coalesce(*readings)
 
 
-def _from_format(column: Any, pattern: str) -> Any:  # noqa: ANN401
+def _from_format(column: Any, pattern: str) -> Any:
     """A pattern without a zone is given one, so that the session's zone does not count."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -100,7 +100,7 @@ def _from_format(column: Any, pattern: str) -> Any:  # noqa: ANN401
     return F.unix_millis(F.try_to_timestamp(F.concat(column, F.lit(" +00:00")), F.lit(f"{pattern} XXX")))
 
 
-def _from_text(column: Any, event_time: EventTime) -> Any:  # noqa: ANN401
+def _from_text(column: Any, event_time: EventTime) -> Any:
     """Digits as numbers are read, else ISO 8601."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -10,10 +10,11 @@ from great_expectations.expectations.expectation import BatchExpectation  # noqa
 from great_expectations.expectations.metrics.metric_provider import metric_value  # noqa: TID253
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider  # noqa: TID253
 
-from etc_policy.adapters.gx.few_passes import DIFFERENCES
 from etc_policy.adapters.gx.view_comparison import comparison_of, count_differences
 from etc_policy.plan.formats import format_time
 
+#: The metric of etc's own comparison.
+DIFFERENCES = "table.etc.ro_against_rt"
 _KEYS = ("comparison", "threshold_ms", "sample_size")
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: ANN401
 """Rows of both views asked for by their own values, as a reader's query does it: an index that is wrong leaves them out.
 
 Readers ask the metadata table's indexes which files may hold a row (data skipping). Other checks read without, so that they

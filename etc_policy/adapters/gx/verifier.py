@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from etc_policy.adapters.gx.few_passes import ask_in_few_passes
 from etc_policy.adapters.gx.index_probes import rows_missed
 from etc_policy.adapters.gx.results import read_result
 from etc_policy.adapters.gx.ro_counts import BUCKETS_OF_A_TASK, buckets_for
@@ -120,7 +119,7 @@ def require_great_expectations() -> None:
         raise EngineError(Code.NO_GREAT_EXPECTATIONS, "Great Expectations is not installed", hint=hint)
 
 
-def _settings(spark: Any, request: DataCheck) -> dict[str, str]:  # noqa: ANN401
+def _settings(spark: Any, request: DataCheck) -> dict[str, str]:
     """Spark's settings for a check, of which two grow with the table."""
     buckets, partitions = buckets_for(request), "spark.sql.shuffle.partitions"
     return {
@@ -197,7 +196,7 @@ def _engine_errors(base_path: str) -> Iterator[None]:
 
 
 @contextmanager
-def _setting(spark: Any, name: str, value: str) -> Iterator[None]:  # noqa: ANN401
+def _setting(spark: Any, name: str, value: str) -> Iterator[None]:
     before = spark.conf.get(name, None)
     spark.conf.set(name, value)
     try:
@@ -213,7 +212,7 @@ def _run(
     suite: tuple[SuiteExpectation, ...],
     configured: list[Any],
     views: Mapping[View, Any],
-    ro: Any,  # noqa: ANN401
+    ro: Any,
     base_path: str,
 ) -> tuple[ExpectationResult, ...]:
     """Every expectation evaluated on its view; Great Expectations returns them in an order of its own.
@@ -237,7 +236,6 @@ def _run(
         chosen = [built for built, own in zip(configured, sides, strict=True) if own == side]
         definition = source.add_dataframe_asset(side).add_batch_definition_whole_dataframe("whole")
         batch = definition.get_batch(batch_parameters={"dataframe": frames[side]})
-        ask_in_few_passes(batch.data.execution_engine)
         outcome = batch.validate(ExpectationSuite(name=side, expectations=chosen), result_format="SUMMARY")
         for result in outcome.results:
             place, found = result.expectation_config.meta["etc"], result.to_json_dict()

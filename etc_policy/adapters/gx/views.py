@@ -26,13 +26,7 @@ _QUERIES: Mapping[View, Mapping[str, str]] = {
 }
 
 
-def read_view(
-    spark: Any,  # noqa: ANN401 - a SparkSession; returns a DataFrame
-    request: DataCheck,
-    view: View,
-    *,
-    skips_data: bool | None = None,
-) -> Any:  # noqa: ANN401
+def read_view(spark: Any, request: DataCheck, view: View, *, skips_data: bool | None = None) -> Any:
     """A view of the table at the pinned instant, which both kinds of query honour, in the partitions that are wanted.
 
     Whether files are left out that by the metadata table's indexes cannot hold what is asked for is left to the session, or said.
@@ -62,7 +56,7 @@ def read_view(
     return frame if condition is None else _where(spark, frame, condition, request)
 
 
-def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  # noqa: ANN401
+def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:
     """The rows for which a condition on partition columns holds; on others a row's change could take it out of one view."""
     fields = list(request.partition_fields)
     try:
@@ -76,7 +70,7 @@ def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:  
         raise PolicyError([Issue(Code.BAD_CONDITION, message, request.policy.place, hint)]) from error
 
 
-def narrowed(spark: Any, frame: Any, request: DataCheck) -> Any:  # noqa: ANN401
+def narrowed(spark: Any, frame: Any, request: DataCheck) -> Any:
     """What expectations on one view run on: the chosen file groups, and rows within the window."""
     frame = sampled(spark, frame, request)
     if request.since_ms is None:

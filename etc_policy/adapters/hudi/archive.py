@@ -234,13 +234,13 @@ def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None
             yield from (row for row in rows if wanted is None or row[wanted[0]] in wanted[1])
 
 
-def _require_modest(metadata: Any, size: int) -> None:  # noqa: ANN401 - pyarrow's metadata of a file
+def _require_modest(metadata: Any, size: int) -> None:
     inflated = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     if metadata.num_rows * _BYTES_PER_ROW > size or inflated > max(_INFLATED_BYTES, _INFLATED_TIMES * size):
         raise BadArchive(f"it claims {metadata.num_rows:,} rows of {inflated:,} bytes, and has {size:,} bytes")
 
 
-def _require_flat(schema: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - pyarrow's schema
+def _require_flat(schema: Any, names: Sequence[str]) -> None:
     from pyarrow import types
 
     for name in names:
@@ -248,13 +248,13 @@ def _require_flat(schema: Any, names: Sequence[str]) -> None:  # noqa: ANN401 - 
             raise BadArchive(f"its column {name} is of type {schema.field(name).type}")
 
 
-def _is_in(file: Any, group: int, column: str, values: Collection[str]) -> bool:  # noqa: ANN401 - pyarrow's file
+def _is_in(file: Any, group: int, column: str, values: Collection[str]) -> bool:
     """Whether a row of the group is wanted: else its metadata need not be read."""
     batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[column])
     return any(value in values for batch in batches for value in _values(batch.column(column)))
 
 
-def _values(column: Any) -> list[Any]:  # noqa: ANN401 - pyarrow's array
+def _values(column: Any) -> list[Any]:
     """The values of a column; of texts and bytes equal ones are one object."""
     from pyarrow import types
 

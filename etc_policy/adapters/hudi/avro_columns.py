@@ -56,7 +56,7 @@ def _records_in(fields: Fields, space: str) -> Iterator[tuple[str, Fields]]:
             yield from _records_in(below, own)
 
 
-def value_at(record: Any, path: Path) -> Any:  # noqa: ANN401 - any Avro value
+def value_at(record: Any, path: Path) -> Any:
     """The value at a path; None where a struct on the way is null."""
     for name in path:
         if record is None:
@@ -69,7 +69,7 @@ def _field(fields: Fields, name: str) -> Mapping[str, Any] | None:
     return next((field for field in fields if mapping_of(field)["name"] == name), None)
 
 
-def _fields_of(avro_type: Any, records: Mapping[str, Fields]) -> Fields:  # noqa: ANN401 - an Avro schema is any JSON value
+def _fields_of(avro_type: Any, records: Mapping[str, Fields]) -> Fields:
     """The fields of a record that may be null, defined there or named; none of anything else."""
     if isinstance(avro_type, list):
         others = [option for option in avro_type if option != "null"]

@@ -33,7 +33,7 @@ class AvroHeader:
     end: int
 
 
-def read_first_record(content: bytes) -> Any:  # noqa: ANN401 - any Avro value
+def read_first_record(content: bytes) -> Any:
     """The first record of an Avro file.
 
     Raises:
@@ -98,7 +98,7 @@ def _read_bytes(content: bytes, at: int) -> tuple[bytes, int]:
 
 
 @lru_cache(maxsize=16)
-def schema_of(text: bytes) -> Any:  # noqa: ANN401 - fastavro's parsed schema
+def schema_of(text: bytes) -> Any:
     """A schema by its text, as fastavro decodes by it.
 
     Raises:

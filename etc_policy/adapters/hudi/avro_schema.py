@@ -32,7 +32,7 @@ class _Size(NamedTuple):
     depth: int = 0
 
 
-def parse_schema(schema: Any) -> Any:  # noqa: ANN401 - any JSON value, and fastavro's parsed schema
+def parse_schema(schema: Any) -> Any:
     """The schema as fastavro decodes by it.
 
     Raises:
@@ -48,7 +48,7 @@ def parse_schema(schema: Any) -> Any:  # noqa: ANN401 - any JSON value, and fast
     return parsed
 
 
-def can_skip(schema: Any) -> bool:  # noqa: ANN401 - a schema as JSON
+def can_skip(schema: Any) -> bool:
     """Whether fastavro notices the end of the bytes while it skips any list: it does where items hold a length or a number."""
     if isinstance(schema, list):
         return all(map(can_skip, schema))
@@ -59,7 +59,7 @@ def can_skip(schema: Any) -> bool:  # noqa: ANN401 - a schema as JSON
     return all(map(can_skip, schema.values()))
 
 
-def _has_length(schema: Any) -> bool:  # noqa: ANN401 - as above
+def _has_length(schema: Any) -> bool:
     if isinstance(schema, list):
         return True
     kind = schema["type"] if isinstance(schema, dict) else schema
@@ -68,7 +68,7 @@ def _has_length(schema: Any) -> bool:  # noqa: ANN401 - as above
     return kind in ("int", "long", "string", "bytes", "enum", "array", "map")
 
 
-def _plain(schema: Any, depth: int) -> Any:  # noqa: ANN401 - as above
+def _plain(schema: Any, depth: int) -> Any:
     """A copy with what counts for decoding alone."""
     if depth > _MAX_NESTING:
         raise UnsafeSchemaError("the schema is nested too deep")
@@ -80,7 +80,7 @@ def _plain(schema: Any, depth: int) -> Any:  # noqa: ANN401 - as above
     return {key: _plain(part, depth + 1) for key, part in schema.items() if key in _KEYS and key != left_out}
 
 
-def _size(schema: Any, named: dict[str, _Size | None]) -> _Size:  # noqa: ANN401 - as above
+def _size(schema: Any, named: dict[str, _Size | None]) -> _Size:
     """The size of a parsed type; `named` has those of named types so far, None for a record that is not yet complete."""
     if isinstance(schema, list):
         found = [_size(branch, named) for branch in schema]
@@ -102,7 +102,7 @@ def _size(schema: Any, named: dict[str, _Size | None]) -> _Size:  # noqa: ANN401
     return known
 
 
-def _record(schema: Any, named: dict[str, _Size | None]) -> _Size:  # noqa: ANN401 - as above
+def _record(schema: Any, named: dict[str, _Size | None]) -> _Size:
     name = schema["name"]
     named[name] = None
     found = [_size(field["type"], named) for field in schema["fields"]]
@@ -110,7 +110,7 @@ def _record(schema: Any, named: dict[str, _Size | None]) -> _Size:  # noqa: ANN4
     return size
 
 
-def _repeated(schema: Any, named: dict[str, _Size | None]) -> _Size:  # noqa: ANN401 - as above
+def _repeated(schema: Any, named: dict[str, _Size | None]) -> _Size:
     """An array or a map: each of its items must be paid for by its own bytes, those of its key with them."""
     is_map = schema["type"] == "map"
     item = _size(schema["values" if is_map else "items"], named)

@@ -71,7 +71,7 @@ def _time_type(column_type: str, column: str, base: str) -> str:
     return column_type
 
 
-def _type_name(avro_type: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+def _type_name(avro_type: Any) -> str:
     if isinstance(avro_type, list):
         return _type_name(next((t for t in avro_type if t != "null"), "null"))
     if isinstance(avro_type, dict):

@@ -93,7 +93,7 @@ def _first_altered(content: bytes, otherwise: str) -> str | None:
         return otherwise
 
 
-def _columns(kind: Any, path: str = "") -> dict[str, tuple[int, str]]:  # noqa: ANN401 - any JSON value
+def _columns(kind: Any, path: str = "") -> dict[str, tuple[int, str]]:
     """Number and type by path of each column, also within others."""
     found: dict[str, tuple[int, str]] = {}
     for part, number in _NUMBERS.items():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from etc_policy.adapters.hudi.archive import completions_of
 from etc_policy.adapters.hudi.layout import parse_data_file
 from etc_policy.adapters.hudi.log_facts import CommitWrites, LogFacts, slice_facts
-from etc_policy.adapters.hudi.partitions import instants_in, is_as_recorded, marks_lost, partitions_of
+from etc_policy.adapters.hudi.partitions import instants_in, marks_lost, partitions_of
 from etc_policy.adapters.hudi.slices import (
     FileGroups,
     Listing,
@@ -39,20 +38,13 @@ class LatestSlices(NamedTuple):
 
 
 def latest_slices(commits: TableCommits) -> LatestSlices:
-    """By what is known of the files where that fits all that the commits recorded, else by listing the folders."""
-    known, storage = commits.known, commits.storage
-    listed = known.read(storage, commits.properties, commits.timeline) if known is not None else None
-    if known is not None and listed is not None:
-        found = _slices_in(commits, listed)
-        if not (found.missing or found.unclear or found.stray) and is_as_recorded(found.latest):
-            return found
-        known.reject(storage, "it contradicts a commit")
+    """By the files in the table's folders."""
     tree = commits.tree.read()
     listed = partitions_of(tree)
     return _slices_in(commits, listed, {folder: files for folder, files in tree.items() if folder not in listed})
 
 
-def _slices_in(commits: TableCommits, listed: Listing, beside: Listing = MappingProxyType({})) -> LatestSlices:
+def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> LatestSlices:
     """The slices of the partitions as `listed`; `beside` are the table's other folders."""
     timeline, archive = commits.timeline, commits.archive
     groups = FileGroups(timeline)

@@ -126,7 +126,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
 
 
 @cache
-def _schema() -> Any:  # noqa: ANN401 - a parsed Avro schema
+def _schema() -> Any:
     import fastavro
 
     text = files("etc_policy.adapters.hudi").joinpath("compaction_plan.avsc").read_text("utf-8")

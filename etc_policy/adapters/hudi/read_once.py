@@ -19,7 +19,7 @@ class read_once(Generic[T]):  # noqa: N801 - a decorator, as `property` is
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: Any, owner: type | None = None) -> T:  # noqa: ANN401 - whatever has the property
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
         """The value, which hides this property from now on."""
         value = instance.__dict__[self._name] = self._read(instance)
         return value

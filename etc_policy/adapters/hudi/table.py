@@ -14,7 +14,6 @@ from etc_policy.adapters.hudi.history import MAX_ARCHIVED, completed_write, tabl
 from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import NO_TRUST
-from etc_policy.adapters.hudi.partitions import KnownListing
 from etc_policy.adapters.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,
@@ -51,17 +50,11 @@ _ACTIONS = ("commit",)
 class FileTableReader:
     """Reads the state of tables; with a cache, what their commits say is kept there, so that it is decoded once.
 
-    Each state that is read is given to `seen`. What is `known` of a table's files is taken for what is there: that is for
-    plans alone, which are made again from the files themselves before anything is done.
+    Each state that is read is given to `seen`.
     """
 
-    def __init__(
-        self,
-        cache: ObjectCache | None = None,
-        seen: Callable[[TableState], None] = lambda _: None,
-        known: KnownListing | None = None,
-    ) -> None:
-        self._cache, self._seen, self._known = cache, seen, known
+    def __init__(self, cache: ObjectCache | None = None, seen: Callable[[TableState], None] = lambda _: None) -> None:
+        self._cache, self._seen = cache, seen
 
     def read(self, base_path: str, event_time: EventTime) -> TableState:
         """The table's state now.
@@ -71,7 +64,7 @@ class FileTableReader:
             RetryableError: the timeline kept changing while it was read.
 
         """
-        state = _read(base_path, event_time, _state, self._cache, self._known)
+        state = _read(base_path, event_time, _state, self._cache)
         self._seen(state)
         return state
 
@@ -115,17 +108,15 @@ def _read(
     event_time: EventTime,
     finish: Callable[[TableCommits], Result],
     cache: ObjectCache | None,
-    known: KnownListing | None = None,
 ) -> Result:
     """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
     storage = open_reader(base_path)
     properties = read_properties(storage)
     facts = KeptFacts(cache, storage, properties) if cache else CommitFacts()
-    asked = known if known is not None and known.may_have(storage, properties) else None
 
     def read() -> Result:
         with storage.tree() as tree:
-            return finish(read_commits(storage, properties, event_time, tree, facts, asked))
+            return finish(read_commits(storage, properties, event_time, tree, facts))
 
     result = read_until_stable(storage.location, read)
     facts.save()

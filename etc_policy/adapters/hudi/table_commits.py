@@ -12,7 +12,6 @@ from etc_policy.adapters.hudi.event_column import column_type_of, trust_of
 from etc_policy.adapters.hudi.history import CompletedWrite, completed_write
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import CommitWrites, Trust
-from etc_policy.adapters.hudi.partitions import KnownListing
 from etc_policy.adapters.hudi.read_once import read_once
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
 from etc_policy.adapters.storage.port import TableReader, TreeLister
@@ -34,7 +33,6 @@ class TableCommits:
     trust: Trust
     writes: CommitWrites
     tree: TreeLister
-    known: KnownListing | None
 
     @read_once
     def completed(self) -> tuple[CompletedWrite, ...]:
@@ -48,7 +46,6 @@ def read_commits(
     event_time: EventTime,
     tree: TreeLister,
     facts: CommitFacts,
-    known: KnownListing | None,
 ) -> TableCommits:
     """The timeline as listed now, with every completed write on it.
 
@@ -58,8 +55,7 @@ def read_commits(
 
     """
     timeline = require_one_end(require_times(read_timeline(storage, properties, "", facts)), WRITES)
-    if known is None:
-        tree.begin()  # not before: a write that ended meanwhile would be complete, without its files
+    tree.begin()  # not before: a write that ended meanwhile would be complete, without its files
     facts.find(timeline.folder)
     writes = [file for file in map(timeline.latest, timeline.files) if is_write(file)]
     timeline.expect(writes)
@@ -68,9 +64,7 @@ def read_commits(
     trust = trust_of(timeline.layout, properties, event_time, column_type)
     logged = CommitWrites(metadata, timeline.completions, trust)
     archive = Archive(storage, properties)
-    return TableCommits(
-        storage, properties, event_time, timeline, archive, metadata, column_type, trust, logged, tree, known
-    )
+    return TableCommits(storage, properties, event_time, timeline, archive, metadata, column_type, trust, logged, tree)
 
 
 def is_write(file: InstantFile) -> bool:

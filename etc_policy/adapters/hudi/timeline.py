@@ -193,7 +193,7 @@ def read_timeline(
     return Timeline(storage, folder, layout, found, frozenset(savepointed), facts or CommitFacts())
 
 
-def _names_in(value: Any) -> Iterator[str]:  # noqa: ANN401 - any JSON value
+def _names_in(value: Any) -> Iterator[str]:
     """The file ids of every data file named anywhere in rollback metadata."""
     if isinstance(value, str):
         parsed = parse_data_file(value.rsplit("/", 1)[-1])

@@ -23,7 +23,7 @@ _SHOWN = 60
 _SHORTEST_MONTH = 28
 
 
-def load_json(content: bytes | str) -> Any:  # noqa: ANN401 - any JSON value
+def load_json(content: bytes | str) -> Any:
     """JSON of a table; ValueError for numbers that JSON does not have, such as Infinity."""
     return json.loads(content, parse_constant=_no_number)
 

@@ -215,7 +215,7 @@ class LeaseDocument:
     released: bool = False
     nonce: str = field(default_factory=lambda: uuid4().hex)
 
-    def renewed(self, **changed: Any) -> LeaseDocument:  # noqa: ANN401 - fields of its own
+    def renewed(self, **changed: Any) -> LeaseDocument:
         """The same lease for another while, with these changes."""
         return replace(self, **changed, nonce=uuid4().hex)
 

@@ -74,7 +74,7 @@ def records_of(content: memoryview, count: int, schemas: RecordSchemas) -> Itera
         raise BadLogFile("bytes after the last record")
 
 
-def _alone(content: memoryview, schemas: RecordSchemas) -> Any:  # noqa: ANN401 - any record
+def _alone(content: memoryview, schemas: RecordSchemas) -> Any:
     stream = io.BytesIO(content)
     record = fastavro.schemaless_reader(stream, schemas.writer, schemas.reader)
     if stream.tell() != len(content):

@@ -66,7 +66,7 @@ def _items(stream: io.BytesIO) -> Iterator[int]:
         yield from range(abs(count))
 
 
-def _stored(wrapped: tuple[str, dict[str, Any]] | None, kind: str, place: int, fields: int) -> Any:  # noqa: ANN401
+def _stored(wrapped: tuple[str, dict[str, Any]] | None, kind: str, place: int, fields: int) -> Any:
     if wrapped is None:
         return None
     name, record = wrapped
@@ -79,7 +79,7 @@ def _stored(wrapped: tuple[str, dict[str, Any]] | None, kind: str, place: int, f
 
 
 @cache
-def _schema() -> Any:  # noqa: ANN401 - fastavro's parsed schema
+def _schema() -> Any:
     """An item of `HoodieDeleteRecordList`, without logical types."""
     wrappers = [_record(name, [{"name": "value", "type": avro_type}]) for name, avro_type in _WRAPPED.items()]
     items: list[Any] = ["null", *_WRAPPED, _record("LocalDateWrapper", [{"name": "value", "type": "int"}])]

@@ -158,7 +158,7 @@ def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
     )
 
 
-def _type_name(avro_type: Any) -> str:  # noqa: ANN401 - an Avro schema is any JSON value
+def _type_name(avro_type: Any) -> str:
     """The name of a type that may be null; `?` for a union of several."""
     if isinstance(avro_type, list):
         others = [option for option in avro_type if option != "null"]
@@ -169,7 +169,7 @@ def _type_name(avro_type: Any) -> str:  # noqa: ANN401 - an Avro schema is any J
     return str(logical or stored) if stored in ("int", "long", "string") else "?"
 
 
-def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401
+def _without_logical_types(schema: Any) -> Any:
     """The schema whose values come as they are stored: integers, not dates of limited range."""
     if isinstance(schema, dict):
         return {key: _without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
@@ -205,7 +205,7 @@ def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
         yield value
 
 
-def _known(raw: Any, column: _Column) -> int:  # noqa: ANN401 - a value as stored
+def _known(raw: Any, column: _Column) -> int:
     """The time of a value; UnknownTimes where it is not one, UnreadableText where Spark cannot read it either."""
     value = column.time_of(raw)
     if value is not None:

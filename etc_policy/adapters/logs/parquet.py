@@ -45,7 +45,7 @@ def stored_values(content: memoryview, path: tuple[str, ...], kind: str) -> Iter
         raise BadLogFile("no Parquet file, or one without the column") from error
 
 
-def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]:  # noqa: ANN401 - pyarrow's array
+def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]:
     import pyarrow
     from pyarrow import compute, types
 
@@ -60,7 +60,7 @@ def _values_of(values: Any, path: tuple[str, ...], kind: str) -> Iterator[Any]: 
     return iter(compute.unique(values).to_pylist())
 
 
-def _agree(arrow_type: Any, kind: str) -> bool:  # noqa: ANN401 - pyarrow's type
+def _agree(arrow_type: Any, kind: str) -> bool:
     """Parquet files may lack the logical type of an integer; then the header's says what it is."""
     from pyarrow import types
 

@@ -85,7 +85,7 @@ def _load(path: Path | None) -> dict[str, dict[str, Any]]:
     return {settings: dict(files) for settings, files in content.items() if isinstance(files, Mapping)}
 
 
-def _entry(raw: Any) -> tuple[int, LogTimes] | None:  # noqa: ANN401 - any JSON value
+def _entry(raw: Any) -> tuple[int, LogTimes] | None:
     """One log file's entry; None where it was not written by this code."""
     match raw:
         case [

@@ -15,7 +15,7 @@ from etc_policy.publish.sync import PREFIX, PropertyChanges
 class SparkPropertyStore:
     """Reads and changes properties by SHOW and ALTER TABLE; neither touches the table's data nor its timeline."""
 
-    def __init__(self, spark: Any) -> None:  # noqa: ANN401 - a SparkSession
+    def __init__(self, spark: Any) -> None:
         self._spark = spark
 
     def read(self, table: str) -> dict[str, str]:
@@ -68,7 +68,7 @@ def _text(value: str) -> str:
     return f"'{escaped}'"
 
 
-def table_location(spark: Any, name: str) -> str:  # noqa: ANN401 - a SparkSession
+def table_location(spark: Any, name: str) -> str:
     """The base path of `db.table`.
 
     Raises:

@@ -97,7 +97,7 @@ def answered_within(master: str, seconds: float) -> Iterator[None]:
             timer.cancel()
 
 
-def require_executor(session: Any, master: str, seconds: float) -> None:  # noqa: ANN401 - a SparkSession
+def require_executor(session: Any, master: str, seconds: float) -> None:
     """Return when an executor has done a first, tiny task, which also makes clusters with dynamic allocation start one.
 
     Raises:
@@ -133,7 +133,7 @@ _WAIT_HINT = (
 )
 
 
-def _stop(session: Any) -> None:  # noqa: ANN401 - as above
+def _stop(session: Any) -> None:
     with suppress(Exception):  # its Java may have died
         session.stop()
 
@@ -143,12 +143,12 @@ class ExecutorWatch:
 
     latest: ClassVar[ExecutorWatch | None] = None
 
-    def __init__(self, session: Any, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:  # noqa: ANN401
+    def __init__(self, session: Any, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._context, self._seconds, self._clock = session.sparkContext, seconds, clock
         self._alone_since: float | None = None
         self.has_cancelled = False
 
-    def watches(self, session: Any) -> bool:  # noqa: ANN401 - as above
+    def watches(self, session: Any) -> bool:
         """Whether it is this session that is watched."""
         return getattr(session, "sparkContext", None) is self._context
 
@@ -177,12 +177,12 @@ class ExecutorWatch:
             self._alone_since = None
 
 
-def watch_executors(session: Any, seconds: float) -> None:  # noqa: ANN401 - a SparkSession
+def watch_executors(session: Any, seconds: float) -> None:
     """From now on the session's jobs fail when no executor is left for so long."""
     ExecutorWatch.latest = ExecutorWatch(session, seconds).start()
 
 
-def raise_if_alone(session: Any, cause: str) -> None:  # noqa: ANN401 - a SparkSession
+def raise_if_alone(session: Any, cause: str) -> None:
     """What has just failed failed because the cluster has taken its executors away.
 
     Raises:

@@ -18,7 +18,7 @@ _DAY_MS = 86_400_000
 _EPOCH = dt.date(1970, 1, 1)
 
 
-def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableState:  # noqa: ANN401 - a SparkSession
+def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableState:
     """The state with the event times that column statistics know; files with deletes stay unknown, they are not in them.
 
     Raises:
@@ -39,7 +39,7 @@ def _filled(file_slice: FileSlice, log_file: LogFile, found: dict[tuple[str, str
     return log_file if value is None else log_file._replace(min_event_time_ms=value)
 
 
-def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], int]:  # noqa: ANN401
+def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
     jvm = spark._jvm
     pairs = jvm.java.util.ArrayList()
     for partition, name in wanted:
@@ -54,7 +54,7 @@ def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str,
 
 
 def _times(
-    stats: Any,  # noqa: ANN401 - a Java map
+    stats: Any,
     event_time: EventTime,
     column_type: str | None,
 ) -> list[tuple[tuple[str, str], int]]:
@@ -69,11 +69,11 @@ def _times(
     return times
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever py4j hands over
+def _plain(value: Any) -> Any:
     return value.getValue() if hasattr(value, "getValue") else value
 
 
-def _in_order(least: Any, greatest: Any, unit: str | None, column_type: str | None) -> bool:  # noqa: ANN401 - as above
+def _in_order(least: Any, greatest: Any, unit: str | None, column_type: str | None) -> bool:
     """Whether the least value is the earliest: not so where numbers of no declared unit may mean several."""
     if type(least) is not int or unit is not None or column_type not in (None, "int", "long"):
         return True
@@ -81,7 +81,7 @@ def _in_order(least: Any, greatest: Any, unit: str | None, column_type: str | No
 
 
 def event_time_ms(
-    value: Any,  # noqa: ANN401 - whatever py4j hands over
+    value: Any,
     event_time: EventTime,
     column_type: str | None = None,
 ) -> int | None:

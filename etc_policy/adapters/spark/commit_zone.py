@@ -65,7 +65,7 @@ _LAST_INSTANTS: dict[str, str] = {}
 
 
 @contextmanager
-def commit_zone(jvm: Any, job: Job) -> Iterator[None]:  # noqa: ANN401 - a py4j view of the JVM
+def commit_zone(jvm: Any, job: Job) -> Iterator[None]:
     """All that Hudi writes meanwhile is in the zone of the job's table; what was set before is set again afterwards.
 
     Raises:
@@ -79,7 +79,7 @@ def commit_zone(jvm: Any, job: Job) -> Iterator[None]:  # noqa: ANN401 - a py4j 
         yield
 
 
-def before_commit(jvm: Any, job: Job, fence: Callable[..., None]) -> Callable[..., None]:  # noqa: ANN401 - as above
+def before_commit(jvm: Any, job: Job, fence: Callable[..., None]) -> Callable[..., None]:
     """The fence that looks at the clock too: completed later than requested, or nothing is committed."""
 
     def check(*arguments: bool) -> None:
@@ -89,7 +89,7 @@ def before_commit(jvm: Any, job: Job, fence: Callable[..., None]) -> Callable[..
     return check
 
 
-def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None:  # noqa: ANN401 - as above
+def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None:
     """Return if Hudi's time now is this machine's in the table's zone and, where the job `completes` now, after its instant.
 
     Raises:
@@ -112,7 +112,7 @@ def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None: 
         )
 
 
-def _engine_time(jvm: Any) -> EngineTime:  # noqa: ANN401 - as above
+def _engine_time(jvm: Any) -> EngineTime:
     """By the function that Hudi itself formats new instants with; bundles before 1.1 have the zone alone."""
     generator = jvm.org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator
     asked_ms = time.time_ns() // 1_000_000
@@ -124,7 +124,7 @@ def _engine_time(jvm: Any) -> EngineTime:  # noqa: ANN401 - as above
     return EngineTime(instant, asked_ms, time.time_ns() // 1_000_000)
 
 
-def _set_zone(jvm: Any, zone: str) -> Callable[[], None]:  # noqa: ANN401 - as above
+def _set_zone(jvm: Any, zone: str) -> Callable[[], None]:
     """Set the zone; returns what sets the former one again.
 
     Hudi waits until a new instant is later than the last that the process made. In a zone behind the former that would be
@@ -149,13 +149,13 @@ def _set_zone(jvm: Any, zone: str) -> Callable[[], None]:  # noqa: ANN401 - as a
     return leave
 
 
-def _static(jvm: Any, *names: str) -> Any:  # noqa: ANN401 - a java.lang.reflect.Field
+def _static(jvm: Any, *names: str) -> Any:
     """The field by the one of its names that the bundle has."""
     found = next(field for field in _generator_class(jvm).getDeclaredFields() if field.getName() in names)
     found.setAccessible(True)
     return found
 
 
-def _generator_class(jvm: Any) -> Any:  # noqa: ANN401 - a java.lang.Class
+def _generator_class(jvm: Any) -> Any:
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     return jvm.java.lang.Class.forName(_GENERATOR, True, loader)

@@ -15,7 +15,7 @@ from etc_policy.execute.ports import Job
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 
 
-def commit_nothing(spark: Any, client: Any, job: Job, requested: Any) -> None:  # noqa: ANN401 - a SparkSession; Java objects
+def commit_nothing(spark: Any, client: Any, job: Job, requested: Any) -> None:
     """Commit no file at the job's instant, whose plan is `requested` and stays; the caller holds the table's lock."""
     beats = heartbeats(client)
     beats.start(job.instant)  # so that no stock writer takes it over
@@ -26,7 +26,7 @@ def commit_nothing(spark: Any, client: Any, job: Job, requested: Any) -> None:  
         beats.stop(job.instant)
 
 
-def _commit(spark: Any, client: Any, job: Job) -> None:  # noqa: ANN401 - as above
+def _commit(spark: Any, client: Any, job: Job) -> None:
     jvm = spark._jvm
     metadata, option = _metadata(jvm, client, job), jvm.org.apache.hudi.common.util.Option
     if not takes_write_metadata(client):
@@ -38,7 +38,7 @@ def _commit(spark: Any, client: Any, job: Job) -> None:  # noqa: ANN401 - as abo
     client.commitCompaction(job.instant, result, option.empty())
 
 
-def _metadata(jvm: Any, client: Any, job: Job) -> Any:  # noqa: ANN401 - Java objects
+def _metadata(jvm: Any, client: Any, job: Job) -> Any:
     """With the evolved schema of the write before it: readers and compactions take the last commit's (FACTS 1.8)."""
     model = jvm.org.apache.hudi.common.model
     metadata = model.HoodieCommitMetadata(True)

@@ -1,4 +1,3 @@
-# ruff: noqa: ANN401
 """Statistics of columns in a table's metadata table, beside what its base files say of themselves.
 
 A reader leaves out a file whose statistics cannot hold what is asked for, and one that lacks those of a column which the table

@@ -19,7 +19,7 @@ def end_java_on_interrupt() -> None:
     signal.signal(signal.SIGINT, _interrupt)
 
 
-def _interrupt(*_: Any) -> None:  # noqa: ANN401 - a signal's number and frame
+def _interrupt(*_: Any) -> None:
     from pyspark import SparkContext
 
     _seen.set()

@@ -38,7 +38,7 @@ def is_caused_by(error: Exception, name: str) -> bool:
     return any(name in text for text in _texts(getattr(error, "java_exception", None)))
 
 
-def throwable_causes(exception: Any) -> str:  # noqa: ANN401 - a Throwable of Java
+def throwable_causes(exception: Any) -> str:
     """The same of an exception of Java that nobody has raised here."""
     return _as_shown(message for text in _texts(exception) for message in _messages(text))
 
@@ -57,7 +57,7 @@ def _as_shown(inward: Iterable[str]) -> str:
     return _LED_TO.join(map(_short, shown))
 
 
-def _texts(exception: Any) -> Iterator[str]:  # noqa: ANN401 - as above
+def _texts(exception: Any) -> Iterator[str]:
     """What each exception of the chain says, the outermost first."""
     while exception is not None:
         yield str(exception.toString())

@@ -5,15 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import platform
-import pwd
 import re
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from etc_policy.adapters.hudi.zones import local_zone
+from etc_policy.adapters.spark.ivy_jars import ivy_folder, kept_jar
 from etc_policy.adapters.spark.session import DEFAULT_BUNDLE
 from etc_policy.errors import TableError
 from etc_policy.verify.diagnosis import Finding, FindingStatus
@@ -34,7 +33,7 @@ def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapp
         _zone(),
         _package("gx", "great-expectations", "verification at level `data`"),
         _package("pyarrow", "pyarrow", "archived commits and Parquet log blocks"),
-        _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found, _ivy_folder(confs, environ)),
+        _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found, ivy_folder(confs, environ)),
     )
 
 
@@ -125,23 +124,10 @@ def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
     if spark is not None and not spark.startswith(f"{named['spark']}."):
         hint = f"take the bundle for Spark {'.'.join(spark.split('.')[:2])}"
         return _finding("bundle", "error", f"the bundle is for Spark {named['spark']}, PySpark is {spark}", hint)
-    place = bundle if bundle.endswith(".jar") else _cached(bundle, ivy)
+    is_kept = kept_jar(bundle, ivy).is_file()
+    fetched = "fetched before" if is_kept else "fetched from Maven Central when Spark first starts"
+    place = bundle if bundle.endswith(".jar") else fetched
     return _finding("bundle", "ok", f"Hudi {named['hudi']} for Spark {named['spark']} ({place})")
-
-
-def _cached(coordinates: str, ivy: Path) -> str:
-    jar = ivy / "jars" / f"{coordinates.replace(':', '_', 1).replace(':', '-')}.jar"
-    return "fetched before" if jar.is_file() else "fetched from Maven Central when Spark first starts"
-
-
-def _ivy_folder(confs: Mapping[str, str], environ: Mapping[str, str]) -> Path:
-    """Where Spark keeps what it has fetched: below the home that Java knows, which is the system's and not HOME."""
-    if "spark.jars.ivy" in confs:
-        return Path(confs["spark.jars.ivy"])
-    home = ""
-    with suppress(KeyError):  # a container may run as a user that the system does not know
-        home = pwd.getpwuid(os.getuid()).pw_dir
-    return Path(home if len(home) > 1 else environ.get("HOME", "/")) / ".ivy2"
 
 
 def _finding(check: str, status: FindingStatus, message: str, hint: str | None = None) -> Finding:

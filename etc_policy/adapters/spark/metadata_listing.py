@@ -23,7 +23,7 @@ from etc_policy.plan.table_state import TableState, path_below
 _FILE = re.compile(r"StoragePathInfo\{path=(?P<path>.*?), length=(?P<size>\d+), isDirectory=")
 
 
-def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:  # noqa: ANN401
+def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:
     """What the listing says wrongly of the latest file slices, a sentence each.
 
     What writers and cleaners have done since `state` was read is no fault. Sizes of log files are not compared: before
@@ -81,7 +81,7 @@ def _is_carried_yet(name: str, state: TableState) -> bool:
 
 
 @contextmanager
-def opened_metadata(spark: Any, base_path: str) -> Iterator[Any]:  # noqa: ANN401 - a HoodieBackedTableMetadata
+def opened_metadata(spark: Any, base_path: str) -> Iterator[Any]:
     """The table's metadata table, opened as Hudi's own readers open it."""
     jvm = spark._jvm
     conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
@@ -97,7 +97,7 @@ def opened_metadata(spark: Any, base_path: str) -> Iterator[Any]:  # noqa: ANN40
         table.close()
 
 
-def _listed_files(spark: Any, state: TableState) -> dict[str, int]:  # noqa: ANN401
+def _listed_files(spark: Any, state: TableState) -> dict[str, int]:
     """The size of each file that the metadata table lists in the partitions of the state, by its path below the table."""
     base_path = state.base_path
     root = base_path.rpartition("://")[2].rstrip("/") + "/"

@@ -24,14 +24,14 @@ def is_due(error: EngineError) -> bool:
     return _REFUSAL in f"{error.cause}\n{error.__cause__}"
 
 
-def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:  # noqa: ANN401 - Java objects
+def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:
     """Drop the metadata table by Hudi's own means; what it had is owed until a compaction has built it again."""
     open_storage(job.base_path).replace(_NOTE, "\n".join(job.metadata_partitions).encode())
     utility = jvm.org.apache.hudi.metadata.HoodieTableMetadataUtil
     utility.deleteMetadataTable(table.getMetaClient(), client.getEngineContext(), False)
 
 
-def build(jvm: Any, client: Any, table: Any) -> None:  # noqa: ANN401 - Java objects
+def build(jvm: Any, client: Any, table: Any) -> None:
     """Build the metadata table that the client's options name from the files of the table, as a writer's first use does."""
     writer = jvm.org.apache.hudi.metadata.SparkHoodieBackedTableMetadataWriter
     writer.create(table.getStorageConf(), client.getConfig(), client.getEngineContext()).close()

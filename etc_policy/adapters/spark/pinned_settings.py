@@ -23,14 +23,14 @@ PINNED: Mapping[str, str] = {
 }
 
 
-def pin_settings(session: Any) -> None:  # noqa: ANN401 - a SparkSession
+def pin_settings(session: Any) -> None:
     """Let a session read rows in the one way in which they are compacted and verified."""
     for name, value in PINNED.items():
         session.conf.set(name, value)
 
 
 @contextmanager
-def pinned_in_tasks(session: Any) -> Iterator[None]:  # noqa: ANN401 - as above
+def pinned_in_tasks(session: Any) -> Iterator[None]:
     """The same for what Hudi writes by jobs of this thread: Spark tells the tasks of SQL alone what their session is set to."""
     context = session.sparkContext
     for name, value in _CALENDAR.items():

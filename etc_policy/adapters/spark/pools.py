@@ -31,7 +31,7 @@ def own_pool(name: str) -> Iterator[None]:
         _HERE.pool = None
 
 
-def in_pool(session: Any) -> Any:  # noqa: ANN401 - a SparkSession
+def in_pool(session: Any) -> Any:
     """The session, whose jobs of this thread are in the pool that it has chosen. PySpark gives each thread one of Java's."""
     if _HERE.pool is not None:
         with suppress(Exception):  # its Java has died: what is asked next says so

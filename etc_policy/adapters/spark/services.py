@@ -16,7 +16,7 @@ from etc_policy.execute.ports import Job
 class HudiServices:
     """Finishes pending services with the stock client of the bundle that Spark has loaded."""
 
-    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None) -> None:  # noqa: ANN401 - a SparkSession
+    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None) -> None:
         self._spark = spark
         self._compactor = HudiCompactor(spark, progress)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.adapters.hudi.zones import local_zone
-from etc_policy.adapters.spark.class_archive import JAVA_OPTIONS, note_class_path, with_archive
 from etc_policy.adapters.spark.cluster import (
     answered_within,
     is_local,
@@ -21,8 +20,8 @@ from etc_policy.adapters.spark.cluster import (
     require_master,
     watch_executors,
 )
+from etc_policy.adapters.spark.ivy_jars import fetching_alone, on_class_path
 from etc_policy.adapters.spark.java_runtime import pyspark_folder, use_java
-from etc_policy.adapters.spark.known_jars import fetching_alone, on_class_path, remember_jars
 from etc_policy.adapters.spark.pinned_settings import pin_settings
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
@@ -33,6 +32,7 @@ from etc_policy.errors import EngineError, RetryableError, TableError
 DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 
 _LOG_LINES_SHOWN = 12
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
 #: Settings of where the driver runs, which mean nothing on another machine.
 _OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS)
@@ -85,7 +85,7 @@ def start_spark(
     *,
     is_brief: bool = False,
     progress: Callable[[str], None] = lambda _: None,
-) -> Any:  # noqa: ANN401 - imported late
+) -> Any:
     """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
 
     The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
@@ -108,7 +108,7 @@ def start_spark(
         confs = _within_submit(confs)
     master = confs["spark.master"]
     require_master(master)
-    session = _start(confs, options or {}, log, cluster_seconds, progress)
+    session = _start(confs, log, cluster_seconds, progress)
     pin_settings(session)
     session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
     _load_metadata_payload(session)
@@ -120,11 +120,10 @@ def start_spark(
 
 def _start(
     confs: Mapping[str, str],
-    given: Mapping[str, str],
     log: Path | None,
     cluster_seconds: float,
     progress: Callable[[str], None],
-) -> Any:  # noqa: ANN401
+) -> Any:
     from pyspark import SparkContext
 
     is_first = SparkContext._gateway is None
@@ -132,15 +131,10 @@ def _start(
     output = _open_log(log, fresh=is_first) if log else os.dup(2)
     try:
         with _jvm_output_to(output), on_class_path(confs) if is_first else nullcontext(confs) as launched:
-            started = with_archive(launched) if launched != confs and JAVA_OPTIONS not in given else launched
-            with fetching_alone(started, progress):
-                _launch(started)
+            with fetching_alone(launched, progress):
+                _launch(launched)
             with answered_within(confs["spark.master"], cluster_seconds):
-                session = _session(started)
-            if is_first and launched == confs:
-                remember_jars(confs, session)
-            note_class_path(started, session)
-            return session
+                return _session(launched)
     except RetryableError:
         raise
     except Exception as error:
@@ -149,7 +143,7 @@ def _start(
         raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
 
 
-def _session(confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - imported late
+def _session(confs: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -191,7 +185,7 @@ def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "spark.master": submitted.get("spark.master", confs["spark.master"])}
 
 
-def _load_metadata_payload(session: Any) -> None:  # noqa: ANN401 - a SparkSession
+def _load_metadata_payload(session: Any) -> None:
     """Load a class of Hudi 1.2 before anything else is: it compares schemas by identity, and the first one seen counts.
 
     If a write handle of the metadata table comes first, every write to any metadata table fails as long as this Java

@@ -27,10 +27,10 @@ _ANNOUNCED_AFTER_SECONDS = 3.0
 
 @contextmanager
 def table_lock(
-    jvm: Any,  # noqa: ANN401 - Java objects
+    jvm: Any,
     job: Job,
-    client: Any,  # noqa: ANN401
-    owner: Any,  # noqa: ANN401 - a HoodieInstant
+    client: Any,
+    owner: Any,
     progress: Progress,
 ) -> Iterator[Callable[[], None]]:
     """Hold the table's lock; yields what raises when it was lost. Only who holds the table's lease may take it.
@@ -64,7 +64,7 @@ def table_lock(
         manager.close()
 
 
-def _config(jvm: Any, job: Job, client: Any) -> Any:  # noqa: ANN401 - Java objects
+def _config(jvm: Any, job: Job, client: Any) -> Any:
     """The client's settings with the declared lock, where the client itself has one inside its process."""
     properties = jvm.java.util.Properties()
     properties.putAll(client.getConfig().getProps())
@@ -73,7 +73,7 @@ def _config(jvm: Any, job: Job, client: Any) -> Any:  # noqa: ANN401 - Java obje
     return jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder().withProperties(properties).build()
 
 
-def _storage(jvm: Any, client: Any) -> Any:  # noqa: ANN401 - Java objects
+def _storage(jvm: Any, client: Any) -> Any:
     return jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext()).getStorage()
 
 
@@ -93,7 +93,7 @@ def _announced(job: Job, progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def java_lease(jvm: Any, job: Job) -> Iterator[None]:  # noqa: ANN401 - a JVM view
+def java_lease(jvm: Any, job: Job) -> Iterator[None]:
     """Held by the Java process itself: should Python die alone, nobody begins while Java may still commit.
 
     On an object store or HDFS the lease outlives Python by longer than Java does.

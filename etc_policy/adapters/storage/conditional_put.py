@@ -26,7 +26,7 @@ def put_if(
     store: ObjectStore,
     key: str,
     content: bytes,
-    mode: Any,  # noqa: ANN401 - "create", or a dictionary with the tag
+    mode: Any,
     *,
     read_back: ReadBack,
     timeout_seconds: float,

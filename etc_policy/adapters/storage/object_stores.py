@@ -101,8 +101,8 @@ def _open_store(
     bucket: Bucket,
     settings: StorageSettings,
     environment: Mapping[str, str],
-    client: Any,  # noqa: ANN401 - obstore's own kinds of dictionaries are not there at run time
-    retries: Any,  # noqa: ANN401
+    client: Any,
+    retries: Any,
 ) -> ObjectStore:
     if bucket.scheme.startswith("s3"):
         options = _s3_options(bucket, settings, environment)

@@ -40,7 +40,7 @@ class _RangeFile(io.RawIOBase):
             parts.append(part)
         return b"".join(parts)
 
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any writable buffer
+    def readinto(self, buffer: Any) -> int:
         content = self._take(min(len(buffer), MAX_RANGE_BYTES))
         buffer[: len(content)] = content
         return len(content)

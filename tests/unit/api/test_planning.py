@@ -50,7 +50,7 @@ class Tables:
     def __init__(self, **states):
         self.states = states
 
-    def read_state(self, policy, *, read_stats=False, read_logs=True, preview=False):
+    def read_state(self, policy, *, read_stats=False, read_logs=True):
         found = self.states[policy.name]
         if isinstance(found, Exception):
             raise found

@@ -82,7 +82,7 @@ class Outside:
     def table(self, policy):
         return self.tables[policy.name]
 
-    def read_state(self, policy, *, read_stats=False, read_logs=True, preview=False):
+    def read_state(self, policy, *, read_stats=False, read_logs=True):
         state = self.table(policy).runner().reader.read(policy.table, policy.event_time)
         return replace(state, apply_state=self.apply_states.read(policy.table))
 

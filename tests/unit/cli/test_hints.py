@@ -1,4 +1,4 @@
-"""Every command that a message or a hint names: it is one that `etc` has, and a test runs it on a table it is printed for."""
+"""Commands that messages, hints and pages name are commands that `etc` has; some of a table's hints are run."""
 
 from __future__ import annotations
 
@@ -18,48 +18,13 @@ from etc_policy.compile.file_locks import EXPIRY, FILE_PROVIDER, PROVIDER
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-COMMAND = re.compile(r"`((?:etc|CALL|rm|ls|pip) [^`]*)`")
+COMMAND = re.compile(r"`(etc [^`]*)`")
 #: What Prometheus fills in.
 VALUE = re.compile(r"\{\{.*?\}\}")
-#: What is named in a hint of a table's trouble, and the test that runs it on a table that it is printed for.
-_FINISH = "integration/test_finish.py::"
-_REPAIR = "unit/cli/test_repair.py::test_it_is_recognised_shown_and_repaired"
-_SYNC = "unit/cli/test_sync.py::test_a_catalog_that_does_not_answer"
-_VERIFY = "unit/cli/test_apply.py::test_a_verification_that_passes_proves_it"
-_LEVEL = "unit/api/test_log_witness.py::test_a_policy_may_insist_on_a_proof"
-_CLUSTER = "integration/test_cluster.py::"
-RUN_BY = {
-    "etc apply --submit": f"{_CLUSTER}test_a_saved_plan_is_submitted_as_a_job_that_needs_no_file_of_the_project",
-    "CALL delete_metadata_table(table => 'db.table')": f"{_FINISH}test_the_metadata_table_of_a_hint_is_built_again",
-    "etc apply": "integration/test_kills.py::test_one_run_mends_all",
-    "etc apply --select {}": "integration/test_apply_process.py::test_beside_a_run_and_after_its_death",
-    "etc finish": f"{_FINISH}test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes",
-    "etc finish --select {}": f"{_FINISH}test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes",
-    "etc finish --select NAME": f"{_FINISH}test_the_hint_of_a_refused_plan_finishes_the_service_and_keeps_all_indexes",
-    "etc plan --select {}": "unit/cli/test_hints.py::test_a_wait_that_timed_out_names_a_plan",
-    "etc repair": _REPAIR,
-    "etc repair {}": _REPAIR,
-    "etc sync": _SYNC,
-    "etc sync --select {}": _SYNC,
-    "etc undo": "integration/test_apply_process.py::test_killed_then_undone_then_applied",
-    "etc verify": _VERIFY,
-    "etc verify --level data": "integration/test_double_keys.py::test_it_is_found_and_mended",
-    "etc verify --level metadata": "unit/api/test_side_by_side.py::"
-    "test_each_command_reports_every_table_in_the_policies_order",
-    "etc verify --level {}": _LEVEL,
-    "etc verify --select {}": _VERIFY,
-    "etc verify --select {} --level {}": _LEVEL,
-    "rm {}": "unit/cli/test_hints.py::test_a_lock_that_a_dead_writer_left_is_removed_as_debug_says",
-}
-#: Commands that are no advice on a table: of the project, of the installation, and of what to read.
-ELSEWHERE = re.compile(
-    r"etc (compile|debug|demo|docs|explain|freshness|history|init|ls|parse|plan|schema|COMMAND|apply FILE)\b"
-    r"|etc verify --output|pip |ls "
-)
 
 
 def commands():
-    """Each command in backticks of a text of the package that is no docstring; a value's place is `{}`."""
+    """Each command of etc in backticks of a text of the package that is no docstring; a value's place is `{}`."""
     found = {}
     for path in sorted((REPOSITORY / "etc_policy").rglob("*.py")):
         for text, line in texts(ast.parse(path.read_text("utf-8"))):
@@ -80,30 +45,13 @@ def texts(tree):
             yield node.value, node.lineno
 
 
-COMMANDS = commands()
-
-
-def test_every_command_on_a_table_is_run_by_a_test():
-    on_tables = {command for command in COMMANDS if command in RUN_BY or not ELSEWHERE.match(command)}
-    assert on_tables == set(RUN_BY), "a new hint: run it in a test on a table that it is printed for"
-
-
-@pytest.mark.parametrize("place", sorted(set(RUN_BY.values())))
-def test_the_test_is_there(place):
-    file, _, name = place.partition("::")
-    assert re.search(
-        rf"^ *def {name}\(" if name else "", (REPOSITORY / "tests" / file).read_text("utf-8"), re.MULTILINE
-    )
-
-
 def commands_for_people():
     """Each command of etc in backticks: of messages, of pages and of what is written from templates."""
     pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md"), *(REPOSITORY / "templates").rglob("*.*")]
-    found = {command: place for command, place in COMMANDS.items() if command.startswith("etc ")}
+    found = commands()
     for page in sorted(pages):
         for command in COMMAND.findall(page.read_text("utf-8")):
-            if command.startswith("etc "):
-                found.setdefault(" ".join(VALUE.sub("{}", command).split()), str(page.relative_to(REPOSITORY)))
+            found.setdefault(" ".join(VALUE.sub("{}", command).split()), str(page.relative_to(REPOSITORY)))
     return {command: place for command, place in found.items() if "COMMAND" not in command}
 
 

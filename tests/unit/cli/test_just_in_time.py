@@ -155,7 +155,7 @@ class TestPlan:
 
     @pytest.mark.parametrize("every", [timedelta(0), timedelta(seconds=-1), timedelta(days=9999)])
     def test_from_python_neither(self, declare, every):
-        with pytest.raises(UsageError, match="`every` must be from 1 ms to ten years"):
+        with pytest.raises(UsageError, match="`every`: "):
             Project().plan(every=every)
 
 

@@ -99,8 +99,8 @@ time.sleep(0.3)
 progress("compacting")
 from etc_policy.cli.printing import say
 say("the plan", err=True)
-assert progress._live is None
-print("DATA", "rich" in sys.modules)
+assert progress._spinner is None
+print("DATA")
 """
 
 
@@ -124,13 +124,14 @@ def test_progress_on_a_terminal_leaves_stdout_alone(tmp_path, environ, moves):
     except OSError:  # the other end of a terminal is closed
         pass
     os.close(master)
-    assert done.communicate(timeout=30)[0] == f"DATA {moves}\n"
+    assert done.communicate(timeout=30)[0] == "DATA\n"
     assert done.returncode == 0
     text = seen.decode()
     assert "reading [the] table" in text
     assert text.count("compacting") >= 1
-    assert text.replace("\x1b[?25h", "").rstrip().endswith("the plan")
-    assert ("\x1b[?25l" in text) == moves  # a moving line hides the cursor
+    assert text.rstrip().endswith("the plan")
+    assert (text.count("\r\x1b[K") == 2) == moves  # each moving line is cleared
+    assert (text.count("reading [the] table") > 2) == moves
 
 
 def test_reports_have_colour_on_a_terminal_only(monkeypatch, capsys):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.adapters.spark import machine
+from etc_policy.adapters.spark import ivy_jars, machine
 from etc_policy.adapters.spark.machine import machine_findings
 
 
@@ -116,7 +116,7 @@ class TestFetchedBundle:
 
     @pytest.fixture(autouse=True)
     def user(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(machine.pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=str(tmp_path / "user")))
+        monkeypatch.setattr(ivy_jars.pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=str(tmp_path / "user")))
 
     def test_in_the_user_s_home_whatever_home_says(self, tmp_path):
         cached(tmp_path / "user" / ".ivy2")
@@ -128,7 +128,7 @@ class TestFetchedBundle:
 
     @pytest.mark.parametrize("known", ["", "/"])
     def test_in_home_where_the_system_knows_no_home(self, tmp_path, monkeypatch, known):
-        monkeypatch.setattr(machine.pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=known))
+        monkeypatch.setattr(ivy_jars.pwd, "getpwuid", lambda _: SimpleNamespace(pw_dir=known))
         cached(tmp_path / "other" / ".ivy2")
         assert "(fetched before)" in look("bundle", HOME=str(tmp_path / "other")).message
 
@@ -136,7 +136,7 @@ class TestFetchedBundle:
         def unknown(_):
             raise KeyError
 
-        monkeypatch.setattr(machine.pwd, "getpwuid", unknown)
+        monkeypatch.setattr(ivy_jars.pwd, "getpwuid", unknown)
         cached(tmp_path / "other" / ".ivy2")
         assert "(fetched before)" in look("bundle", HOME=str(tmp_path / "other")).message
 

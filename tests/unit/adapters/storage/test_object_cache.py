@@ -64,7 +64,7 @@ def test_it_is_bounded_and_the_oldest_go(folder):
 
 def test_what_else_is_kept_in_the_folder_is_not_counted_and_stays(folder):
     (folder / "tables" / "objects").mkdir(parents=True)
-    others = [folder / "classes.jsa", folder / "tables" / "objects" / "one"]
+    others = [folder / "packages.lock", folder / "tables" / "objects" / "one"]
     for path in others:
         path.write_bytes(b"x" * 20_000)
         os.utime(path, (0, 0))
