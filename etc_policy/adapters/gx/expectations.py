@@ -27,11 +27,11 @@ class RoAgainstRt(TableMetricProvider):  # type: ignore[misc]
     @metric_value(engine=SparkDFExecutionEngine)  # type: ignore[untyped-decorator]
     def _spark(
         cls,  # noqa: N805 - the decorator makes it a class method
-        execution_engine: Any,  # noqa: ANN401 - Great Expectations' own types
-        metric_domain_kwargs: Any,  # noqa: ANN401
+        execution_engine: Any,
+        metric_domain_kwargs: Any,
         metric_value_kwargs: dict[str, Any],
-        metrics: Any,  # noqa: ANN401
-        runtime_configuration: Any,  # noqa: ANN401
+        metrics: Any,
+        runtime_configuration: Any,
     ) -> dict[str, Any]:
         given = metric_value_kwargs
         return count_differences(comparison_of(given["comparison"]), given["threshold_ms"], given["sample_size"])
@@ -56,8 +56,8 @@ class _ComparisonExpectation(BatchExpectation):  # type: ignore[misc]
     def _validate(
         self,
         metrics: dict[str, Any],
-        runtime_configuration: Any = None,  # noqa: ANN401
-        execution_engine: Any = None,  # noqa: ANN401
+        runtime_configuration: Any = None,
+        execution_engine: Any = None,
     ) -> dict[str, Any]:
         counts = metrics[DIFFERENCES]
         wrong = sum(counts[name] for name in self.failures)
@@ -119,8 +119,8 @@ class ExpectEventTimesWithinBounds(_ComparisonExpectation):
     def _validate(
         self,
         metrics: dict[str, Any],
-        runtime_configuration: Any = None,  # noqa: ANN401
-        execution_engine: Any = None,  # noqa: ANN401
+        runtime_configuration: Any = None,
+        execution_engine: Any = None,
     ) -> dict[str, Any]:
         found = super()._validate(metrics, runtime_configuration, execution_engine)
         counts, details = metrics[DIFFERENCES], found["result"]["details"]

@@ -38,7 +38,7 @@ class RoCounts:
     latest_event_ms: int | None = None
 
     @classmethod
-    def from_row(cls, row: Any) -> RoCounts:  # noqa: ANN401
+    def from_row(cls, row: Any) -> RoCounts:
         """The counts of the row that an aggregation gives."""
         return cls(**row.asDict())
 
@@ -67,7 +67,7 @@ def _buckets_with_names(check: DataCheck) -> int:
     return LEAST_BUCKETS if check.base_bytes < SMALL_BYTES else BUCKETS_WITH_NAMES
 
 
-def count_ro(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> RoCounts:  # noqa: ANN401 - a DataFrame
+def count_ro(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> RoCounts:
     """The counts over RO. Of each row the 64 bits that its key is hashed to travel, in one list for each bucket."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -97,7 +97,7 @@ def count_ro(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> RoCoun
     return RoCounts.from_row(row)
 
 
-def _facts(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> dict[str, Any]:  # noqa: ANN401
+def _facts(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> dict[str, Any]:
     """What may hold of a row of RO, by the name of its count, and its event time."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -115,12 +115,12 @@ def _facts(spark: Any, ro: Any, check: DataCheck, threshold_ms: int) -> dict[str
     }
 
 
-def files_of(ro: Any) -> frozenset[str]:  # noqa: ANN401 - a DataFrame
+def files_of(ro: Any) -> frozenset[str]:
     """The base files that rows of RO say they are of."""
     return frozenset(row[0] for row in ro.select(FILE_NAME).distinct().collect() if row[0] is not None)
 
 
-def has_double_keys(spark: Any, ro: Any, rt: Any, check: DataCheck) -> bool:  # noqa: ANN401
+def has_double_keys(spark: Any, ro: Any, rt: Any, check: DataCheck) -> bool:
     """Whether a key may be in a view twice; `rt` are the rows of RT that are not of files that both views read alike.
 
     Keys travel as 128 bits of hash: equal keys have equal ones, and that others have costs no more than a closer look.
@@ -139,5 +139,5 @@ def has_double_keys(spark: Any, ro: Any, rt: Any, check: DataCheck) -> bool:  # 
     return not found.where("in_ro > 1 OR in_rt > 1").isEmpty()
 
 
-def _hashes(frame: Any, columns: tuple[str, ...], *, in_ro: Any, in_rt: Any) -> Any:  # noqa: ANN401
+def _hashes(frame: Any, columns: tuple[str, ...], *, in_ro: Any, in_rt: Any) -> Any:
     return frame.select(*hashes(*columns), in_ro.alias("in_ro"), in_rt.alias("in_rt"))

@@ -75,11 +75,11 @@ def _count_all(comparison: Comparison, threshold_ms: int, sample_size: int) -> d
     return _counts(all_rt, all_ro, threshold_ms, sample_size)
 
 
-def _only(frame: Any, wanted: Any, key: list[str]) -> Any:  # noqa: ANN401
+def _only(frame: Any, wanted: Any, key: list[str]) -> Any:
     return frame.join(wanted.select(key).distinct(), key, "left_semi")
 
 
-def _counts(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, Any]:  # noqa: ANN401
+def _counts(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, Any]:
     rows, known = joined(rt, ro, threshold_ms), facts()
     counts = aggregated(rows, known)
     del counts["partitions"]
@@ -103,7 +103,7 @@ def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> 
         )
 
 
-def samples_of(joined: Any, facts: dict[str, Any], wanted: list[str], size: int) -> dict[str, list[dict[str, Any]]]:  # noqa: ANN401
+def samples_of(joined: Any, facts: dict[str, Any], wanted: list[str], size: int) -> dict[str, list[dict[str, Any]]]:
     """Up to `size` keys of each wanted kind, in the order of their keys; different rows name the columns."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
@@ -119,7 +119,7 @@ def samples_of(joined: Any, facts: dict[str, Any], wanted: list[str], size: int)
     return samples
 
 
-def _columns_that_differ(joined: Any) -> Any:  # noqa: ANN401
+def _columns_that_differ(joined: Any) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     rt_type, ro_type = joined.schema["rt_values"].dataType, joined.schema["ro_values"].dataType
@@ -129,7 +129,7 @@ def _columns_that_differ(joined: Any) -> Any:  # noqa: ANN401
     return F.array_compact(F.array(*unequal)).alias("columns")
 
 
-def with_file_groups(rt: Any, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:  # noqa: ANN401
+def with_file_groups(rt: Any, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The samples, each with all file groups that have a row of its key."""
     from pyspark.sql import functions as F  # noqa: N812
 

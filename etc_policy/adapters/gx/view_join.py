@@ -30,7 +30,7 @@ def is_wrong(counts: Mapping[str, Any]) -> bool:
     return any(counts[name] for name in SAMPLED)
 
 
-def aggregated(rows: Any, known: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+def aggregated(rows: Any, known: Mapping[str, Any]) -> dict[str, Any]:
     """How many rows each fact holds of, the range of their event times, and the partitions of those that are in RT.
 
     Rows are counted by which facts hold of them, as bits of one number: that is one count for Spark, not one for each fact.
@@ -61,7 +61,7 @@ def aggregated(rows: Any, known: Mapping[str, Any]) -> dict[str, Any]:  # noqa: 
     }
 
 
-def _unreadable(rows: Any, known: Mapping[str, Any]) -> str | None:  # noqa: ANN401
+def _unreadable(rows: Any, known: Mapping[str, Any]) -> str | None:
     """A value of the event-time column that cannot be read as a time."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -70,13 +70,13 @@ def _unreadable(rows: Any, known: Mapping[str, Any]) -> str | None:  # noqa: ANN
 
 
 def joined(
-    rt: Any,  # noqa: ANN401 - DataFrames
-    ro: Any,  # noqa: ANN401
+    rt: Any,
+    ro: Any,
     threshold_ms: int,
     found_by: tuple[str, str] = NAMED,
     *,
     once_in_ro: bool = False,
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Both sides by key, copies of one key numbered from 1; the windows' shuffle and sort serve the join too.
 
     RT rows that nothing is promised for go without their values, to keep the shuffle small. Where it is known that no key is

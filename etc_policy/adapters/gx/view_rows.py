@@ -20,7 +20,7 @@ _META = (*KEY, "_hoodie_commit_time", FILE_NAME)
 NAMES_AT_ONCE = 500
 
 
-def require_meta_columns(*frames: Any) -> None:  # noqa: ANN401 - DataFrames
+def require_meta_columns(*frames: Any) -> None:
     """Return if rows have a key.
 
     Raises:
@@ -39,7 +39,7 @@ def no_meta_columns() -> TableError:
     )
 
 
-def is_one_of(spark: Any, text: Any, values: Collection[str]) -> Any:  # noqa: ANN401 - Columns
+def is_one_of(spark: Any, text: Any, values: Collection[str]) -> Any:
     """Whether a text is one of many, which are handed to Java in one call; false for none at all."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -48,7 +48,7 @@ def is_one_of(spark: Any, text: Any, values: Collection[str]) -> Any:  # noqa: A
     return F.coalesce(_in(spark, text, values), F.lit(False))
 
 
-def _in(spark: Any, text: Any, values: Collection[str]) -> Any:  # noqa: ANN401
+def _in(spark: Any, text: Any, values: Collection[str]) -> Any:
     """The same as a bare condition, which Parquet's statistics can be asked about."""
     from pyspark.sql import Column
 
@@ -56,7 +56,7 @@ def _in(spark: Any, text: Any, values: Collection[str]) -> Any:  # noqa: ANN401
     return Column(text._jc.isInCollection(members))
 
 
-def without_files(spark: Any, frame: Any, names: Collection[str]) -> Any:  # noqa: ANN401
+def without_files(spark: Any, frame: Any, names: Collection[str]) -> Any:
     """The rows that do not say that they are of one of these base files.
 
     Every row of a base file has its name, so that Parquet's own statistics spare Spark the reading of such a file.
@@ -70,21 +70,21 @@ def without_files(spark: Any, frame: Any, names: Collection[str]) -> Any:  # noq
     return frame
 
 
-def with_files(spark: Any, frame: Any, names: Collection[str]) -> Any:  # noqa: ANN401
+def with_files(spark: Any, frame: Any, names: Collection[str]) -> Any:
     """The rows that say that they are of one of these base files; by its statistics Spark is spared most others."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return frame.where(_in(spark, F.col(FILE_NAME), names) if names else F.lit(False))
 
 
-def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:  # noqa: ANN401
+def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:
     """The rows of a view that lie in the chosen file groups; all of them where none were chosen."""
     if check.file_ids is None:
         return frame
     return frame.where(is_one_of(spark, _file_id(), check.file_ids))
 
 
-def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> Any:  # noqa: ANN401
+def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> Any:
     """Rows of RT; with `hashed` their values are a hash, and so is the key that they are found by.
 
     Raises:
@@ -106,7 +106,7 @@ def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> A
     return keyed.withColumn("rt_place", copy_of("key")) if is_global(check) else keyed
 
 
-def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> Any:  # noqa: ANN401
+def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> Any:
     """Rows of RO; with `hashed` their values are a hash, and so is the key that they are found by."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -129,7 +129,7 @@ def is_global(check: DataCheck) -> bool:
     return (check.policy.writer.index or "").startswith("global_")
 
 
-def copy_of(*columns: str, order: Iterable[Any] = ()) -> Any:  # noqa: ANN401
+def copy_of(*columns: str, order: Iterable[Any] = ()) -> Any:
     """The number of a row among those that agree in the columns, from 1, in the order of the given expressions."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
@@ -137,7 +137,7 @@ def copy_of(*columns: str, order: Iterable[Any] = ()) -> Any:  # noqa: ANN401
     return F.row_number().over(Window.partitionBy(*columns).orderBy(*(tuple(order) or (F.lit(1),))))
 
 
-def copy_in_ro(*columns: str) -> Any:  # noqa: ANN401
+def copy_in_ro(*columns: str) -> Any:
     """The number of an RO row among those of its key: rows of file groups without log files first, the latest first.
 
     Where an index forgets a deleted key (record level), or a global one moves it, the key's next row goes to another file group,
@@ -148,21 +148,21 @@ def copy_in_ro(*columns: str) -> Any:  # noqa: ANN401
     return copy_of(*columns, order=(F.col("open"), F.col("written").desc()))
 
 
-def inside(event_ms: Any, check: DataCheck) -> Any:  # noqa: ANN401
+def inside(event_ms: Any, check: DataCheck) -> Any:
     """Whether a row lies in the window of the check; without a window every row does."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.lit(True) if check.since_ms is None else F.coalesce(event_ms > check.since_ms, F.lit(False))
 
 
-def _file_id() -> Any:  # noqa: ANN401
+def _file_id() -> Any:
     """The file group of a row: the name of its base file begins with it, and a log file's rows have it alone."""
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.substring_index(FILE_NAME, "_", 1)
 
 
-def _late(spark: Any, check: DataCheck) -> Any:  # noqa: ANN401
+def _late(spark: Any, check: DataCheck) -> Any:
     """Whether a row was written by a commit that the plan had not seen."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -170,7 +170,7 @@ def _late(spark: Any, check: DataCheck) -> Any:  # noqa: ANN401
     return is_one_of(spark, written, check.late_commits) | (written > check.seen_until)
 
 
-def _keyed(frame: Any, columns: dict[str, Any], *, hashed: bool) -> Any:  # noqa: ANN401
+def _keyed(frame: Any, columns: dict[str, Any], *, hashed: bool) -> Any:
     from pyspark.sql import functions as F  # noqa: N812
 
     partition, key = (F.col(name) for name in KEY)

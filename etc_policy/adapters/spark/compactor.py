@@ -46,7 +46,7 @@ from etc_policy.execute.ports import Job
 class HudiCompactor:
     """Publishes and runs compactions with the stock client of the bundle that Spark has loaded."""
 
-    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None) -> None:  # noqa: ANN401 - a SparkSession
+    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None) -> None:
         self._spark = spark
         self._jvm = spark._jvm
         self._progress = progress
@@ -131,7 +131,7 @@ class HudiCompactor:
                 heartbeats(client).stop(job.instant)  # no run of it is at work any more
                 raise
 
-    def _begin(self, job: Job, client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieWriteMetadata
+    def _begin(self, job: Job, client: Any) -> Any:
         """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
         if takes_write_metadata(client):
             with self._lock(job, client):
@@ -142,7 +142,7 @@ class HudiCompactor:
             self._roll_back_by(client, job)
         return client.compact(job.instant)
 
-    def _require_written(self, job: Job, result: Any, stats: list[Any]) -> None:  # noqa: ANN401 - Java objects
+    def _require_written(self, job: Job, result: Any, stats: list[Any]) -> None:
         """Every record is in a new base file, and all are there: a challenger that took the run over would have removed them."""
         require_all_records(self._spark, job, result, stats)
         storage = open_reader(job.base_path)
@@ -206,7 +206,7 @@ class HudiCompactor:
         with self._client(job) as client:
             self._roll_back_by(client, job)
 
-    def _roll_back_by(self, client: Any, job: Job) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+    def _roll_back_by(self, client: Any, job: Job) -> None:
         table = hudi_table(self._spark, client)
         inflight = compaction_instant(self._jvm, table, job, "INFLIGHT")
         manager = self._jvm.org.apache.hudi.client.transaction.TransactionManager(
@@ -228,7 +228,7 @@ class HudiCompactor:
                 Code.ALREADY_COMPLETED, f"the compaction at {job.instant} has completed: there is nothing to withdraw"
             )
 
-    def _take_back(self, job: Job, client: Any) -> None:  # noqa: ANN401 - a SparkRDDWriteClient
+    def _take_back(self, job: Job, client: Any) -> None:
         """End a plan that nobody runs, under the lock: it stays on the timeline, as others may have listed it and open it yet."""
         if must_be_removed(job):
             self._remove_plan(job)
@@ -247,13 +247,13 @@ class HudiCompactor:
             yield client
 
     @contextmanager
-    def _lock(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:  # noqa: ANN401 - Java objects
+    def _lock(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:
         """The table's lock, which the client itself does not take; yields what raises when it was lost."""
         owner = compaction_instant(self._jvm, hudi_table(self._spark, client), job)
         with table_lock(self._jvm, job, client, owner, self._progress) as require_held:
             yield require_held
 
-    def _empty(self) -> Any:  # noqa: ANN401 - an Option
+    def _empty(self) -> Any:
         return self._jvm.org.apache.hudi.common.util.Option.empty()
 
 

@@ -34,7 +34,7 @@ _HELD = "HoodieLockException"
 
 @contextmanager
 def hudi_client(
-    spark: Any,  # noqa: ANN401 - a SparkSession; Java objects
+    spark: Any,
     job: Job,
     failure: EngineError,
     *,
@@ -68,24 +68,24 @@ def hudi_client(
         raise failure from error
 
 
-def hudi_table(spark: Any, client: Any) -> Any:  # noqa: ANN401 - a HoodieTable
+def hudi_table(spark: Any, client: Any) -> Any:
     """The client's table as it is now."""
     return spark._jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
 
 
-def method_names(java_object: Any) -> set[str]:  # noqa: ANN401 - a Java object
+def method_names(java_object: Any) -> set[str]:
     """The names of its public methods: they differ between bundles."""
     return {method.getName() for method in java_object.getClass().getMethods()}
 
 
-def makes_instants(jvm: Any) -> bool:  # noqa: ANN401 - a py4j view of the JVM
+def makes_instants(jvm: Any) -> bool:
     """Whether the bundle makes instants by the layout of a table's timeline (from 1.0)."""
     from py4j.java_gateway import JavaClass
 
     return isinstance(jvm.org.apache.hudi.common.table.timeline.InstantGenerator, JavaClass)
 
 
-def compaction_instant(jvm: Any, table: Any, job: Job, state: str = "REQUESTED") -> Any:  # noqa: ANN401 - Java objects
+def compaction_instant(jvm: Any, table: Any, job: Job, state: str = "REQUESTED") -> Any:
     """The job's instant on the table's timeline, in a state."""
     timeline = jvm.org.apache.hudi.common.table.timeline
     of_state = getattr(getattr(timeline, "HoodieInstant$State"), state)
@@ -94,26 +94,26 @@ def compaction_instant(jvm: Any, table: Any, job: Job, state: str = "REQUESTED")
     return timeline.HoodieInstant(of_state, "compaction", job.instant)
 
 
-def takes_write_metadata(client: Any) -> bool:  # noqa: ANN401 - a Java object
+def takes_write_metadata(client: Any) -> bool:
     """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
     methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
     return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
 
 
-def heartbeats(client: Any) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient, a HoodieHeartbeatClient
+def heartbeats(client: Any) -> Any:
     """What beats for a compaction: its table services do, by a client of their own (from 1.1)."""
     if "getTableServiceClient" in method_names(client):
         client = client.getTableServiceClient()
     return client.getHeartbeatClient()
 
 
-def metadata_reader(table: Any) -> Any:  # noqa: ANN401 - Java objects
+def metadata_reader(table: Any) -> Any:
     """The reader of a table's metadata table, under its name from 1.1 on or before."""
     newer = "getTableMetadata" in method_names(table)
     return table.getTableMetadata() if newer else table.getMetadataTable()
 
 
-def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
     """A client that writes as the table's writers do; where no index definition says which columns they keep statistics of,
     the statistics of its files do.
     """
@@ -137,7 +137,7 @@ def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:  # noqa: AN
     return _open(spark, job.base_path, {**options, COLUMN_LIST: ",".join(columns)})
 
 
-def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:  # noqa: ANN401 - a SparkRDDWriteClient
+def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
     jvm = spark._jvm
     given = jvm.java.util.HashMap()
     for key, value in options.items():
@@ -147,7 +147,7 @@ def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:  # noq
     return create(spark._jsparkSession, base_path, jvm.PythonUtils.toScalaMap(given), none)
 
 
-def columns_with_statistics(spark: Any, table: Any, job: Job) -> tuple[str, ...]:  # noqa: ANN401 - a HoodieTable
+def columns_with_statistics(spark: Any, table: Any, job: Job) -> tuple[str, ...]:
     """The columns of which the metadata table has statistics for the job's log files, which writers alone make, or else for
     its base files.
     """

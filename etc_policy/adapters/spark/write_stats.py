@@ -23,7 +23,7 @@ _TRIED = ("0.15.", "1.2.")
 _SLIM = "org.apache.hudi.client.SparkRDDWriteClient$SlimWriteStats"
 
 
-def require_bundle(jvm: Any, job: Job) -> None:  # noqa: ANN401 - the JVM
+def require_bundle(jvm: Any, job: Job) -> None:
     """Return if the loaded bundle is known to commit carried files rightly, or none are carried.
 
     Raises:
@@ -37,7 +37,7 @@ def require_bundle(jvm: Any, job: Job) -> None:  # noqa: ANN401 - the JVM
         raise EngineError(Code.CANNOT_CARRY, message, hint=hint)
 
 
-def add_stats(spark: Any, job: Job, result: Any, statuses: Any) -> None:  # noqa: ANN401 - Java objects
+def add_stats(spark: Any, job: Job, result: Any, statuses: Any) -> None:
     """Adds a write stat for each carried file to a compaction's write metadata; `statuses` are those of its base files."""
     jvm = spark._jvm
     all_of_them = jvm.java.util.ArrayList(statuses)
@@ -47,14 +47,14 @@ def add_stats(spark: Any, job: Job, result: Any, statuses: Any) -> None:  # noqa
     result.setWriteStatuses(spark._jsc.parallelize(all_of_them))
 
 
-def add_stats_to_commit(jvm: Any, job: Job, metadata: Any) -> None:  # noqa: ANN401 - Java objects
+def add_stats_to_commit(jvm: Any, job: Job, metadata: Any) -> None:
     """The same where Hudi has made the commit's metadata already, as bundles before 1.1 do."""
     for operation in job.operations:
         for carried in operation.carried:
             metadata.addWriteStat(operation.partition, _stat(jvm, operation, carried))
 
 
-def _status(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noqa: ANN401 - Java objects
+def _status(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:
     status = jvm.org.apache.hudi.client.WriteStatus(False, 0.0)
     status.setFileId(operation.file_id)
     status.setPartitionPath(operation.partition)
@@ -62,7 +62,7 @@ def _status(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noq
     return status
 
 
-def _stat(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noqa: ANN401 - Java objects
+def _stat(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:
     stat = jvm.org.apache.hudi.common.model.HoodieDeltaWriteStat()
     stat.setFileId(operation.file_id)
     stat.setPartitionPath(operation.partition)
@@ -80,14 +80,14 @@ def _stat(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:  # noqa:
     return stat
 
 
-def _version(jvm: Any) -> str:  # noqa: ANN401 - the JVM
+def _version(jvm: Any) -> str:
     """The release that the bundle names in its manifest; empty where it names none. Before 1.0 no class of Hudi's says it."""
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     of_bundle = jvm.java.lang.Class.forName("org.apache.hudi.common.model.HoodieRecord", True, loader).getPackage()
     return str(of_bundle.getImplementationVersion() or "")
 
 
-def written_stats(spark: Any, result: Any) -> list[Any]:  # noqa: ANN401 - Java objects
+def written_stats(spark: Any, result: Any) -> list[Any]:
     """The write stats of a compaction's base files; the work, which is lazy, is done here."""
     from py4j.protocol import Py4JJavaError
 
@@ -102,7 +102,7 @@ def written_stats(spark: Any, result: Any) -> list[Any]:  # noqa: ANN401 - Java 
     return [_call(spark, stat, one) for one in collected]
 
 
-def require_all_records(spark: Any, job: Job, result: Any, stats: Iterable[Any]) -> None:  # noqa: ANN401 - as above
+def require_all_records(spark: Any, job: Job, result: Any, stats: Iterable[Any]) -> None:
     """Return if every record was written. Hudi counts those that were not, goes on, and refuses the commit without a reason.
 
     Raises:
@@ -130,7 +130,7 @@ def require_all_records(spark: Any, job: Job, result: Any, stats: Iterable[Any])
     raise EngineError(Code.HUDI_FAILED, message, hint=hint, cause=None if why is None else throwable_causes(why))
 
 
-def _first_error(statuses: Any) -> Any | None:  # noqa: ANN401 - as above
+def _first_error(statuses: Any) -> Any | None:
     """Why a record was not written, or a whole file; one partition after the other, as statuses grow with the rows."""
     for status in statuses.toLocalIterator():
         if status.hasErrors():
@@ -138,14 +138,14 @@ def _first_error(statuses: Any) -> Any | None:  # noqa: ANN401 - as above
     return None
 
 
-def _method(of_class: Any, name: str) -> Any:  # noqa: ANN401 - as above
+def _method(of_class: Any, name: str) -> Any:
     """A method of a class that is not public itself."""
     (found,) = (method for method in of_class.getDeclaredMethods() if method.getName() == name)
     found.setAccessible(True)
     return found
 
 
-def _call(spark: Any, method: Any, target: Any, *arguments: Any) -> Any:  # noqa: ANN401 - as above
+def _call(spark: Any, method: Any, target: Any, *arguments: Any) -> Any:
     given = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Object, len(arguments))
     for place, argument in enumerate(arguments):
         given[place] = argument
