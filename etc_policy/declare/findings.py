@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project import Places, value_at
 from etc_policy.declare.quantities import QuantityError
-from etc_policy.declare.secrets import HIDDEN, EnvText, is_secret
+from etc_policy.declare.secrets import is_secret, without_secret
 from etc_policy.declare.suggestions import did_you_mean, listed
 from etc_policy.declare.variables import without_blank
 from etc_policy.declare.yaml_marks import YamlPath
@@ -188,7 +188,7 @@ class _Finding:
         if value is None:
             return "nothing"
         if is_secret(value):
-            return f"`{value.reference}`" if isinstance(value, EnvText) and value.reference else HIDDEN
+            return f"`{_shown(str(without_secret(value)))}`"
         if isinstance(value, dict | list | tuple):
             return "a mapping" if isinstance(value, dict) else "a list"
         return f"`{_shown(str(value).lower() if isinstance(value, bool) else str(value))}`"

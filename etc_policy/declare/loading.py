@@ -1,58 +1,61 @@
-"""Loads one file: templates carried out, YAML read with its places; every fault is gathered, none raised."""
+"""Loads one file: YAML with its places, then the expressions of its values; every fault is gathered, none raised."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from yaml.nodes import MappingNode, Node, ScalarNode
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
 from etc_policy.declare.project import FileMarks, Places, value_at
+from etc_policy.declare.scope import Scope, Value, has_template
+from etc_policy.declare.secrets import canonical_references
 from etc_policy.declare.sources import SourceFile
-from etc_policy.declare.templating.context import Context, has_template
-from etc_policy.declare.templating.problems import TemplateProblem
 from etc_policy.declare.variables import without_blank
-from etc_policy.declare.yaml_marks import YamlPath, load_marked, require_printable
-from etc_policy.errors import Issue, PolicyError, Where
-
-if TYPE_CHECKING:
-    from etc_policy.declare.templating.expansion import Expansion
-    from etc_policy.declare.templating.values import Value
+from etc_policy.declare.yaml_marks import Document, YamlPath, plain_value
+from etc_policy.errors import Issue, PolicyError
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_VARS = re.compile(r"(?m)^vars[ \t]*:.*(?:\n(?:[ \t#-].*|[ \t]*$))*")
+#: Stands where an expression gave no value: a text that fits most keys, so that only the expression is complained of.
+NO_VALUE = "?"
 
 
 @dataclass(slots=True)
 class Loaded:
-    """A file as read; `value` is None where it is not a mapping, `problems` are templates that gave no value.
+    """A file as read; `value` is None where it is not a mapping, `problems` say for each path why there is no value.
 
-    `partial` says that a loop or condition failed, so that parts of the file are not there; `asks_target` that a template
-    names the target.
+    `scope` is what its expressions reach: the file's own variables too.
     """
 
     file: FileMarks
+    scope: Scope
     value: dict[str, Any] | None = None
-    problems: Mapping[YamlPath, TemplateProblem] = field(default_factory=dict)
+    problems: dict[YamlPath, list[Issue]] = field(default_factory=dict)
     issues: list[Issue] = field(default_factory=list)
-    partial: bool = False
-    asks_target: bool = False
+    document: Document | None = None
 
-    def template_issues(self, name_of: Mapping[YamlPath, str] | None = None) -> Iterator[tuple[YamlPath, Issue]]:
-        """A path and issue for each template that gave no value."""
-        for path, first in self.problems.items():
-            name = (name_of or {}).get(path[:2])
-            for problem in (first, *first.beside):
-                where = self.file.where(path, name)
-                if problem.place is not None:
-                    where = Where(where.path, *problem.place, name)
-                if not problem.reported:
-                    yield path, problem.issue(where)
+    def build(self, node: Node, path: YamlPath, scope: Scope | None = None, key: Node | None = None) -> Any:  # noqa: ANN401
+        """The value of a node, with its expressions worked out; what is wrong goes to `problems` and `issues`.
+
+        Where it is too much the file has no value any more.
+        """
+        document, reach = self.document, scope or self.scope
+        if document is None:
+            return None
+        try:
+            return document.build(node, path, lambda scalar, at: self._worked_out(scalar, at, reach, document), key)
+        except PolicyError as error:
+            self.issues += error.issues
+            self.value = self.document = None
+            return None
+        finally:
+            self.problems |= {broken: [] for broken in document.broken if broken not in self.problems}
 
     def validate(self, model: type[Model]) -> Model | None:
         """The file as `model`; None when it has issues, which are then recorded."""
@@ -62,91 +65,90 @@ class Loaded:
             return model.model_validate(self.value)
         except ValidationError as error:
             found = schema_issues(error, self.value, model, Places(self.file))
-            lost = {("policies",), ("template",)} if self.partial else set()
-            self.issues += [
-                issue
-                for path, issue in found
-                if path not in self.problems and path not in lost and not self.may_be_lost(self.value, path)
-            ]
+            self.issues += [issue for path, issue in found if path not in self.problems]
             return None
 
-    def may_be_lost(self, value: object, path: YamlPath) -> bool:
-        """Whether nothing is at `path` of a value because a template failed that would have made it."""
-        return self.partial and value_at(value, path) is None
+    def problem_issues(self, *paths: YamlPath) -> list[Issue]:
+        """What is wrong with the expressions below some paths; without one, all of it."""
+        found = self.problems.items()
+        return [issue for at, issues in found if not paths or any(at[: len(p)] == p for p in paths) for issue in issues]
+
+    def _worked_out(self, node: ScalarNode, path: YamlPath, scope: Scope, document: Document) -> Value:
+        text: str = node.value
+        if not has_template(text):
+            return plain_value(node)
+        is_option = is_engine_option(path)
+        if is_option and not has_template((references := canonical_references(text))[1]):
+            return references[0]
+        from etc_policy.declare.render import render
+
+        value, problems = render(text, scope, is_option=is_option)
+        if not problems:
+            return value
+        self.problems[path] = [
+            Issue(problem.code, problem.message, document.place_in(node, problem.offset), problem.hint)
+            for problem in problems
+            if not problem.is_quiet
+        ]
+        return NO_VALUE
 
 
-def load_file(source: SourceFile, context: Context, hint: str) -> Loaded:
-    """The file with its templates carried out; `hint` says how such a file begins."""
-    loaded = Loaded(FileMarks(source.path, source.relative, {}))
-    expansion: Expansion | None = None
+def is_engine_option(path: YamlPath) -> bool:
+    """Whether a value is an option of Hudi, of a lock or of Spark, which is passed on as it is when the engine starts."""
+    keys = [str(key).lstrip("+") for key in path]
+    if keys[0] == "profiles":
+        return keys[4:5] == ["lock"] or keys[4:6] == ["spark", "confs"]
+    return keys[0] != "vars" and ("hudi_options" in keys or ("writer", "lock") in pairwise(keys))
+
+
+def load_file(source: SourceFile, scope: Scope, hint: str, late: str | None = None) -> Loaded:
+    """The file, whose `vars:` are worked out first and reach the rest; the key `late` is left to the caller.
+
+    `hint` says how such a file begins.
+    """
+    loaded = Loaded(FileMarks(source.path, source.relative, {}), scope)
     try:
-        expansion = _expand(source, context)
-        if expansion is not None:
-            loaded.asks_target = expansion.asks_target
-            loaded.issues += [problem.issue(source.path) for problem in expansion.problems]
-            loaded.partial = bool(expansion.problems)
-        marked = load_marked(source.text, source.path, expansion)
+        document = Document.read(source.text, source.path)
     except PolicyError as error:
-        if not loaded.issues:  # what is left of a file without its faulty loops need not be YAML
-            loaded.issues += _lost_lines(error, expansion, source) or error.issues
+        loaded.issues += error.issues
         return loaded
-    loaded.file = FileMarks(source.path, source.relative, marked.marks)
-    loaded.problems = marked.problems
-    if isinstance(marked.value, dict):
-        loaded.value = marked.value
-        context.known_variables.update(plain_variables(loaded))
-        loaded.issues += _variables_without_blank(loaded)
-    else:
-        kind = "empty" if marked.value is None else "not a mapping"
+    loaded.document, loaded.file = document, FileMarks(source.path, source.relative, document.marks)
+    root, document.issues = document.root, loaded.issues
+    if not isinstance(root, MappingNode):
+        if root is not None:
+            document.mark(root, ())
+        is_empty = root is None or (isinstance(root, ScalarNode) and plain_value(root) is None)
+        kind = "empty" if is_empty else "not a mapping"
         loaded.issues.append(Issue(Code.WRONG_TYPE, f"the file is {kind}", loaded.file.where(()), hint))
+        return loaded
+    entries = document.entries(root)
+    document.mark(root, ())
+    loaded.value = {}
+    for name in sorted(entries, key=lambda name: name != "vars"):
+        key, node = entries[name]
+        if name != late and loaded.value is not None:
+            built = loaded.build(node, (name,), key=key)
+            loaded.value = None if loaded.value is None else {**loaded.value, name: built}
+            if name == "vars":
+                _reach_variables(loaded)
     return loaded
 
 
-def own_variables(source: SourceFile, context: Context, hint: str) -> tuple[dict[str, Value], list[Issue]]:
-    """The `vars:` of a file, worked out before the rest of it, and what is wrong with their templates."""
-    match = _VARS.search(source.text) if has_template(source.text) else None
-    if match is None:
-        return {}, []
-    before = re.sub(r"[^\n]", "", source.text[: match.start()])
-    loaded = load_file(replace(source, text=before + match[0]), context, hint)
-    issues = [issue for _, issue in loaded.template_issues()]
-    declared = plain_variables(loaded).items()
-    return {name: value for name, value in declared if ("vars", name) not in loaded.problems}, issues
-
-
-def plain_variables(loaded: Loaded) -> dict[str, Value]:
-    """The `vars:` of a file that is loaded."""
+def _reach_variables(loaded: Loaded) -> None:
     declared = value_at(loaded.value, ("vars",))
-    return dict(declared) if isinstance(declared, dict) else {}
+    if not isinstance(declared, dict):
+        return
+    loaded.scope.known_variables.update(declared)
+    loaded.issues += _variables_without_blank(declared, loaded.file)
+    lost = {path[1] for path in loaded.problems if path[:1] == ("vars",) and len(path) > 1}
+    worked_out = {name: value for name, value in declared.items() if name not in lost}
+    loaded.scope = loaded.scope.with_variables(worked_out)
 
 
-def _variables_without_blank(loaded: Loaded) -> Iterator[Issue]:
+def _variables_without_blank(declared: Mapping[str, Value], file: FileMarks) -> Iterator[Issue]:
     """Keys such as `lake:/prod` under `vars:`; elsewhere keys are known, or need a value."""
-    for name, value in plain_variables(loaded).items():
+    for name, value in declared.items():
         hint = without_blank(name)
         if value is None and hint is not None:
-            where = loaded.file.where(("vars", name), at_key=True)
+            where = file.where(("vars", name), at_key=True)
             yield Issue(Code.WRONG_TYPE, f"the variable `{name[:60]}` has no value", where, hint)
-
-
-def _expand(source: SourceFile, context: Context) -> Expansion | None:
-    if not has_template(source.text):
-        return None
-    from etc_policy.declare.templating.rendering import expand
-
-    require_printable(source.text, source.path)
-    return expand(source.text, context)
-
-
-def _lost_lines(error: PolicyError, expansion: Expansion | None, source: SourceFile) -> list[Issue]:
-    """The values that failed just before YAML went wrong and are a line each, which is no YAML without its value."""
-    where = error.issues[0].where
-    last = where.line if where is not None and where.line is not None else 0
-    lines = source.text.split("\n", last)[:last]
-    issues = []
-    for problem in expansion.failures() if expansion is not None else ():
-        line = problem.place[0] if problem.place else 0
-        in_reach = last - 2 <= line <= min(last, len(lines))  # YAML ends lines by `\r` too
-        if in_reach and lines[line - 1].lstrip().startswith("{{"):
-            issues.append(problem.issue(source.path))
-    return issues

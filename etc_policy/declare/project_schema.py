@@ -130,7 +130,7 @@ class Folders(Declared):
 
     policies: Text = Field("policies", description="Policy files, in any depth.", examples=["compaction/policies"])
     templates: Text = Field(
-        "templates", description="Templates that policies extend, and macros.", examples=["compaction/templates"]
+        "templates", description="Templates that policies extend.", examples=["compaction/templates"]
     )
 
 

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+from yaml.nodes import MappingNode, Node, SequenceNode
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
+from etc_policy.declare.for_each import KEY, items_of
 from etc_policy.declare.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
-from etc_policy.declare.loading import Loaded, load_file, own_variables
-from etc_policy.declare.project import DeclaredPolicy, Places, ProjectFiles, value_at
+from etc_policy.declare.loading import NO_VALUE, Loaded, load_file
+from etc_policy.declare.project import DeclaredPolicy, FileMarks, Places, ProjectFiles
 from etc_policy.declare.schema import PolicyDeclaration, PolicyFileShape, TemplateFile
-from etc_policy.declare.secrets import EnvText, without_secrets
+from etc_policy.declare.scope import Scope
+from etc_policy.declare.secrets import is_secret
 from etc_policy.declare.settings import Settings, read_settings
 from etc_policy.declare.sources import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.declare.variables import require_known
-from etc_policy.declare.yaml_marks import NO_VALUE, YamlPath
-from etc_policy.errors import Issue, Where
+from etc_policy.declare.yaml_marks import YamlPath
+from etc_policy.errors import Issue
 
 if TYPE_CHECKING:
-    from etc_policy.declare.templating.program import MacroSource
-    from etc_policy.declare.templating.values import Value
+    from etc_policy.declare.scope import Value
 
 _HINT = "begin with `version: 1` and `policies:`"
 _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
@@ -56,17 +58,17 @@ def read_project(
     settings = read_settings(project_file, environment, target, variables)
     folders = settings.project.folders
     sources = read_sources(project_dir, folders.policies, folders.templates)
-    reader = _ProjectReader(settings, sources, dict(variables or {}))
+    reader = _ProjectReader(settings, sources, project_dir)
     policies = tuple(policy for source in sources.policy_files for policy in reader.policies(source))
     issues += [*settings.issues, *sources.issues, *reader.issues, *reader.default_issues()]
-    files = (*sources.policy_files, *sources.template_files, *sources.macro_files)
+    files = (*sources.policy_files, *sources.template_files)
     texts = {file.path: file.text for file in (*files, *([project_file] if project_file else []))}
     first: dict[object, Issue] = {}
     for issue in issues:
         first.setdefault(_once(issue), issue)
     unique = tuple(first.values())
     if not any(issue.level == "error" for issue in unique):
-        require_known(variables or {}, settings.context.known_variables, texts.values())
+        require_known(variables or {}, settings.scope.known_variables, texts.values())
     name, target_now, places = settings.project.name, settings.target, settings.target_places
     return ProjectFiles(
         sources.project_dir, policies, unique, name, target_now, texts, places, variables or {}, folders
@@ -74,7 +76,7 @@ def read_project(
 
 
 def _once(issue: Issue) -> object:
-    """What makes two issues the same one: a loop makes a fault again in each round, for another policy."""
+    """What makes two issues the same one: `for_each` makes a fault again for each of its policies."""
     where = issue.where
     if where is None or where.line is None:
         return issue
@@ -90,13 +92,34 @@ class _Template:
     broken: bool = False
 
 
-class _ProjectReader:
-    """Reads policy files in the light of the project's settings, macros, templates and defaults."""
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A policy as a file says it, `path` in the file; `problems` say for each path why there is no value."""
 
-    def __init__(self, settings: Settings, sources: Sources, given: Mapping[str, Value]) -> None:
+    value: Any
+    path: YamlPath
+    problems: Mapping[YamlPath, list[Issue]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str | None:
+        """Its name, as far as it can be shown."""
+        name = self.value.get("name") if isinstance(self.value, dict) else None
+        return name if isinstance(name, str) and len(name) <= 60 and name != NO_VALUE and not is_secret(name) else None
+
+    def problem_issues(self) -> Iterator[Issue]:
+        """What is wrong with its expressions."""
+        for issue in (issue for issues in self.problems.values() for issue in issues):
+            yield replace(issue, where=replace(issue.where, object_name=self.name) if issue.where else None)
+
+
+class _ProjectReader:
+    """Reads policy files in the light of the project's settings, templates and defaults."""
+
+    def __init__(self, settings: Settings, sources: Sources, project_dir: str) -> None:
         self.issues: list[Issue] = []
-        self._given, self._sources = given, sources
-        self._context = replace(settings.context, macros=self._read_macros(sources.macro_files))
+        self._scope, self._sources = settings.scope, sources
+        root = settings.target.table_root or "."
+        self._table_root = root if ":/" in root else str(Path(project_dir) / root)
         self._defaults = FolderDefaults(settings.defaults, settings.file) if settings.file else None
         self._folder = PurePosixPath(settings.project.folders.policies)
         self._templates = {
@@ -105,23 +128,53 @@ class _ProjectReader:
 
     def policies(self, source: SourceFile) -> Iterator[DeclaredPolicy]:
         """The file's policies that are right by themselves."""
-        loaded = self._load(source, _HINT)
-        shape = loaded.validate(PolicyFileShape)
-        self.issues += loaded.issues
-        found = loaded.value.get("policies") if loaded.value else None
-        items = found if isinstance(found, list) else []
-        names: dict[YamlPath, str] = {
-            ("policies", place): name for place, item in enumerate(items) if (name := _name_of(item))
-        }
-        self.issues += [issue for path, issue in loaded.template_issues(names) if path[:1] != ("vars",)]
+        loaded = load_file(source, self._scope, _HINT, late="policies")
+        items = list(self._items(loaded))
+        items = items if loaded.value is not None else []
+        loaded.validate(PolicyFileShape)
+        self.issues += [*loaded.issues, *loaded.problem_issues()]
         layers = list(self._defaults.layers(self._parts(source))) if self._defaults else []
         layers = [layer for layer in layers if layer.entries]
-        for place, value in enumerate(items):
+        for item in items:
             if len(self.issues) >= MAX_ISSUES:
                 break
-            policy = self._policy(value, loaded, ("policies", place), layers)
-            if policy is not None and (shape is not None or loaded.value):
+            self.issues += item.problem_issues()
+            if (policy := self._policy(item, loaded.file, layers)) is not None:
                 yield policy
+
+    def _items(self, loaded: Loaded) -> Iterator[_Item]:
+        """The policies that the file says, one for each item of a `for_each`."""
+        document, value = loaded.document, loaded.value
+        if document is None or value is None or (entry := document.entry("policies")) is None:
+            return
+        key, node = entry
+        if not isinstance(node, SequenceNode):
+            value["policies"] = loaded.build(node, ("policies",), key=key)
+            found = value["policies"] if isinstance(value["policies"], list) else []
+            yield from (_Item(item, ("policies", place)) for place, item in enumerate(found))
+            return
+        document.mark(node, ("policies",), key)
+        value["policies"] = [None] * len(node.value)  # they are looked at one by one
+        for place, item in enumerate(node.value):
+            path: YamlPath = ("policies", place)
+            if isinstance(item, MappingNode) and (each := document.entries(item).get(KEY)) is not None:
+                yield from self._expanded(loaded, item, each, path)
+            else:
+                yield _built(loaded, item, path, loaded.scope)
+
+    def _expanded(self, loaded: Loaded, node: MappingNode, each: tuple[Node, Node], path: YamlPath) -> Iterator[_Item]:
+        """A policy for each item of its `for_each`."""
+        listed = _built(loaded, each[1], (*path, KEY), loaded.scope)
+        loaded.issues += listed.problem_issues()
+        if listed.problems or loaded.document is None:
+            return
+        rest = MappingNode(
+            node.tag, [pair for pair in node.value if pair[0].value != KEY], node.start_mark, node.end_mark
+        )
+        where = loaded.file.where((*path, KEY))
+        for item in items_of(listed.value, self._table_root, where, loaded.issues):
+            if loaded.document is not None:  # it was not too much yet
+                yield _built(loaded, rest, path, loaded.scope.with_each(item))
 
     def default_issues(self) -> Iterator[Issue]:
         """What is wrong with the defaults of folders."""
@@ -136,47 +189,36 @@ class _ProjectReader:
         path = PurePosixPath(source.relative).relative_to(self._folder)
         return (*path.parent.parts, path.stem)
 
-    def _load(self, source: SourceFile, hint: str) -> Loaded:
-        own, issues = own_variables(source, self._context, hint)
-        shared = self._context.variables
-        loaded = load_file(source, replace(self._context, variables={**shared, **own, **self._given}), hint)
-        self.issues += issues
-        return loaded
-
-    def _policy(self, value: Any, loaded: Loaded, path: YamlPath, layers: list[Layer]) -> DeclaredPolicy | None:  # noqa: ANN401
-        places, merged, name = Places(loaded.file, path), value, _name_of(value)
-        problems = {place[2:] for place in loaded.problems if place[:2] == path}
+    def _policy(self, item: _Item, file: FileMarks, layers: list[Layer]) -> DeclaredPolicy | None:
+        value, path, name = item.value, item.path, item.name
+        places, merged = Places(file, path), value
+        problems = {place[2:] for place in item.problems}
         broken = bool(problems)
         if isinstance(value, dict) and (layers or "extends" in value):
             inherited = (layer.entries["extends"][0] for layer in reversed(layers) if "extends" in layer.entries)
             extends = value["extends"] if "extends" in value else next(inherited, None)
-            own = layer_of(value, loaded.file, path)
-            templates, known = self._templates_of(extends, Places(loaded.file, path), name)
+            own = layer_of(value, file, path)
+            templates, known = self._templates_of(extends, Places(file, path), name)
             broken |= not known
-            merged, places = merge([*layers, *templates, own], loaded.file, path)
+            merged, places = merge([*layers, *templates, own], file, path)
         try:
             declaration = PolicyDeclaration.model_validate(merged)
         except ValidationError as error:
             whole = f"policies[{path[1]}]"
-            found = schema_issues(error, merged, PolicyDeclaration, places, name=name, whole=whole)
-            own_path = loaded.file.path
-            for place, issue in found:
+            for place, issue in schema_issues(error, merged, PolicyDeclaration, places, name=name, whole=whole):
                 missing = issue.code == Code.MISSING_KEY
-                elsewhere = issue.where is not None and issue.where.path != own_path and not missing
-                lost = place in problems or (missing and broken) or loaded.may_be_lost(merged, place)
-                if not lost and not elsewhere:
+                elsewhere = issue.where is not None and issue.where.path != file.path and not missing
+                if place not in problems and not (missing and broken) and not elsewhere:
                     self.issues.append(issue)
             return None
-        if broken:
-            return None
-        return DeclaredPolicy(_guarded(declaration, merged), places, merged)
+        return None if broken else DeclaredPolicy(declaration, places, merged)
 
     def _templates_of(self, name: object, places: Places, policy: str | None) -> tuple[list[Layer], bool]:
         """The layers of a template and those it extends, outermost first; False where one is missing or broken."""
         layers: list[Layer] = []
         seen: list[str] = []
         right = True
-        while isinstance(name, str) and not isinstance(name, EnvText):
+        while isinstance(name, str) and not is_secret(name):
             template = self._templates.get(name)
             where = places.where(("extends",), policy)
             if template is None:
@@ -195,9 +237,9 @@ class _ProjectReader:
         return layers, right
 
     def _read_template(self, source: SourceFile) -> _Template:
-        loaded = self._load(source, _TEMPLATE_HINT)
+        loaded = load_file(source, self._scope, _TEMPLATE_HINT)
         shape = loaded.validate(TemplateFile)
-        self.issues += [*loaded.issues, *(issue for _, issue in loaded.template_issues())]
+        self.issues += [*loaded.issues, *loaded.problem_issues()]
         value = loaded.value["template"] if shape and loaded.value else {}
         layer = layer_of(value, loaded.file, ("template",))
         found = list(_partial_issues(layer, {path[1:] for path in loaded.problems}))
@@ -207,26 +249,11 @@ class _ProjectReader:
         broken = shape is None or bool(loaded.problems) or bool(found)
         return _Template(Layer(layer.file, entries), extends if isinstance(extends, str) else None, broken)
 
-    def _read_macros(self, files: Iterable[SourceFile]) -> dict[str, MacroSource]:
-        macros: dict[str, MacroSource] = {}
-        for file in files:
-            from etc_policy.declare.templating.program import read_macros
-
-            found, problems = read_macros(file.text)
-            self.issues += [problem.issue(file.path) for problem in problems]
-            for name, macro in found.items():
-                if name in macros:
-                    where = Where(file.path, *macro.place)
-                    message = f"there are two macros `{name}`"
-                    self.issues.append(Issue(Code.DUPLICATE_MACRO, message, where, "rename one of them"))
-                macros.setdefault(name, macro)
-        return macros
-
 
 def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Issue]:
     """What is wrong with some keys of a policy; none of them is required."""
     merged, places = merge([layer], layer.file, ())
-    for key in ("name", "table"):
+    for key in ("name", "table", KEY):
         if key in merged:
             message = f"`{key}` is different for each policy"
             yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")
@@ -240,17 +267,9 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
                 yield issue
 
 
-def _guarded(declaration: PolicyDeclaration, merged: Mapping[str, Any]) -> PolicyDeclaration:
-    """The policy with references in place of what its options took from the environment."""
-    options, lock = merged.get("hudi_options"), value_at(merged, ("writer", "lock"))
-    changes: dict[str, Any] = {}
-    if isinstance(options, dict) and without_secrets(options) != options:
-        changes["hudi_options"] = without_secrets(options)
-    if isinstance(lock, dict) and without_secrets(lock) != lock:
-        changes["writer"] = declaration.writer.model_copy(update={"lock": without_secrets(lock)})
-    return declaration.model_copy(update=changes) if changes else declaration
-
-
-def _name_of(value: object) -> str | None:
-    name = value.get("name") if isinstance(value, dict) else None
-    return name if isinstance(name, str) and len(name) <= 60 and name != NO_VALUE else None
+def _built(loaded: Loaded, node: Node, path: YamlPath, scope: Scope) -> _Item:
+    """A part of a file, with the problems of its own expressions."""
+    kept, loaded.problems = loaded.problems, {}
+    value = loaded.build(node, path, scope)
+    problems, loaded.problems = loaded.problems, kept
+    return _Item(value, path, problems)

@@ -243,6 +243,17 @@ class PolicyDeclaration(Declared):
     )
 
 
+class PolicyEntry(PolicyDeclaration):
+    """A policy as a file says it; `for_each` is worked out before the rest."""
+
+    for_each: str | list[JsonValue] | dict[str, JsonValue] | None = Field(
+        None,
+        description="Makes one policy for each item of a list, each entry of a mapping (`each.key`, `each.value`), or each table "
+        "that a glob over folders means (`each.path`, `each.name`); `{{ each }}` is the item.",
+        examples=["{{ var('tables') }}", ["orders", "payments"], "lake/sales/*"],
+    )
+
+
 class PolicyFile(Declared):
     """A file under `policies/`."""
 
@@ -252,7 +263,7 @@ class PolicyFile(Declared):
         description="Values for `{{ var('name') }}` in this file; they win over etc_project.yml.",
         examples=[{"lake": "/mnt/lake", "tables": ["orders", "payments"]}],
     )
-    policies: tuple[PolicyDeclaration, ...] = Field(
+    policies: tuple[PolicyEntry, ...] = Field(
         description="The policies of this file.",
         examples=[[{"name": "orders_ro", "table": "lake/orders", "event_time_column": "ts", "data_latency": "30m"}]],
     )

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
-from etc_policy.declare.loading import Loaded, load_file, own_variables, plain_variables
+from etc_policy.declare.loading import Loaded, load_file
 from etc_policy.declare.project import FileMarks, Places, value_at
 from etc_policy.declare.project_schema import ProjectFile
-from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets
+from etc_policy.declare.scope import Scope, Value
+from etc_policy.declare.secrets import REFERENCE_HINT, changed_secrets, is_secret
 from etc_policy.declare.sources import SourceFile, read_project_file
 from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.targets import METASTORE_URIS, Target, choose_target, target_of
-from etc_policy.declare.templating.context import Context
+from etc_policy.declare.targets import Target, choose_target, target_of
 from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue, PolicyError
-
-if TYPE_CHECKING:
-    from etc_policy.declare.templating.values import Value
 
 _HINT = "begin with `name: ` and the project's name"
 
@@ -30,10 +27,10 @@ _HINT = "begin with `name: ` and the project's name"
 class Settings:
     """The project file's content, with what is wrong in it; a project without the file has all defaults.
 
-    `context` is what templates of the project's files see; `defaults` is `policies:` with its places in `file`.
+    `scope` is what expressions of the project's files reach; `defaults` is `policies:` with its places in `file`.
     """
 
-    context: Context
+    scope: Scope
     project: ProjectFile = field(default_factory=ProjectFile)
     target: Target = field(default_factory=Target)
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -77,57 +74,56 @@ def read_settings(
         UsageError: there is no target `target`, or nothing says which profile is used.
 
     """
-    context = Context(dict(given or {}), environment)
+    scope = Scope(environment, dict(given or {}))
     if source is None:
         choose_target(ProjectFile(), target)
-        return Settings(replace(context, target=_visible(Target())))
-    own, issues = own_variables(source, context, _HINT)
-    context = replace(context, variables={**own, **(given or {})})
-    loaded = load_file(source, context, _HINT)
-    context = replace(context, variables={**plain_variables(loaded), **own, **(given or {})})
+        return Settings(replace(scope, target=_visible(Target())))
+    loaded = load_file(source, scope, _HINT, late="policies")
     project = loaded.validate(ProjectFile)
-    found = list(loaded.template_issues())
-    issues += [issue for path, issue in found if path[:1] not in (("vars",), ("profiles",), ("policies",))]
-    issues += loaded.issues
+    general = [path for path in loaded.problems if path[0] != "profiles"]
+    issues = [*loaded.problem_issues(*general), *loaded.issues] if general or loaded.issues else []
     if project is None and not issues:
-        issues += [issue for _, issue in found]
+        issues = loaded.problem_issues()
     if project is None or issues:
-        return Settings(context, issues=tuple(issues), file=loaded.file)
+        return Settings(loaded.scope, issues=tuple(issues), file=loaded.file)
     outside = tuple(_wrong_folders(project, loaded))
     issues = [*_wrong_version(project, loaded), *_missing_targets(project, loaded), *outside]
     if outside:
-        return Settings(context, issues=tuple(issues), file=loaded.file)
+        return Settings(loaded.scope, issues=tuple(issues), file=loaded.file)
     if issues:  # what does not go by the target is looked at all the same
-        found_so_far = Settings(context, project, Target(), {}, loaded.file, tuple(issues))
-        return found_so_far if loaded.asks_target else _with_defaults(found_so_far, source, loaded)
-    return _with_defaults(_of_target(project, target, loaded, context), source, loaded)
+        return _with_defaults(Settings(loaded.scope, project, Target(), {}, loaded.file, tuple(issues)), loaded)
+    return _with_defaults(_of_target(project, target, loaded), loaded)
 
 
-def _of_target(project: ProjectFile, target: str | None, loaded: Loaded, context: Context) -> Settings:
+def _of_target(project: ProjectFile, target: str | None, loaded: Loaded) -> Settings:
     """The settings for the target that is asked for, without `policies:`."""
     chosen = choose_target(project, target)
     path: YamlPath = ("profiles", *chosen[:1], "targets", *chosen[1:]) if chosen else ("profiles",)
-    found = loaded.template_issues()
-    issues = [issue for place, issue in found if chosen and place[: len(path)] == path]
-    lock = value_at(loaded.value, (*path, "lock")) or {}
-    for key, message in changed_secrets(lock):
-        where = loaded.file.where((*path, "lock", key))
-        issues.append(Issue(Code.CHANGED_SECRET, message, where, REFERENCE_HINT))
-    confs = {METASTORE_URIS: value_at(loaded.value, (*path, "catalog", "uri"))}
-    confs |= value_at(loaded.value, (*path, "spark", "confs")) or {}
-    used = target_of(chosen, project, lock, confs) if chosen and not issues else Target()
-    context = replace(context, target=_visible(used))
+    issues = loaded.problem_issues(path) if chosen else []
+    confs = value_at(loaded.value, (*path, "spark", "confs"))
+    for place, options in ((("lock",), value_at(loaded.value, (*path, "lock"))), (("spark", "confs"), confs)):
+        for key, message in changed_secrets(options):
+            where = loaded.file.where((*path, *place, key))
+            issues.append(Issue(Code.CHANGED_SECRET, message, where, REFERENCE_HINT))
+    uri = value_at(loaded.value, (*path, "catalog", "uri"))
+    used = target_of(chosen, project, is_secret(uri)) if chosen and not issues else Target()
+    scope = replace(loaded.scope, target=_visible(used))
     places = Places(loaded.file, path) if chosen else None
-    return Settings(context, project, used, {}, loaded.file, tuple(issues), places)
+    return Settings(scope, project, used, {}, loaded.file, tuple(issues), places)
 
 
-def _with_defaults(settings: Settings, source: SourceFile, loaded: Loaded) -> Settings:
-    """The settings with `policies:`, worked out again where templates name the target, now that it is known."""
-    if loaded.asks_target:
-        loaded = load_file(source, settings.context, _HINT)
-    found = (issue for path, issue in loaded.template_issues() if path[:1] == ("policies",))
-    defaults = value_at(loaded.value, ("policies",)) or {}
-    return replace(settings, defaults=defaults, file=loaded.file, issues=(*settings.issues, *found))
+def _with_defaults(settings: Settings, loaded: Loaded) -> Settings:
+    """The settings with `policies:`, which may name the target."""
+    entry = loaded.document.entry("policies") if loaded.document else None
+    if entry is None:
+        return settings
+    loaded.problems = {}
+    loaded.issues.clear()
+    value = loaded.build(entry[1], ("policies",), settings.scope, entry[0])
+    loaded.value = None if loaded.value is None else {"policies": value}
+    shape = loaded.validate(ProjectFile)
+    issues = (*settings.issues, *loaded.problem_issues(), *loaded.issues)
+    return replace(settings, defaults=value if shape else {}, issues=issues)
 
 
 def _visible(target: Target) -> dict[str, Value]:

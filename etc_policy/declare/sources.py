@@ -12,11 +12,10 @@ from etc_policy.errors import Issue, PolicyError, Where
 
 #: The file of the project's settings, in either ending.
 PROJECT_FILES = ("etc_project.yml", "etc_project.yaml")
-MAX_FILE_BYTES = 10 * 1024 * 1024
+MAX_FILE_BYTES = 1024 * 1024
 MAX_FOLDER_DEPTH = 32
 
 YAML_SUFFIXES = (".yml", ".yaml")
-_MACRO_SUFFIXES = (".jinja", ".jinja2", ".j2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +34,11 @@ class Sources:
     project_dir: str
     policy_files: tuple[SourceFile, ...]
     template_files: tuple[SourceFile, ...]
-    macro_files: tuple[SourceFile, ...]
     issues: tuple[Issue, ...]
 
 
 def read_sources(project_dir: str, policies: str = "policies", templates: str = "templates") -> Sources:
-    """Every `*.yml` and `*.yaml` of the policies' folder in any depth, and the templates and macros beside it.
+    """Every `*.yml` and `*.yaml` of the policies' folder in any depth, and the templates beside it.
 
     Raises:
         PolicyError: the project has no folder of policies, or no policy file in it; or a folder leaves the project.
@@ -61,16 +59,10 @@ def read_sources(project_dir: str, policies: str = "policies", templates: str = 
         raise PolicyError([Issue(Code.NO_POLICIES, "there is no policy file in the folder", Where(str(folder)), hint)])
     texts = [source for file in found if (source := read_file(file, root, issues)) is not None]
     beside = [Path(entry.path) for entry in _entries(root / templates, issues)] if (root / templates).is_dir() else []
-    shared = {
-        suffixes: tuple(
-            source
-            for file in beside
-            if file.suffix.lower() in suffixes and (source := read_file(file, root, issues)) is not None
-        )
-        for suffixes in (YAML_SUFFIXES, _MACRO_SUFFIXES)
-    }
-    issues += two_of_one_name(file for file in beside if file.suffix.lower() in YAML_SUFFIXES)
-    return Sources(str(root.resolve()), tuple(texts), shared[YAML_SUFFIXES], shared[_MACRO_SUFFIXES], tuple(issues))
+    beside = [file for file in beside if file.suffix.lower() in YAML_SUFFIXES]
+    shared = [source for file in beside if (source := read_file(file, root, issues)) is not None]
+    issues += two_of_one_name(beside)
+    return Sources(str(root.resolve()), tuple(texts), tuple(shared), tuple(issues))
 
 
 def _require_inside(root: Path, folder: str) -> None:
@@ -158,7 +150,7 @@ def read_file(file: Path, root: Path, issues: list[Issue]) -> SourceFile | None:
 
 def _decode(data: bytes, where: Where, issues: list[Issue]) -> str | None:
     if len(data) > MAX_FILE_BYTES:
-        issues.append(Issue(Code.TOO_BIG, "the file is bigger than 10 MiB", where, "split it into several files"))
+        issues.append(Issue(Code.TOO_BIG, "the file is bigger than 1 MiB", where, "split it into several files"))
         return None
     try:
         return data.decode("utf-8-sig")

@@ -9,7 +9,7 @@ from typing import Literal
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project_schema import CatalogSettings, ProjectFile, StorageSettings, TargetDeclaration
 from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS, DEFAULT_JOBS
-from etc_policy.declare.secrets import is_secret, without_secrets
+from etc_policy.declare.secrets import has_reference
 from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 
@@ -22,8 +22,8 @@ METASTORE_URIS = "spark.hadoop.hive.metastore.uris"
 class Target:
     """A target, resolved. A project without profiles has one named `default` that leaves everything as it is.
 
-    `spark_confs` hold the values of environment variables and are never written anywhere; `lock` holds references to
-    them instead; `hidden_confs` are the settings of Spark that came from the environment.
+    `spark_confs` and `lock` hold references to variables of the environment, which are filled in when the engine starts;
+    `hidden_confs` are the settings of Spark that have one.
     `bundle` is a jar's path or Maven coordinates, `packages` are what is loaded beside it; `table_root` is as
     declared, perhaps relative to the project.
     """
@@ -78,26 +78,26 @@ def _profile_name(project: ProjectFile) -> str:
     raise UsageError(Code.NO_SUCH_TARGET, message, hint=hint)
 
 
-def target_of(
-    chosen: tuple[str, str], project: ProjectFile, lock: Mapping[str, object], confs: Mapping[str, object]
-) -> Target:
-    """The chosen profile's and target's target; `lock` and all of Spark's `confs` have their values as they were worked out."""
+def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: bool) -> Target:
+    """The chosen profile's and target's target; whether the catalog's address came from the environment is known by its file."""
     declared: TargetDeclaration = project.profiles[chosen[0]].targets[chosen[1]]
     master = {"spark.master": declared.spark.master} if declared.spark.master else {}
+    confs = option_texts(declared.spark.confs)
+    hidden = {key for key, value in confs.items() if has_reference(value)}
     return Target(
         name=chosen[1],
         profile=chosen[0],
-        spark_confs={**catalog_confs(declared.catalog), **master, **option_texts(declared.spark.confs)},
+        spark_confs={**catalog_confs(declared.catalog), **master, **confs},
         bundle=declared.bundle,
         packages=tuple(declared.spark.packages),
         catalog=declared.catalog,
-        lock=option_texts(without_secrets(lock)),
+        lock=option_texts(declared.lock),
         table_root=declared.table_root,
         storage=declared.storage,
         jobs=declared.jobs,
         compaction_jobs=declared.jobs if "jobs" in declared.model_fields_set else 1,
         cluster_timeout_ms=declared.spark.timeout,
-        hidden_confs=frozenset(key for key, value in confs.items() if is_secret(value)),
+        hidden_confs=frozenset(hidden | ({METASTORE_URIS} if is_catalog_hidden else set())),
         deploy_mode=declared.spark.deploy_mode,
     )
 

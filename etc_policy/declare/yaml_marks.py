@@ -1,50 +1,66 @@
 """Safe YAML that keeps line and column beside the values, in a table keyed by path.
 
-Scalars follow YAML 1.2: `on`, `yes`, `1:30` and dates stay text. Built on PyYAML's events and not its
-composer, so that depth, size and alias expansion are bounded before anything is built.
+PyYAML composes the nodes, and values are built from them here: scalars follow YAML 1.2 (`on`, `yes`, `1:30` and dates stay text),
+and depth and number of values are bounded with aliases expanded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
-from yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceStartEvent,
-)
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.secrets import EnvText
-from etc_policy.declare.templating.problems import TemplateProblem
-from etc_policy.declare.yaml_scalars import scalar
 from etc_policy.errors import Issue, PolicyError, Where
-
-if TYPE_CHECKING:
-    from etc_policy.declare.templating.expansion import Expansion
 
 MAX_DEPTH = 32
 MAX_VALUES = 200_000
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAGS = {
+    ScalarNode: "tag:yaml.org,2002:str",
+    SequenceNode: "tag:yaml.org,2002:seq",
+    MappingNode: "tag:yaml.org,2002:map",
+}
 _UNPRINTABLE = re.compile("[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_BEGINS = (ScalarEvent, AliasEvent, SequenceStartEvent, MappingStartEvent)
 _NO_TAGS = "policies are plain mappings, lists, texts and numbers; remove the tag"
-_TOO_BIG = f"the file has more than {MAX_VALUES} values, or more than {MAX_DEPTH} levels (aliases expanded)"
-_TEMPLATE_HINT = 'put quotes round a value that begins with `{{`: "{{ ... }}"'
+_TOO_BIG = (
+    f"the file has more than {MAX_VALUES} values, or more than {MAX_DEPTH} levels (aliases and `for_each` expanded)"
+)
+#: What of Jinja's begins a value without quotes.
+_UNQUOTED = re.compile(r"(?:^|[:-]\s|[\[,])\s*(?P<begin>\{[{%])")
+_QUOTE_HINT = 'put quotes round a value that begins with `{{`: "{{ ... }}"'
+_STRUCTURE_HINT = (
+    "Jinja works inside of values alone: write `for_each:` in a policy to make one for each item of a list"
+)
 
-#: Stands where a template gave no value: a text that fits most keys, so that only the template is complained of.
-NO_VALUE = "?"
+_WORDS = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
+_WORDS |= {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}  # type: ignore[dict-item]
+_INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]{1,30}\.[0-9]{0,30}|\.[0-9]{1,30}|[0-9]{1,30}(?=[eE]))(?:[eE][-+]?[0-9]{1,3})?")
+_NUMBER_BEGINS = frozenset("+-.0123456789")
+
+
+class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+    """Resolves nothing: scalars are texts, and a tag that is not the kind's own stands in the file."""
+
+    def resolve(self, kind: type[Node], _value: object, _implicit: object) -> str:
+        """The tag of a node that has none."""
+        return _TAGS[kind]
+
+    def descend_resolver(self, *_path: object) -> None:
+        """There are no resolvers by path."""
+
+    def ascend_resolver(self) -> None:
+        """As above."""
+
 
 YamlPath: TypeAlias = tuple[str | int, ...]
-#: The stubs of PyYAML know neither tags nor anchors of events, nor that parsed ones always have marks.
-Event: TypeAlias = Any
+#: What becomes of the text of a scalar at a path.
+Worker: TypeAlias = Callable[[ScalarNode, YamlPath], Any]
 
 
 class Mark(NamedTuple):
@@ -58,43 +74,155 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MarkedYaml:
-    """A document's value and the place of every value in it; `problems` are those of templates whose value is missing."""
+    """A document's value and the place of every value in it."""
 
     value: Any
-    marks: dict[YamlPath, Mark]
-    problems: dict[YamlPath, TemplateProblem] = field(default_factory=dict)
+    marks: Mapping[YamlPath, Mark]
 
 
-@dataclass(slots=True)
-class _Node:
-    line: int
-    column: int
-    scalar: Any = None
-    items: list[_Node] | None = None
-    entries: dict[str, tuple[_Node, _Node]] | None = None
-    problem: TemplateProblem | None = None
-
-
-def load_marked(text: str, path: str, expansion: Expansion | None = None) -> MarkedYaml:
+def load_marked(text: str, path: str) -> MarkedYaml:
     """The one document in `text` with its marks; an empty text is None.
-
-    With `expansion` the document is the expansion's text, and places are those in its source.
 
     Raises:
         PolicyError: bad syntax, a duplicate key, a tag, a second document, too deep or too large once aliases are
             expanded; `path` is named in the place.
 
     """
-    where = _Places(path, expansion)
-    reader = _Reader(where, _events(text if expansion is None else expansion.text, where), expansion)
-    root = reader.document()
-    if reader.issues:
-        raise PolicyError(reader.issues)
-    marked = MarkedYaml(None, {})
-    return replace(marked, value=_build(root, (), root, marked, path)) if root else marked
+    document = Document.read(text, path)
+    value = document.build(document.root, ())
+    if document.issues:
+        raise PolicyError(document.issues)
+    return MarkedYaml(value, document.marks)
 
 
-def require_printable(text: str, path: str) -> None:
+@dataclass(slots=True)
+class Document:
+    """A document of YAML as nodes, of which values are built; `issues` and `marks` are those of what was looked at so far.
+
+    `broken` are the paths of mappings whose keys are wrong, so that nothing more is said of them.
+    """
+
+    text: str
+    path: str
+    root: Node | None
+    marks: dict[YamlPath, Mark] = field(default_factory=dict)
+    issues: list[Issue] = field(default_factory=list)
+    broken: set[YamlPath] = field(default_factory=set)
+    _entries: dict[int, tuple[Node, dict[str, tuple[Node, Node]]]] = field(default_factory=dict)
+    _count: int = 0
+
+    @classmethod
+    def read(cls, text: str, path: str) -> Document:
+        """The one document in a text.
+
+        Raises:
+            PolicyError: the text is no YAML, or has two documents.
+
+        """
+        _require_printable(text, path)
+        loader = _Loader(text)
+        try:
+            return cls(text, path, loader.get_single_node())
+        except yaml.YAMLError as error:
+            raise PolicyError([_syntax_issue(error, text, path)]) from error
+        except RecursionError as error:
+            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(path))]) from error
+        finally:
+            loader.dispose()
+
+    def where(self, node: Node) -> Where:
+        """The place of a node."""
+        return Where(self.path, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def place_in(self, node: ScalarNode, offset: int) -> Where:
+        """The place of a part of a scalar's text; that of the scalar where it is not in the file as it is."""
+        where, begin = self.where(node), node.start_mark.index + (node.style in ("'", '"'))
+        if offset and not self.text.startswith(node.value[: offset + 1], begin):
+            return where
+        is_one_line = "\n" not in node.value[:offset] and node.style not in ("|", ">")
+        column = (where.column or 0) + begin - node.start_mark.index + offset
+        return Where(self.path, where.line, column) if is_one_line else where
+
+    def entries(self, node: MappingNode) -> dict[str, tuple[Node, Node]]:
+        """Key and value by the key's text; each fault of a key is an issue once."""
+        if id(node) not in self._entries:
+            found: dict[str, tuple[Node, Node]] = {}
+            for key, value in node.value:
+                if (issue := self._key_issue(key, found)) is not None:
+                    self.issues.append(issue)
+                else:
+                    found[key.value] = (key, value)
+            self._entries[id(node)] = (node, found)  # while a node is there, no other one has its id
+        return self._entries[id(node)][1]
+
+    def entry(self, name: str) -> tuple[Node, Node] | None:
+        """Key and value of an entry of the whole document."""
+        return self.entries(self.root).get(name) if isinstance(self.root, MappingNode) else None
+
+    def build(self, node: Node | None, path: YamlPath, work: Worker | None = None, key: Node | None = None) -> Any:  # noqa: ANN401
+        """The value of a node, which is recorded to be at `path`; `work` makes those of scalars.
+
+        Raises:
+            PolicyError: it is too deep, or too much.
+
+        """
+        if node is None:
+            return None
+        self._count += 1
+        if len(path) > MAX_DEPTH or self._count > MAX_VALUES:
+            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, self.where(node))])
+        self.mark(node, path, key)
+        if node.tag != _TAGS[type(node)]:
+            self.issues.append(
+                Issue(Code.FORBIDDEN_YAML, f"the tag `{str(node.tag)[:60]}` is not allowed", self.where(node), _NO_TAGS)
+            )
+        if isinstance(node, ScalarNode):
+            return work(node, path) if work is not None else plain_value(node)
+        if isinstance(node, SequenceNode):
+            return [self.build(item, (*path, place), work) for place, item in enumerate(node.value)]
+        if not isinstance(node, MappingNode):
+            return None
+        found = self.entries(node).items()
+        if len(found) < len(node.value):
+            self.broken.add(path)
+        return {name: self.build(value, (*path, name), work, at_key) for name, (at_key, value) in found}
+
+    def mark(self, node: Node, path: YamlPath, key: Node | None = None) -> None:
+        """Record that a node is at a path."""
+        mark, at = node.start_mark, (key or node).start_mark
+        self.marks[path] = Mark(mark.line + 1, mark.column + 1, at.line + 1, at.column + 1)
+
+    def _key_issue(self, key: Node, known: Mapping[str, tuple[Node, Node]]) -> Issue | None:
+        if isinstance(key, ScalarNode) and key.value not in known and "{{" not in key.value and "{%" not in key.value:
+            return None
+        where = self.where(key)
+        if isinstance(key, MappingNode) and key.flow_style:
+            return Issue(Code.TEMPLATE_SYNTAX, "an expression needs quotes round it", where, _QUOTE_HINT)
+        if not isinstance(key, ScalarNode):
+            return Issue(Code.FORBIDDEN_YAML, "a key must be plain text", where)
+        if key.value in known:
+            first = known[key.value][0].start_mark.line + 1
+            message = f"the key `{key.value[:60]}` appears twice in one mapping, first in line {first}"
+            return Issue(Code.DUPLICATE_KEY, message, where, "remove one of the two")
+        message = "a key cannot be worked out: Jinja works inside of values alone"
+        return Issue(Code.TEMPLATE_FORBIDDEN, message, where, "write the key itself")
+
+
+def plain_value(node: ScalarNode) -> str | int | float | bool | None:
+    """The value of a scalar by YAML 1.2; what is in quotes or a block is text."""
+    text: str = node.value
+    if node.style:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] not in _NUMBER_BEGINS:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _require_printable(text: str, path: str) -> None:
     """Return if YAML allows every character of a file.
 
     Raises:
@@ -108,185 +236,27 @@ def require_printable(text: str, path: str) -> None:
         raise PolicyError([Issue(Code.SYNTAX, f"the character U+{ord(bad[0]):04X} is not allowed in YAML", where)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Turns the parser's marks into places of the file."""
-
-    path: str
-    expansion: Expansion | None
-
-    def line_and_column(self, mark: Any) -> tuple[int, int]:  # noqa: ANN401 - a mark of PyYAML
-        if self.expansion is None:
-            return mark.line + 1, mark.column + 1
-        return self.expansion.located(mark.index)
-
-    def where(self, mark: Any) -> Where:  # noqa: ANN401 - a mark of PyYAML
-        return Where(self.path, *self.line_and_column(mark))
-
-
-def _events(text: str, places: _Places) -> Iterator[Event]:
-    if places.expansion is None:
-        require_printable(text, places.path)
-    try:
-        yield from yaml.parse(text, Loader=_LOADER)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = places.where(mark) if mark else Where(places.path)
-        problem = getattr(error, "problem", None) or str(error)
-        hint = _syntax_hint(problem, "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else "")
-        raise PolicyError([Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, hint)]) from error
+def _syntax_issue(error: yaml.YAMLError, text: str, path: str) -> Issue:
+    mark = getattr(error, "problem_mark", None)
+    where = Where(path, mark.line + 1, mark.column + 1) if mark else Where(path)
+    problem = getattr(error, "problem", None) or str(error)
+    if "another document" in problem:
+        return Issue(Code.FORBIDDEN_YAML, "a file holds one YAML document", where, "remove the `---`")
+    if "maximum nesting" in problem:
+        return Issue(Code.TOO_BIG, _TOO_BIG, where)
+    line = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""
+    if (jinja := _UNQUOTED.search(line)) is not None:
+        where = Where(path, where.line, jinja.start("begin") + 1)
+        if jinja["begin"] == "{%":
+            message = "a statement of Jinja cannot stand round YAML"
+            return Issue(Code.TEMPLATE_FORBIDDEN, message, where, _STRUCTURE_HINT)
+        return Issue(Code.TEMPLATE_SYNTAX, "an expression needs quotes round it", where, _QUOTE_HINT)
+    return Issue(Code.SYNTAX, f"not valid YAML: {problem}", where, _syntax_hint(problem))
 
 
-def _syntax_hint(problem: str, line: str) -> str | None:
-    if "{{" in line:
-        return _TEMPLATE_HINT
+def _syntax_hint(problem: str) -> str | None:
     if "tab" in problem:
         return "indent with spaces"
     if "mapping values are not allowed" in problem or "expected" in problem:
         return "look at the indent, and quote text that holds `: `, `{` or `#`"
     return "quote text that begins with a special character" if "token" in problem else None
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Turns events into nodes; an alias is the same node again, so expansion costs nothing here."""
-
-    places: _Places
-    events: Iterator[Event]
-    expansion: Expansion | None = None
-    issues: list[Issue] = field(default_factory=list)
-    _anchors: dict[str, _Node] = field(default_factory=dict)
-    _count: int = 0
-
-    def document(self) -> _Node | None:
-        """The first document's root; every further document is an issue."""
-        root = None
-        for number, start in enumerate(e for e in self.events if isinstance(e, DocumentStartEvent)):
-            node = self._node(next(self.events), 0)
-            if number:
-                self._report(Code.FORBIDDEN_YAML, "a file holds one YAML document", start, "remove the `---`")
-                return root
-            root = node
-        return root
-
-    def _node(self, event: Event, depth: int) -> _Node:
-        self._count += 1
-        if depth > MAX_DEPTH or self._count > MAX_VALUES:
-            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, self._where(event))])
-        if isinstance(event, AliasEvent):
-            return self._alias(event)
-        if event.tag is not None:
-            self._report(Code.FORBIDDEN_YAML, f"the tag `{event.tag[:60]}` is not allowed", event, _NO_TAGS)
-        node = _Node(*self.places.line_and_column(event.start_mark))
-        if isinstance(event, ScalarEvent):
-            self._fill(node, event, depth)
-        elif isinstance(event, SequenceStartEvent):
-            node.items = [self._node(item, depth + 1) for item in self._until_end()]
-        else:
-            node.entries = self._entries(depth)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = node
-        return node
-
-    def _entries(self, depth: int) -> dict[str, tuple[_Node, _Node]]:
-        entries: dict[str, tuple[_Node, _Node]] = {}
-        for event in self._until_end():
-            key = self._node(event, depth + 1)
-            value = self._node(next(self.events), depth + 1)
-            name = self._key(key, event)
-            if key.problem is not None:
-                found = (key.problem, *key.problem.beside)
-                self.issues += [problem.issue(self._where(event)) for problem in found]
-            elif isinstance(name, EnvText):
-                self._report(Code.TEMPLATE_FORBIDDEN, "a key cannot come from the environment", event)
-            elif name is None:
-                self._report(Code.FORBIDDEN_YAML, "a key must be plain text", event, _TEMPLATE_HINT)
-            elif name in entries:
-                first = entries[name][0].line
-                message = f"the key `{name[:60]}` appears twice in one mapping, first in line {first}"
-                self._report(Code.DUPLICATE_KEY, message, event, "remove one of the two")
-            else:
-                entries[name] = (key, value)
-        return entries
-
-    def _until_end(self) -> Iterator[Event]:
-        """Each event that begins an item, up to the end of the collection (items are read by the caller)."""
-        for event in self.events:
-            if not isinstance(event, _BEGINS):
-                return
-            yield event
-
-    def _alias(self, event: Event) -> _Node:
-        node = self._anchors.get(event.anchor)
-        if node is None:
-            self._report(Code.SYNTAX, f"the alias `*{event.anchor[:60]}` has no complete anchor before it", event)
-            return _Node(*self.places.line_and_column(event.start_mark))
-        return node
-
-    def _report(self, code: Code, message: str, event: Event, hint: str | None = None) -> None:
-        self.issues.append(Issue(code, message, self._where(event), hint))
-
-    def _where(self, event: Event) -> Where:
-        return self.places.where(event.start_mark)
-
-    def _fill(self, node: _Node, event: Event, depth: int) -> None:
-        """Give a scalar its value; one that is a template alone has the value's own type."""
-        text = event.value
-        pieces = None if self.expansion is None or text.isascii() else self.expansion.pieces(text)
-        if pieces is None:
-            node.scalar = scalar(event.value) if not event.style else event.value
-            return
-        try:
-            problems = tuple(piece for piece in pieces if isinstance(piece, TemplateProblem))
-            if problems:
-                problems[0].beside = problems[1:]
-                raise problems[0]
-            if len(pieces) == 1 and not event.style:
-                self._fill_value(node, pieces[0], depth)
-            else:
-                from etc_policy.declare.templating.values import join_texts
-
-                text = join_texts(pieces)
-                node.scalar = text if event.style or isinstance(text, EnvText) else scalar(text)
-        except TemplateProblem as problem:
-            node.problem = problem
-
-    def _fill_value(self, node: _Node, value: Any, depth: int) -> None:  # noqa: ANN401 - any YAML value
-        self._count += 1
-        if depth > MAX_DEPTH or self._count > MAX_VALUES:
-            where = Where(self.places.path, node.line, node.column)
-            raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, where)])
-        if isinstance(value, list | tuple):
-            node.items = [self._value_node(node, item, depth) for item in value]
-        elif isinstance(value, Mapping):
-            node.entries = {key: (node, self._value_node(node, item, depth)) for key, item in value.items()}
-        else:
-            node.scalar = value
-
-    def _value_node(self, place: _Node, value: Any, depth: int) -> _Node:  # noqa: ANN401 - any YAML value
-        node = _Node(place.line, place.column)
-        self._fill_value(node, value, depth + 1)
-        return node
-
-    def _key(self, node: _Node, event: Event) -> str | None:
-        """A key's text; numbers and words stay as they are written."""
-        if not isinstance(event, ScalarEvent) or node.problem is not None:
-            return None
-        text = event.value
-        if self.expansion is None or text.isascii() or self.expansion.pieces(text) is None:
-            return str(text)
-        return node.scalar if isinstance(node.scalar, str) else None
-
-
-def _build(node: _Node, path: YamlPath, key: _Node, marked: MarkedYaml, file: str) -> Any:  # noqa: ANN401 - YAML
-    if len(marked.marks) >= MAX_VALUES or len(path) > MAX_DEPTH:
-        raise PolicyError([Issue(Code.TOO_BIG, _TOO_BIG, Where(file, node.line, node.column))])
-    marked.marks[path] = Mark(node.line, node.column, key.line, key.column)
-    if node.problem is not None:
-        marked.problems[path] = node.problem
-        return NO_VALUE
-    if node.items is not None:
-        return [_build(item, (*path, place), item, marked, file) for place, item in enumerate(node.items)]
-    if node.entries is not None:
-        return {name: _build(value, (*path, name), key, marked, file) for name, (key, value) in node.entries.items()}
-    return node.scalar

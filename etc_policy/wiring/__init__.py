@@ -174,7 +174,7 @@ class Environment(Readings):
         from etc_policy.adapters.spark.compactor import HudiCompactor
         from etc_policy.execute.runner import Runner
 
-        master = {"spark.master": "local", **self.target.spark_confs, **self.spark_options}["spark.master"]
+        master = {"spark.master": "local", **self._target_confs(), **self.spark_options}["spark.master"]
         local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
         return Runner(
             reader=FileTableReader(seen=self.note_size),

@@ -1,27 +1,25 @@
-"""Loops, macros, templates and defaults of folders: what policies come to, and from where each value came."""
+"""`for_each`, templates and defaults of folders: what policies come to, and from where each value came."""
 
 import pytest
 
-from etc_policy.declare import settings
-from etc_policy.declare.loading import load_file
+from etc_policy.compile.resolve import check_project
 from etc_policy.declare.reading import read_project
 
-LOOP = """version: 1
+EACH = """version: 1
 vars:
   lake: s3a://lake
   tables:
-    - {name: orders, tags: [hourly, sales], latency: 30m}
+    - {name: Orders, tags: [hourly, sales], latency: 30m}
     - {name: payments, tags: [], keep: true}
 policies:
   # {{ nothing here is looked at }} {% nor here %}
-  {% for t in var('tables') %}
-  - name: {{ ro(t.name) }}
-    table: {{ var('lake') }}/{{ t.name }}   # {{ nor('here') }}
+  - for_each: "{{ var('tables') }}"
+    name: "{{ each.name | lower }}_ro"
+    table: "{{ var('lake') }}/{{ each.name | lower }}"   # {{ nor('here') }}
     event_time_column: ts
-    data_latency: "{{ t.latency | default('1h') }}"
-    tags: {{ t.tags }}
-    enabled: {{ t.keep | default(false) }}
-  {% endfor %}
+    data_latency: "{{ each.latency | default('1h') }}"
+    tags: "{{ each.tags }}"
+    enabled: "{{ each.keep | default(false) }}"
 """
 
 
@@ -42,9 +40,8 @@ def _only(files):
     return [policy.declaration for policy in files.policies]
 
 
-def test_a_loop_makes_many_policies(read):
-    macro = "{% macro ro(name) %}{{ name | lower }}_ro{% endmacro %}"
-    files = read({"policies/a.yml": LOOP, "templates/names.jinja": macro})
+def test_for_each_makes_many_policies(read):
+    files = read({"policies/a.yml": EACH})
     orders, payments = _only(files)
     assert (orders.name, orders.table, orders.tags) == ("orders_ro", "s3a://lake/orders", ("hourly", "sales"))
     assert (orders.data_latency, orders.enabled) == (1_800_000, False)
@@ -54,6 +51,61 @@ def test_a_loop_makes_many_policies(read):
     assert files.policies[1].places.source(("tags",)) == "policies/a.yml:14:11"
 
 
+ROW = "version: 1\npolicies:\n  - {for_each: %s, name: %s, table: %s, event_time_column: ts, data_latency: 1m}\n"
+
+
+@pytest.mark.parametrize(
+    ("each", "name", "table", "expected"),
+    [
+        ("[a, b]", '"{{ each }}"', '"lake/{{ each }}"', [("a", "lake/a"), ("b", "lake/b")]),
+        ("{a: x, b: y}", '"{{ each.key }}"', '"{{ each.value }}"', [("a", "x"), ("b", "y")]),
+        ('"{{ range(2) }}"', '"t{{ each }}"', '"t{{ each }}"', [("t0", "t0"), ("t1", "t1")]),
+        ("[]", '"{{ each }}"', "t", []),
+        ("&items [a]", '"{{ each }}"', "t", [("a", "t")]),
+    ],
+)
+def test_what_each_is(read, each, name, table, expected):
+    found = _only(read({"policies/a.yml": ROW % (each, name, table)}))
+    assert [(policy.name, policy.table) for policy in found] == expected
+
+
+def test_for_each_over_the_tables_that_a_glob_means(read, tmp_path):
+    for table in ("lake/sales/orders", "lake/sales/Refunds", "lake/other/x"):
+        (tmp_path / table / ".hoodie").mkdir(parents=True)
+    (tmp_path / "lake" / "sales" / "no_table").mkdir()
+    text = ROW % ("sales/*", '"{{ each.name | lower }}_ro"', '"{{ each.path }}"')
+    project = "profiles: {p: {target: dev, targets: {dev: {table_root: lake}, prod: {table_root: %s}}}}\n"
+    files = {"policies/a.yml": text, "etc_project.yml": project % "s3://lake"}
+    found = _only(read(files))
+    assert [(p.name, p.table) for p in found] == [("refunds_ro", "sales/Refunds"), ("orders_ro", "sales/orders")]
+    (issue,) = read(files, target="prod").issues
+    assert (issue.code, issue.level) == ("ETC124", "error")
+    absolute = text.replace("sales/*", f"{tmp_path}/lake/*/orders")
+    (policy,) = _only(read({**files, "policies/a.yml": absolute}))
+    assert policy.table == f"{tmp_path}/lake/sales/orders"
+    (warning,) = read({**files, "policies/a.yml": text.replace("sales/*", "nowhere/*")}).issues
+    assert (warning.code, warning.level) == ("ETC124", "warning")
+
+
+def test_for_each_goes_with_templates_and_defaults(read):
+    text = "version: 1\npolicies:\n  - {for_each: [a, b], name: '{{ each }}_ro', extends: '{{ each }}', table: t}\n"
+    template = "version: 1\ntemplate: {event_time_column: ts, data_latency: %s}\n"
+    files = {"policies/a.yml": text, "templates/a.yml": template % "1m", "templates/b.yml": template % "2m"}
+    found = _only(read({**files, "etc_project.yml": "policies: {+tags: [all]}\n"}))
+    assert [(p.name, p.data_latency, p.tags) for p in found] == [
+        ("a_ro", 60_000, ("all",)),
+        ("b_ro", 120_000, ("all",)),
+    ]
+
+
+def test_too_many_policies_of_for_each_are_an_error(read):
+    text = "version: 1\nvars: {n: '{{ range(10000) }}'}\npolicies:\n  - for_each: \"{{ var('n') + var('n') }}\"\n    name: a\n"
+    (issue,) = read({"policies/a.yml": text}).issues
+    assert (issue.code, issue.where.line) == ("ETC104", 4)
+    many = "version: 1\npolicies:\n  - {for_each: '{{ range(9000) }}', name: a, tags: [" + "x, " * 30 + "]}\n"
+    assert [str(issue.code) for issue in read({"policies/a.yml": many}).issues] == ["ETC104"]
+
+
 def test_a_value_never_becomes_yaml(read):
     hostile = 'x", evil: true, y: "\n- name: more'
     text = (
@@ -61,52 +113,12 @@ def test_a_value_never_becomes_yaml(read):
     )
     (policy,) = _only(read({"policies/a.yml": text}, {"T": hostile}))
     assert policy.table == hostile
-    (policy,) = _only(read({"policies/a.yml": text.replace('"', "")}, {"T": "[1, {a: b}] # c"}))
-    assert policy.table == "[1, {a: b}] # c"
-
-
-def test_macros_may_give_yaml_of_their_own(read):
-    macro = "{% macro limits(t) %}freshness: {target: {{ t }}, error_after: 9h}\n    tags: [{{ t }}]{% endmacro %}"
-    text = """version: 1
-policies:
-  - name: a
-    table: t
-    {{ limits('2h') }}
-    event_time_column: ts
-    data_latency: 1m
-"""
-    (policy,) = _only(read({"policies/a.yml": text, "templates/m.j2": macro}))
-    assert (policy.freshness.target, policy.freshness.error_after, policy.tags) == (7_200_000, 32_400_000, ("2h",))
 
 
 def test_lines_that_end_as_no_editor_ends_them_are_lines_of_yaml(read):
     text = """\r\rversion: 1\npolicies:\n  - !!x [1]{name: b, table: "{{ env_var('NOPE') }}/b"}\n"""
     (issue,) = read({"policies/a.yml": text}).issues
     assert issue.code == "ETC106"
-
-
-@pytest.mark.parametrize(
-    ("line", "code"),
-    [("{{ limts('2h') }}", "ETC121"), ("{{ var('nope') }}", "ETC122"), ("tags: [a  # {{ nope }}", "ETC106")],
-)
-def test_a_line_that_is_a_failed_value_is_reported_as_that(read, line, code):
-    text = f"version: 1\npolicies:\n  - name: a\n    table: t\n    {line}\n    event_time_column: ts\n    data_latency: 1m\n"
-    found = read({"policies/a.yml": text}).issues
-    assert [(str(issue.code), issue.where.line) for issue in found] in ([(code, 5)], [(code, 6)])
-
-
-@pytest.mark.parametrize(
-    ("policies", "times"),
-    [("{+data_latency: 1h}", 1), ("{+data_latency: \"{{ '1h' if target.name == 'dev' else '2h' }}\"}", 2)],
-    ids=["without the target", "with the target"],
-)
-def test_the_project_file_is_loaded_again_where_it_names_the_target(read, monkeypatch, policies, times):
-    loaded = []
-    monkeypatch.setattr(settings, "load_file", lambda *given: loaded.append(load_file(*given)) or loaded[-1])
-    text = "version: 1\npolicies:\n  - {name: a, table: t, event_time_column: ts}\n"
-    project = f"name: n\npolicies: {policies}\nprofiles: {{p: {{target: dev, targets: {{dev: {{}}}}}}}}\n"
-    (policy,) = _only(read({"etc_project.yml": project, "policies/a.yml": text}))
-    assert (policy.data_latency, len(loaded)) == (3_600_000, times)
 
 
 def test_the_target_is_known_in_every_file(read):
@@ -216,22 +228,58 @@ def test_folders_can_have_other_names(read):
 
 def test_options_keep_references_and_no_values(read):
     text = """version: 1
-vars: {secret: "{{ env_var('S') }}"}
 policies:
   - name: a
     table: t
     event_time_column: ts
     data_latency: 1m
-    hudi_options: {hoodie.a: "x-{{ env_var('S') }}-{{ 1 + 1 }}", hoodie.b: "{{ var('secret') }}", hoodie.c: 1}
-    writer: {lock: {hoodie.write.lock.p: "{{ env_var('S') }}"}}
+    hudi_options: {hoodie.a: "x-{{ env_var('S') }}-{{ 1 + 1 }}", hoodie.b: "{{ env_var('UNSET', 'd') }}", hoodie.c: 1}
+    writer: {lock: {hoodie.write.lock.p: '{{env_var("S")}}'}}
 """
     (policy,) = _only(read({"policies/a.yml": text}, {"S": "hunter2"}))
     reference = "{{ env_var('S') }}"
-    assert policy.hudi_options == {"hoodie.a": f"x-{reference}-2", "hoodie.b": reference, "hoodie.c": 1}
+    assert policy.hudi_options == {
+        "hoodie.a": f"x-{reference}-2",
+        "hoodie.b": "{{ env_var('UNSET', 'd') }}",
+        "hoodie.c": 1,
+    }
     assert policy.writer.lock == {"hoodie.write.lock.p": reference}
+    assert _only(read({"policies/a.yml": text}))[0] == policy, "a variable need not be set before the engine starts"
 
 
-def test_a_fault_in_a_file_of_macros_with_carriage_returns_has_its_place(read):
-    macros = "{% macro a() %}{% endmacro %}\r\n\r\n\r\n  {% macro b( %}{% endmacro %}\r\n"
-    (issue,) = read({"templates/m.jinja": macros}).issues
-    assert (issue.where.line, issue.where.column) == (4, 3)
+def test_what_a_target_hands_to_spark_are_references(read):
+    project = """
+profiles: {p: {target: dev, targets: {dev: {
+  spark: {confs: {spark.secret: "{{ env_var('S') }}", spark.plain: "{{ 1 }}"}, master: "{{ env_var('M') }}"},
+  lock: {hoodie.write.lock.p: "{{ env_var('UNSET') }}"}, catalog: {uri: "thrift://{{ env_var('M') }}"}}}}}
+policies: {+hudi_options: {hoodie.a: "{{ env_var('S') }}"}, +writer: {lock: {hoodie.write.lock.q: "{{ env_var('S') }}"}}}
+"""
+    text = "version: 1\npolicies:\n  - {name: a, table: t, event_time_column: ts, data_latency: 1m}\n"
+    files = read({"etc_project.yml": project, "policies/a.yml": text}, {"S": "hunter2", "M": "yarn"})
+    (policy,), target = _only(files), files.target
+    reference = "{{ env_var('S') }}"
+    assert target.spark_confs["spark.secret"] == reference
+    assert (target.spark_confs["spark.plain"], target.spark_confs["spark.master"]) == ("1", "yarn")
+    assert target.lock == {"hoodie.write.lock.p": "{{ env_var('UNSET') }}"}
+    assert target.hidden_confs == {"spark.secret", "spark.hadoop.hive.metastore.uris"}
+    assert (policy.hudi_options, policy.writer.lock) == ({"hoodie.a": reference}, {"hoodie.write.lock.q": reference})
+    assert "hunter2" not in repr(files)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "hudi_options: {hoodie.a: \"{{ var('secret') }}\"}",
+        "hudi_options: {hoodie.a: \"{{ env_var('S') | upper }}\"}",
+        "hudi_options: {hoodie.a: \"{% if true %}{{ env_var('S') }}{% endif %}\"}",
+        "hudi_options: \"{{ {'hoodie.a': env_var('S')} }}\"",
+        "writer: \"{{ {'lock': {'hoodie.write.lock.a': env_var('S')}} }}\"",
+        "hudi_options: {hoodie.a: \"{{ var('list')[0] }}\"}",
+    ],
+)
+def test_a_value_of_the_environment_gets_into_no_option(read, option):
+    head = "version: 1\nvars: {secret: \"{{ env_var('S') }}\", list: [\"{{ env_var('S') }}\"]}\npolicies:\n"
+    text = f"{head}  - {{name: a, table: t, event_time_column: ts, data_latency: 1m, {option}}}\n"
+    found = check_project(read({"policies/a.yml": text}, {"S": "hunter2"}), ["ro_complete"])
+    assert [str(issue.code) for issue in found] == ["ETC144"]
+    assert "hunter2" not in str(found[0])

@@ -100,7 +100,7 @@ def test_the_project_file_is_read_under_the_same_rules(project):
     assert read_project_file(str(project), issues).text == "vars: {}"
 
 
-def test_templates_and_macros_lie_beside_each_other(project):
+def test_templates_are_the_yaml_files_of_their_folder(project):
     (project / "policies" / "a.yml").write_text("x")
     (project / "templates" / "deeper").mkdir(parents=True)
     for name in ("hourly.yml", "names.jinja", "more.j2", "README.md", "deeper/other.yml"):
@@ -108,7 +108,6 @@ def test_templates_and_macros_lie_beside_each_other(project):
     (project / "templates" / "bad.yml").symlink_to("/etc/hostname")
     sources = read_sources(str(project))
     assert [file.relative for file in sources.template_files] == ["templates/hourly.yml"]
-    assert [file.relative for file in sources.macro_files] == ["templates/more.j2", "templates/names.jinja"]
     assert _codes(sources) == ["ETC103"]
 
 
