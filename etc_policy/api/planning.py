@@ -107,7 +107,7 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
         policy_fingerprint=policy.fingerprint,
         base_path=policy.table,
         table_version=UNREAD_VERSION,
-        granularity=policy.granularity,
+        granularity=policy.strategy.granularity,
         action="refused",
         reason=error.message,
         reason_code=error.code,

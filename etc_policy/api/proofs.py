@@ -248,7 +248,8 @@ def _is_of_later(kept: ApplyState, state: TableState) -> bool:
 
 def _proof_of(record: CompactionRecord, policy: Policy) -> str:
     """What is kept of a compaction that was verified: which one, and what the policy asked for."""
-    asked = {"verify": policy.deciding_values()["verify"], "event_time": policy.event_time.model_dump(mode="json")}
+    verify, event_time = (part.model_dump(mode="json") for part in (policy.verify, policy.event_time))
+    asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": event_time}
     return f"{_name_of(record)} {digest(asked)}"
 
 

@@ -14,14 +14,15 @@ _ADD = "add the time between two runs and that of a run to the target"
 
 def freshness_can_be_met(policy: DeclaredPolicy) -> Iterator[Issue]:
     """No limit of freshness is below `data_latency`: completeness never comes nearer to now than that."""
-    latency, limits = policy.declaration.data_latency, policy.declaration.freshness
-    for key, limit in limits:
+    latency, limits = policy.declaration.data_latency_ms, policy.declaration.freshness
+    for key, name in limits.names_by_key().items():
+        limit = getattr(limits, name)
         if isinstance(limit, int) and limit < latency:
             meaning = "can never be met" if key == "target" else "is always exceeded"
             message = f"`freshness.{key}` {meaning}: it is shorter than `data_latency`"
             hint = "the view cannot be complete for events that may still arrive; raise it or lower `data_latency`"
             yield Issue(Code.TARGET_TOO_SHORT, message, policy.where("freshness", key), hint)
-    yield from pace_issues(policy, policy.declaration.strategy.every)
+    yield from pace_issues(policy, policy.declaration.strategy.every_ms)
     yield from _interval_issues(policy)
 
 
@@ -30,7 +31,7 @@ def pace_issues(policy: DeclaredPolicy, every_ms: int | None) -> Iterator[Issue]
 
     A target below `data_latency` is an error whatever the interval, and no issue here.
     """
-    latency_ms, target_ms = policy.declaration.data_latency, policy.declaration.freshness.target
+    latency_ms, target_ms = policy.declaration.data_latency_ms, policy.declaration.freshness.target_ms
     if target_ms is None or target_ms < latency_ms:
         return
     where = policy.where("freshness", "target")
@@ -51,7 +52,7 @@ def pace_issues(policy: DeclaredPolicy, every_ms: int | None) -> Iterator[Issue]
 
 def _interval_issues(policy: DeclaredPolicy) -> Iterator[Issue]:
     """An interval without a target decides nothing."""
-    if policy.declaration.strategy.every is not None and policy.declaration.freshness.target is None:
+    if policy.declaration.strategy.every_ms is not None and policy.declaration.freshness.target_ms is None:
         message = "`strategy.every` does nothing without `freshness.target`: every run compacts all that has arrived"
         where = policy.where("strategy", "every", at_key=True)
         hint = "say how far RO may lag behind by `freshness: {target: ...}`, or remove it"
@@ -66,12 +67,12 @@ def freshness_is_ordered(policy: DeclaredPolicy) -> Iterator[Issue]:
 
 def _errors(policy: DeclaredPolicy) -> Iterator[Issue]:
     limits, where = policy.declaration.freshness, policy.where("freshness", "error_after")
-    if limits.error_after is None:
+    if limits.error_after_ms is None:
         return
-    if limits.warn_after is not None and limits.warn_after >= limits.error_after:
+    if limits.warn_after_ms is not None and limits.warn_after_ms >= limits.error_after_ms:
         message = "`freshness.error_after` must be longer than `freshness.warn_after`"
         yield Issue(Code.FRESHNESS_ORDER, message, where, "a warning comes before the error")
-    if limits.target is not None and limits.error_after < limits.target:
+    if limits.target_ms is not None and limits.error_after_ms < limits.target_ms:
         message = "`freshness.error_after` must not be shorter than `freshness.target`"
         yield Issue(Code.FRESHNESS_ORDER, message, where, "an error means that the target was missed")
 
@@ -79,12 +80,16 @@ def _errors(policy: DeclaredPolicy) -> Iterator[Issue]:
 def _warning_in_vain(policy: DeclaredPolicy) -> Iterator[Issue]:
     """Beyond the target a table is a warning anyway, and without `error_after` an error."""
     limits = policy.declaration.freshness
-    if limits.warn_after is None or limits.target is None or limits.target < policy.declaration.data_latency:
+    if (
+        limits.warn_after_ms is None
+        or limits.target_ms is None
+        or limits.target_ms < policy.declaration.data_latency_ms
+    ):
         return
-    is_same = limits.warn_after == limits.target and limits.error_after is not None
-    if is_same or limits.warn_after < limits.target:
+    is_same = limits.warn_after_ms == limits.target_ms and limits.error_after_ms is not None
+    if is_same or limits.warn_after_ms < limits.target_ms:
         return
-    beyond = "an error, as there is no `error_after`" if limits.error_after is None else "a warning"
+    beyond = "an error, as there is no `error_after`" if limits.error_after_ms is None else "a warning"
     message = f"`freshness.warn_after` has no effect: beyond the `target` the table is {beyond}"
     hint = "make it shorter than the target, to be warned before the target is missed, or remove it"
     yield Issue(Code.LIMIT_WITHOUT_EFFECT, message, policy.where("freshness", "warn_after"), hint, level="warning")
@@ -93,7 +98,7 @@ def _warning_in_vain(policy: DeclaredPolicy) -> Iterator[Issue]:
 def proofs_can_be_made(policy: DeclaredPolicy) -> Iterator[Issue]:
     """What `freshness.proof` wants is what `etc apply` verifies: the level, and for `data` all rows."""
     wanted, verify = policy.declaration.freshness.proof, policy.declaration.verify
-    is_partial = verify.window is not None or verify.where is not None
+    is_partial = verify.window_ms is not None or verify.where is not None
     is_weaker = verify.level in (("metadata",) if wanted == "logs" else ("metadata", "logs", "sample"))
     if wanted is None or not (is_weaker or (wanted == "data" and is_partial)):
         return

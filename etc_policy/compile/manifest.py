@@ -10,12 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validat
 from pydantic_core import PydanticSerializationError
 
 from etc_policy import __version__
-from etc_policy.declare.schema_values import StrategyType
+from etc_policy.compile.stock_options import STOCK, stock_options
+from etc_policy.declare.schema import EventTime, Freshness, PolicyDeclaration, Sample, Sync, Verify, Writer
+from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.errors import Where
+
+__all__ = [
+    "EventTime", "Freshness", "Frozen", "GitState", "Manifest", "Policy", "Sample", "Strategy", "Sync", "Verify", "Writer",
+    "digest",
+]  # fmt: skip
 
 MANIFEST_SCHEMA_VERSION = 1
 
-EventTimeUnit = Literal["s", "ms", "us"]
 Granularity = Literal["log_file", "file_slice"]
 OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "file_slice": "log_file"}
 #: How a log file that stays gets its name in the slice that a compaction begins (table version 6).
@@ -26,18 +32,7 @@ VerifyLevel = Literal["metadata", "logs", "sample", "data"]
 LEVELS_WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
 #: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
-NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "fingerprint"})
-#: Keys that came later, each by its part: a policy that does not use them keeps the fingerprint that it had before.
-_LATER_KEYS = (
-    ("", "partitions"),
-    ("", "max_io_bytes"),
-    ("", "every_ms"),
-    ("", "carry"),
-    ("", "stock_options"),
-    ("freshness", "proof"),
-    ("verify", "full"),
-    ("verify", "suite_digest"),
-)
+NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "extends", "fingerprint"})
 
 
 class Frozen(BaseModel):
@@ -53,98 +48,15 @@ class Frozen(BaseModel):
             return json.dumps(self.model_dump(), indent=indent)
 
 
-class EventTime(Frozen):
-    """The column that carries event time; `unit` for integers, `format` (Spark pattern) for strings.
-
-    `trust_commit_metadata` is false where the writer records event times that cannot be trusted.
+class Policy(PolicyDeclaration):
+    """A policy, resolved: its table's path is absolute, it has the target's lock where it has none, and its granularity is that
+    of its strategy.
     """
 
-    column: str
-    unit: EventTimeUnit | None = None
-    format: str | None = None
-    trust_commit_metadata: bool = True
-
-
-class Freshness(Frozen):
-    """How far RO completeness may lag behind now, in milliseconds; with `proof` only what such a proof reaches counts."""
-
-    target_ms: int | None = None
-    warn_after_ms: int | None = None
-    error_after_ms: int | None = None
-    proof: Literal["logs", "data"] | None = None
-
-
-class Sample(Frozen):
-    """Which share of the file groups is read, and the seed that chooses them.
-
-    Without a seed the moment of the check chooses, so that runs choose differently.
-    """
-
-    share: float = 0.1
-    seed: int | None = None
-
-
-class Verify(Frozen):
-    """Which suite proves the table, from what, and over how much of it.
-
-    `sample` says which file groups level `sample` reads, `window_ms` how long before the threshold event times are looked
-    at, `where` is a condition of Spark SQL on partition columns. With `full` level `data` compares all rows by their values,
-    also where both views read the same file. `suite_digest` tells the contents of a suite of the project's own apart; shipped
-    suites have none.
-    """
-
-    suite: str = "ro_complete"
-    level: VerifyLevel = "data"
-    sample: Sample | None = None
-    window_ms: int | None = None
-    where: str | None = None
-    full: bool = False
-    suite_digest: str | None = None
-
-
-class Writer(Frozen):
-    """Facts about the table's writers that the table itself does not record."""
-
-    index: str | None = None
-    lock: dict[str, str] = Field(default_factory=dict)
-    lock_wait_ms: int = 60_000
-    compaction: Literal["none", "inline", "async"] = "none"
-
-
-class Sync(Frozen):
-    """The table `db.table` of the catalog whose properties say how far RO is complete; None for no sync."""
-
-    ro_table: str | None = None
-
-
-class Policy(Frozen):
-    """One policy, resolved: what is promised for one table.
-
-    `source` is `file:line:column` of the policy's name and is not part of the fingerprint. `stock_options` are what a strategy
-    of Hudi's own becomes, and what it is carried out from; empty for `event_time`.
-    """
-
-    name: str
-    description: str = ""
-    table: str
-    event_time: EventTime
-    data_latency_ms: int
-    log_file_max_bytes: int | None = None
-    strategy: StrategyType = "event_time"
-    granularity: Granularity = "log_file"
-    partitions: tuple[str, ...] = ()
-    max_io_bytes: int | None = None
-    every_ms: int | None = None
-    carry: Carry | None = None
-    stock_options: dict[str, str] = Field(default_factory=dict)
-    freshness: Freshness = Freshness()
-    verify: Verify = Verify()
-    writer: Writer = Writer()
-    hudi_options: dict[str, str] = Field(default_factory=dict)
-    sync: Sync = Sync()
-    tags: tuple[str, ...] = ()
-    enabled: bool = True
+    #: `file:line:column` of the policy's name.
     source: str | None = None
+    #: Tells the contents of a suite of the project's own apart; shipped suites have none.
+    suite_digest: str | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -160,16 +72,22 @@ class Policy(Frozen):
         path, line, column = self.source.rsplit(":", 2)
         return Where(path, int(line), int(column), self.name)
 
+    @property
+    def is_stock(self) -> bool:
+        """Whether it is carried out by a strategy of Hudi's own."""
+        return self.strategy.type in STOCK
+
+    @property
+    def stock_options(self) -> dict[str, str]:
+        """What a strategy of Hudi's own becomes, and what it is carried out from; empty for `event_time`."""
+        return stock_options(self.strategy)
+
     def deciding_values(self) -> dict[str, Any]:
-        """What the fingerprint covers, by the manifest's keys."""
+        """What the fingerprint covers, without what is not set: a new key leaves the fingerprints of others as they are."""
         values = self.model_dump(
             mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
         )
-        for part, key in _LATER_KEYS:
-            of_part = values[part] if part else values
-            if not of_part[key]:
-                del of_part[key]
-        return values
+        return _as_set(self, values)
 
     @model_validator(mode="before")
     @classmethod
@@ -180,6 +98,18 @@ class Policy(Frozen):
             if isinstance(values, dict)
             else values
         )
+
+
+def _as_set(model: BaseModel, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a model without those that are nothing, as they are where nobody sets them."""
+    kept = {}
+    for name, value in values.items():
+        part = getattr(model, name)
+        if isinstance(part, BaseModel):
+            kept[name] = _as_set(part, value)
+        elif value not in (None, False, [], {}) or type(model).model_fields[name].default:
+            kept[name] = value
+    return {name: value for name, value in kept.items() if value != {}}
 
 
 class GitState(Frozen):

@@ -22,7 +22,7 @@ from etc_policy.errors import Issue
 
 def event_time_is_readable(policy: DeclaredPolicy) -> Iterator[Issue]:
     """An event-time column has a unit (integers) or a pattern (text), not both, and the pattern is Spark's."""
-    column = policy.declaration.event_time_column
+    column = policy.declaration.event_time
     if column.unit is not None and column.format is not None:
         message = "`unit` and `format` exclude each other: `unit` is for integer columns, `format` for text"
         where = policy.where("event_time_column", "format", at_key=True)
@@ -48,8 +48,8 @@ def planned_options_are_numbers(policy: DeclaredPolicy) -> Iterator[Issue]:
     options, numbers = policy.declaration.hudi_options, dict[str, int]()
     for key in filter(options.__contains__, WHOLE_NUMBER_OPTIONS):
         value = options[key]
-        if isinstance(value, bool) or not re.fullmatch(r"[0-9]{1,15}", str(value).strip()):
-            message = f"the option `{key}` must be a whole number, not `{str(value).lower()[:60]}`"
+        if not re.fullmatch(r"[0-9]{1,15}", value.strip()):
+            message = f"the option `{key}` must be a whole number, not `{value[:60]}`"
             hint = f"planning reads it; Hudi's default is {WHOLE_NUMBER_OPTIONS[key]}"
             yield Issue(Code.NOT_A_WHOLE_NUMBER, message, policy.where("hudi_options", key), hint)
         else:
@@ -99,8 +99,8 @@ def strategies_have_their_keys(policy: DeclaredPolicy) -> Iterator[Issue]:
     """No key of `strategy` that its type does not have, and none that it needs is missing."""
     declared = policy.declaration.strategy
     known = keys_of(declared.type)
-    for key in sorted(declared.model_fields_set - {"type", *known}):
-        if getattr(declared, key) is not None:
+    for key, name in sorted(declared.names_by_key().items()):
+        if name in declared.model_fields_set and key not in ("type", *known) and getattr(declared, name) is not None:
             message = f"the strategy `{declared.type}` has no `{key}`"
             yield Issue(Code.NOT_OF_STRATEGY, message, policy.where("strategy", key, at_key=True), _hint(key, known))
     if declared.type == "partition_regex" and declared.regex is None:

@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.declare.quantities import duration_text, size_text
-
-#: The manifest's key -> the policy file's.
-_KEYS = {
-    "event_time": "event_time_column",
-    "strategy": "strategy.type",
-    "granularity": "strategy.granularity",
-    "partitions": "strategy.partitions",
-    "max_io_bytes": "strategy.max_io_bytes",
-    "every_ms": "strategy.every_ms",
-    "carry": "strategy.carry",
-    "stock_options": "strategy.options",
-    "log_file_max_bytes": "log_file_max_size_bytes",
-}
 
 
 def policy_values(policy: Policy) -> dict[str, str]:
     """Every value that the fingerprint covers, by its dotted key (`freshness.target`: `6h`); what is not set is left out."""
-    values = policy.deciding_values()
-    return dict(sorted(_flat({_KEYS.get(key, key): value for key, value in values.items()}, "")))
+    return dict(sorted(_flat(policy, policy.deciding_values(), "")))
 
 
 def event_time_values(event_time: EventTime) -> dict[str, str]:
     """Those of them that say how event times are read."""
-    return dict(_flat({_KEYS["event_time"]: event_time.model_dump(mode="json")}, ""))
+    return dict(_flat(event_time, event_time.model_dump(mode="json"), "event_time_column."))
 
 
 def changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
@@ -40,15 +28,22 @@ def changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> tuple
     return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
 
 
-def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - any JSON value
-    if isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _flat(item, f"{key}.{name}" if key else name)
-    elif isinstance(value, list):
-        yield key, ", ".join(str(item) for item in value)
-    elif key.endswith("_ms") and isinstance(value, int):
-        yield key.removesuffix("_ms"), duration_text(value)
-    elif key.endswith("_bytes") and isinstance(value, int):
-        yield key.removesuffix("_bytes"), size_text(value)
-    elif value is not None:
-        yield key, str(value).lower() if isinstance(value, bool) else str(value)
+def _flat(model: BaseModel, values: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        key = f"{before}{type(model).model_fields[name].alias or name}"
+        if isinstance(part := getattr(model, name), BaseModel):
+            yield from _flat(part, value, f"{key}.")
+        elif isinstance(value, Mapping):
+            yield from ((f"{key}.{option}", str(item)) for option, item in value.items())
+        elif value is not None:
+            yield key, _text(name, value)
+
+
+def _text(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    if name.endswith("_ms"):
+        return duration_text(value)
+    if name.endswith("_bytes"):
+        return size_text(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

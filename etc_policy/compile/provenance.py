@@ -30,8 +30,8 @@ def render_provenance(declared: DeclaredPolicy, policy: Policy, target: Target) 
 
 def _lines(declared: DeclaredPolicy, policy: Policy, target: Target) -> Iterator[tuple[str, str]]:
     given, strategy = _spelled_out(declared.values), declared.declaration.strategy
-    others = set(type(strategy).model_fields) - {"type", *keys_of(strategy.type)}
-    values = declared.declaration.model_dump(exclude={"strategy": others})
+    others = {name for key, name in strategy.names_by_key().items() if key not in ("type", *keys_of(strategy.type))}
+    values = declared.declaration.model_dump(exclude={"strategy": others}, by_alias=True)
 
     def below(path: tuple[str, ...], defaults: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         indent = "  " * len(path)
@@ -62,11 +62,11 @@ def _is_given(values: Mapping[str, Any], path: tuple[str, ...]) -> bool:
 def _with_defaults_as_written(model: BaseModel, values: dict[str, Any]) -> dict[str, Any]:
     """The values of a model; a default that stands for another value, such as `60s`, is there as it is written."""
     for name, field in type(model).model_fields.items():
-        part = getattr(model, name)
-        if isinstance(part, BaseModel) and name in values:
-            values[name] = _with_defaults_as_written(part, values[name])
+        part, key = getattr(model, name), field.alias or name
+        if isinstance(part, BaseModel) and key in values:
+            values[key] = _with_defaults_as_written(part, values[key])
         elif field.validate_default and name not in model.model_fields_set:
-            values[name] = field.default
+            values[key] = field.default
     return values
 
 

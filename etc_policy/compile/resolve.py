@@ -8,24 +8,11 @@ from itertools import islice
 
 from etc_policy.compile.freshness_rules import pace_issues
 from etc_policy.compile.locations import resolve_location
-from etc_policy.compile.manifest import (
-    Carry,
-    EventTime,
-    Freshness,
-    Manifest,
-    Policy,
-    Sample,
-    Sync,
-    Verify,
-    Writer,
-    digest,
-)
+from etc_policy.compile.manifest import Manifest, Policy, digest
 from etc_policy.compile.rules import PROJECT_RULES, CheckedProject
-from etc_policy.compile.stock_options import STOCK, stock_options
+from etc_policy.compile.stock_options import STOCK
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
-from etc_policy.declare.schema import VerifyChoice
-from etc_policy.declare.schema_strategy import Strategy
-from etc_policy.declare.targets import option_texts
+from etc_policy.declare.schema import PolicyDeclaration
 from etc_policy.errors import Issue, PolicyError
 
 #: So many issues of one kind are reported.
@@ -90,47 +77,15 @@ def resolve_policy(
     lock: Mapping[str, str],
     suite_digests: Mapping[str, str],
 ) -> Policy:
-    """The policy in plain units; a relative table path is taken from `root`, `lock` serves where it has none itself."""
+    """The policy with what its files do not say: a relative table path is taken from `root`, `lock` serves where it has none."""
     declared = policy.declaration
-    limits = declared.freshness
-    return Policy(
-        name=declared.name,
-        description=declared.description,
-        table=resolve_location(declared.table, root),
-        event_time=EventTime(**declared.event_time_column.model_dump()),
-        data_latency_ms=declared.data_latency,
-        log_file_max_bytes=declared.log_file_max_size,
-        strategy=declared.strategy.type,
-        granularity="file_slice" if declared.strategy.type in STOCK else declared.strategy.granularity,
-        partitions=declared.strategy.partitions,
-        max_io_bytes=declared.strategy.max_io,
-        every_ms=declared.strategy.every,
-        carry=_carry(declared.strategy),
-        stock_options=stock_options(declared.strategy),
-        freshness=Freshness(
-            target_ms=limits.target,
-            warn_after_ms=limits.warn_after,
-            error_after_ms=limits.error_after,
-            proof=limits.proof,
-        ),
-        verify=_verify(declared.verify, suite_digests.get(declared.verify.suite)),
-        writer=Writer(
-            index=declared.writer.index,
-            lock=option_texts(declared.writer.lock) or dict(lock),
-            lock_wait_ms=declared.writer.lock_wait,
-            compaction=declared.writer.compaction,
-        ),
-        hudi_options=option_texts(declared.hudi_options),
-        sync=Sync(**declared.sync.model_dump()),
-        tags=declared.tags,
-        enabled=declared.enabled,
-        source=policy.source,
-    )
-
-
-def _carry(declared: Strategy) -> Carry | None:
-    """A link is an error of the project (`carried_files_outlive_cleaning`), so that it never gets here."""
-    return None if declared.carry == "symlink" else declared.carry
+    values = {name: getattr(declared, name) for name in PolicyDeclaration.model_fields}
+    values["table"] = resolve_location(declared.table, root)
+    if not declared.writer.lock:
+        values["writer"] = declared.writer.model_copy(update={"lock": dict(lock)})
+    if declared.strategy.type in STOCK:
+        values["strategy"] = declared.strategy.model_copy(update={"granularity": "file_slice"})
+    return Policy.model_construct(**values, source=policy.source, suite_digest=suite_digests.get(declared.verify.suite))
 
 
 def _with_lines(issues: Iterable[Issue], texts: Mapping[str, str]) -> Iterator[Issue]:
@@ -144,18 +99,6 @@ def _with_lines(issues: Iterable[Issue], texts: Mapping[str, str]) -> Iterator[I
         lines = split.get(where.path) or split.setdefault(where.path, texts[where.path].split("\n"))
         is_there = 0 < where.line <= len(lines)
         yield replace(issue, where=replace(where, excerpt=lines[where.line - 1])) if is_there else issue
-
-
-def _verify(declared: VerifyChoice, suite_digest: str | None) -> Verify:
-    return Verify(
-        suite=declared.suite,
-        level=declared.level,
-        sample=Sample(share=declared.sample.share, seed=declared.sample.seed) if declared.sample else None,
-        window_ms=declared.window,
-        where=declared.where,
-        full=declared.full,
-        suite_digest=suite_digest,
-    )
 
 
 def _place(issue: Issue) -> tuple[str, int, int]:

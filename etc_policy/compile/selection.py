@@ -161,7 +161,9 @@ class _Chooser:
         kinds = (*get_args(StrategyType), *get_args(Granularity))
         if not any(fnmatchcase(kind, pattern) for kind in kinds):
             _nothing(f"there is no strategy `{pattern[:60]}`", pattern, "strategies", kinds)
-        return self._names(lambda p: any(fnmatchcase(kind, pattern) for kind in (p.strategy, p.granularity)))
+        return self._names(
+            lambda p: any(fnmatchcase(kind, pattern) for kind in (p.strategy.type, p.strategy.granularity))
+        )
 
     def _by_state(self, state: str) -> _Names:
         if state not in _STATES:

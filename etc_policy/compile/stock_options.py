@@ -74,10 +74,10 @@ def stock_options(declared: Strategy) -> dict[str, str]:
 
 def _options(declared: Strategy, keys: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if "target_io" in keys:
-        given = declared.target_io
+        given = declared.target_io_bytes
         yield TARGET_IO, str(DEFAULT_TARGET_IO_MIB if given is None else given // _MIB)
     if "min_log_size" in keys:
-        yield MIN_LOG_BYTES, str(declared.min_log_size or 0)
+        yield MIN_LOG_BYTES, str(declared.min_log_bytes or 0)
     if "min_log_files" in keys:
         yield MIN_LOG_FILES, str(declared.min_log_files or 0)
     if "latest_partitions" in keys:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.project import Places, value_at
@@ -118,7 +119,7 @@ class _Finding:
 
     def _unknown_key(self) -> Issue:
         parent = _model_at(self.model, self.path[:-1])
-        known = list(parent.model_fields) if parent else []
+        known = list(_fields(parent))
         name = str(self.path[-1])
         hint = did_you_mean(name, known) or f"the keys here are {', '.join(f'`{key}`' for key in known)}"
         hint = without_blank(name) or hint
@@ -173,7 +174,7 @@ class _Finding:
         if isinstance(value, str) and _NUMBER.fullmatch(value):
             return "remove the quotes"
         parent = _model_at(self.model, self.path[:-1])
-        examples = parent.model_fields[str(self.path[-1])].examples if parent else None
+        examples = _fields(parent)[str(self.path[-1])].examples if parent else None
         return f"for example `{self.path[-1]}: {examples[0]}`" if examples else None
 
     def _issue(self, code: Code, message: str, hint: str | None = None, *, at_key: bool = False) -> Issue:
@@ -202,12 +203,17 @@ def _key_name(path: YamlPath) -> str:
     return text
 
 
+def _fields(model: type[BaseModel] | None) -> dict[str, FieldInfo]:
+    """The fields of a model by the keys that people write."""
+    return {field.alias or name: field for name, field in model.model_fields.items()} if model else {}
+
+
 def _model_at(model: type[BaseModel], path: YamlPath) -> type[BaseModel] | None:
     """The model at `path` below `model`; None where keys are free."""
     inner: Any = model
     for part in path:
         if isinstance(inner, type) and issubclass(inner, BaseModel) and isinstance(part, str):
-            inner = inner.model_fields[part].annotation if part in inner.model_fields else None
+            inner = field.annotation if (field := _fields(inner).get(part)) else None
         else:
             inner = get_args(_collection(inner))[-1:] if isinstance(part, str) else get_args(_collection(inner))[:1]
             inner = inner[0] if inner else None

@@ -17,7 +17,7 @@ from etc_policy.declare.yaml_marks import YamlPath
 from etc_policy.errors import Issue
 
 _COLUMN = "event_time_column"
-DEFAULT_KEYS = [key for key in PolicyDeclaration.model_fields if key not in ("name", "table")]
+DEFAULT_KEYS = [key for key in PolicyDeclaration.names_by_key() if key not in ("name", "table")]
 
 
 @dataclass(frozen=True, slots=True)

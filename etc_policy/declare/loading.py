@@ -7,20 +7,21 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from etc_policy.codes.registry import Code
 from etc_policy.declare.findings import schema_issues
 from etc_policy.declare.project import FileMarks, Places, value_at
+from etc_policy.declare.schema_values import Declared
 from etc_policy.declare.scope import Scope, Value, has_template
 from etc_policy.declare.secrets import canonical_references
 from etc_policy.declare.sources import SourceFile
 from etc_policy.declare.variables import without_blank
-from etc_policy.declare.yaml_marks import Document, YamlPath, plain_value
+from etc_policy.declare.yaml_marks import YamlDocument, YamlPath, plain_value
 from etc_policy.errors import Issue, PolicyError
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=Declared)
 
 #: Stands where an expression gave no value: a text that fits most keys, so that only the expression is complained of.
 NO_VALUE = "?"
@@ -38,7 +39,7 @@ class Loaded:
     value: dict[str, Any] | None = None
     problems: dict[YamlPath, list[Issue]] = field(default_factory=dict)
     issues: list[Issue] = field(default_factory=list)
-    document: Document | None = None
+    document: YamlDocument | None = None
 
     def build(self, node: Node, path: YamlPath, scope: Scope | None = None, key: Node | None = None) -> Any:  # noqa: ANN401
         """The value of a node, with its expressions worked out; what is wrong goes to `problems` and `issues`.
@@ -62,7 +63,7 @@ class Loaded:
         if self.value is None:
             return None
         try:
-            return model.model_validate(self.value)
+            return model.from_yaml(self.value)
         except ValidationError as error:
             found = schema_issues(error, self.value, model, Places(self.file))
             self.issues += [issue for path, issue in found if path not in self.problems]
@@ -73,7 +74,7 @@ class Loaded:
         found = self.problems.items()
         return [issue for at, issues in found if not paths or any(at[: len(p)] == p for p in paths) for issue in issues]
 
-    def _worked_out(self, node: ScalarNode, path: YamlPath, scope: Scope, document: Document) -> Value:
+    def _worked_out(self, node: ScalarNode, path: YamlPath, scope: Scope, document: YamlDocument) -> Value:
         text: str = node.value
         if not has_template(text):
             return plain_value(node)
@@ -108,7 +109,7 @@ def load_file(source: SourceFile, scope: Scope, hint: str, late: str | None = No
     """
     loaded = Loaded(FileMarks(source.path, source.relative, {}), scope)
     try:
-        document = Document.read(source.text, source.path)
+        document = YamlDocument.read(source.text, source.path)
     except PolicyError as error:
         loaded.issues += error.issues
         return loaded

@@ -7,14 +7,14 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, StrictBool, StrictInt, StrictStr
 
 from etc_policy.declare.quantities import DEFAULT_JOBS, MAX_JOBS
-from etc_policy.declare.schema_values import Declared, DurationMs, FormatVersion, IntervalMs, Name, OptionValue, Text
+from etc_policy.declare.schema_values import Declared, DurationMs, FormatVersion, IntervalMs, Name, Option, Text
 
 
 class SparkSettings(Declared):
     """Where Spark runs, and with which settings."""
 
     master: Text | None = Field(None, description="Spark master.", examples=["local[2]", "yarn"])
-    confs: dict[StrictStr, OptionValue] = Field(
+    confs: dict[StrictStr, Option] = Field(
         default_factory=dict,
         description="Spark settings (`spark.*`); `--conf` on the command line wins over them.",
         examples=[{"spark.executor.memory": "4g"}],
@@ -91,7 +91,7 @@ class TargetDeclaration(Declared):
         description="The catalog that `db.table` names are looked up in.",
         examples=[{"type": "hive", "uri": "thrift://metastore:9083"}],
     )
-    lock: dict[StrictStr, OptionValue] = Field(
+    lock: dict[StrictStr, Option] = Field(
         default_factory=dict,
         description="`writer.lock` of every policy that has none of its own.",
         examples=[{"hoodie.write.lock.zookeeper.url": "{{ env_var('ZK_URL') }}"}],

@@ -202,7 +202,7 @@ class _ProjectReader:
             broken |= not known
             merged, places = merge([*layers, *templates, own], file, path)
         try:
-            declaration = PolicyDeclaration.model_validate(merged)
+            declaration = PolicyDeclaration.from_yaml(merged)
         except ValidationError as error:
             whole = f"policies[{path[1]}]"
             for place, issue in schema_issues(error, merged, PolicyDeclaration, places, name=name, whole=whole):
@@ -245,7 +245,7 @@ class _ProjectReader:
         found = list(_partial_issues(layer, {path[1:] for path in loaded.problems}))
         self.issues += found
         extends = value.get("extends")
-        entries = {key: entry for key, entry in layer.entries.items() if key in PolicyDeclaration.model_fields}
+        entries = {key: entry for key, entry in layer.entries.items() if key in PolicyDeclaration.names_by_key()}
         broken = shape is None or bool(loaded.problems) or bool(found)
         return _Template(Layer(layer.file, entries), extends if isinstance(extends, str) else None, broken)
 
@@ -259,7 +259,7 @@ def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Is
             yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")
             del merged[key]
     try:
-        PolicyDeclaration.model_validate({"name": "x", "table": "x", "data_latency": "1m", _COLUMN: "x"} | merged)
+        PolicyDeclaration.from_yaml({"name": "x", "table": "x", "data_latency": "1m", _COLUMN: "x"} | merged)
     except ValidationError as error:
         skipped = set(unrendered)
         for path, issue in schema_issues(error, merged, PolicyDeclaration, places):

@@ -25,14 +25,14 @@ from etc_policy.declare.schema_values import (
     FormatVersion,
     IntervalMs,
     Name,
-    OptionValue,
+    Option,
     SizeBytes,
     Text,
     WriterIndex,
 )
 
 
-class EventTimeColumn(Declared):
+class EventTime(Declared):
     """The column that carries event time, with what is needed to read it as a time."""
 
     column: Text = Field(
@@ -55,19 +55,23 @@ class EventTimeColumn(Declared):
     )
 
 
-class FreshnessLimits(Declared):
+class Freshness(Declared):
     """How far the read-optimized view's completeness may lag behind now."""
 
-    target: DurationMs | None = Field(
-        None, description="The lag that is promised; at least `data_latency`.", examples=["1h"]
+    target_ms: DurationMs | None = Field(
+        None, alias="target", description="The lag that is promised; at least `data_latency`.", examples=["1h"]
     )
-    warn_after: DurationMs | None = Field(
+    warn_after_ms: DurationMs | None = Field(
         None,
+        alias="warn_after",
         description="`etc freshness` warns beyond this lag; shorter than `target`, beyond which it warns anyway.",
         examples=["45m"],
     )
-    error_after: DurationMs | None = Field(
-        None, description="`etc freshness` fails (exit 1) beyond this lag; without it beyond `target`.", examples=["3h"]
+    error_after_ms: DurationMs | None = Field(
+        None,
+        alias="error_after",
+        description="`etc freshness` fails (exit 1) beyond this lag; without it beyond `target`.",
+        examples=["3h"],
     )
     proof: Literal["logs", "data"] | None = Field(
         None,
@@ -77,7 +81,7 @@ class FreshnessLimits(Declared):
     )
 
 
-class SampleChoice(Declared):
+class Sample(Declared):
     """Which file groups level `sample` reads."""
 
     share: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1)] = Field(
@@ -92,7 +96,7 @@ class SampleChoice(Declared):
     )
 
 
-class VerifyChoice(Declared):
+class Verify(Declared):
     """How a compaction is proved after it ran."""
 
     suite: Text = Field(
@@ -106,13 +110,14 @@ class VerifyChoice(Declared):
         "times of log files that are not compacted; `metadata` proves from the timeline alone.",
         examples=["metadata"],
     )
-    sample: SampleChoice | None = Field(
+    sample: Sample | None = Field(
         None,
         description="Which file groups level `sample` reads, a tenth by default.",
         examples=[{"share": 0.1, "seed": 7}],
     )
-    window: IntervalMs | None = Field(
+    window_ms: IntervalMs | None = Field(
         None,
+        alias="window",
         description="Compare only rows whose event time is at most this long before the threshold.",
         examples=["7d"],
     )
@@ -128,7 +133,7 @@ class VerifyChoice(Declared):
     )
 
 
-class SyncChoice(Declared):
+class Sync(Declared):
     """Where the catalog records how far the read-optimized view is complete."""
 
     ro_table: Text | None = Field(
@@ -139,7 +144,7 @@ class SyncChoice(Declared):
     )
 
 
-class WriterFacts(Declared):
+class Writer(Declared):
     """Facts about the table's writers that the table itself does not record."""
 
     index: WriterIndex | None = Field(
@@ -148,7 +153,7 @@ class WriterFacts(Declared):
         "`global_record_index`), deletes are compacted beside a write in flight; what is not declared does not.",
         examples=["bloom", "bucket"],
     )
-    lock: dict[StrictStr, OptionValue] = Field(
+    lock: dict[StrictStr, Option] = Field(
         default_factory=dict,
         description="The writers' lock options (`hoodie.write.lock.*`), so that etc takes the same lock.",
         examples=[
@@ -158,8 +163,12 @@ class WriterFacts(Declared):
             }
         ],
     )
-    lock_wait: DurationMs = Field(
-        "60s", validate_default=True, description="How long to wait for a lock that a writer holds.", examples=["5m"]
+    lock_wait_ms: DurationMs = Field(
+        "60s",
+        alias="lock_wait",
+        validate_default=True,
+        description="How long to wait for a lock that a writer holds.",
+        examples=["5m"],
     )
     compaction: Literal["none", "inline", "async"] = Field(
         "none", description="Compaction that the writers do on their own.", examples=["none"]
@@ -190,20 +199,23 @@ class PolicyDeclaration(Declared):
         description="Base path or URI of the table, or `db.table` of the Spark catalog.",
         examples=["lake/orders", "/mnt/lake/orders", "sales.orders"],
     )
-    event_time_column: Annotated[
-        EventTimeColumn, BeforeValidator(lambda value: _column(value), json_schema_input_type=str | EventTimeColumn)
+    event_time: Annotated[
+        EventTime, BeforeValidator(lambda value: _column(value), json_schema_input_type=str | EventTime)
     ] = Field(
+        alias="event_time_column",
         description="The event-time column: its name, or a mapping with `column`, `unit` and `format`. "
         "Required, here or by `extends` or a default.",
         examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
     )
-    data_latency: DurationMs = Field(
+    data_latency_ms: DurationMs = Field(
+        alias="data_latency",
         description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. "
         "Required, here or by `extends` or a default.",
         examples=["30m", "1h30m"],
     )
-    log_file_max_size: SizeBytes | None = Field(
+    log_file_max_bytes: SizeBytes | None = Field(
         None,
+        alias="log_file_max_size",
         description="Size at which writers begin a new log file; smaller files make finer cuts.",
         examples=["128 MiB"],
     )
@@ -212,28 +224,28 @@ class PolicyDeclaration(Declared):
         description="Which log files are compacted, and how finely.",
         examples=[{"type": "event_time", "granularity": "log_file"}],
     )
-    freshness: FreshnessLimits = Field(
-        FreshnessLimits(),
+    freshness: Freshness = Field(
+        Freshness(),
         description="How far completeness may lag behind now.",
         examples=[{"target": "1h", "warn_after": "45m", "error_after": "3h"}],
     )
-    verify: VerifyChoice = Field(
-        VerifyChoice(),
+    verify: Verify = Field(
+        Verify(),
         description="How a compaction is verified.",
         examples=[{"suite": "ro_complete", "level": "data"}],
     )
-    writer: WriterFacts = Field(
-        WriterFacts(),
+    writer: Writer = Field(
+        Writer(),
         description="Facts about the table's writers.",
         examples=[{"index": "bloom", "compaction": "none"}],
     )
-    hudi_options: dict[StrictStr, OptionValue] = Field(
+    hudi_options: dict[StrictStr, Option] = Field(
         default_factory=dict,
         description="Further Hudi options, passed to the client that compacts.",
         examples=[{"hoodie.memory.merge.max.size": "1073741824"}],
     )
-    sync: SyncChoice = Field(
-        SyncChoice(),
+    sync: Sync = Field(
+        Sync(),
         description="Where the catalog records how far the view is complete.",
         examples=[{"ro_table": "lake.orders_ro"}],
     )

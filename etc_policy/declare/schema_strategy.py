@@ -39,14 +39,16 @@ class Strategy(Declared):
         "order of texts, either end of which may be omitted. How far RO is complete still counts for the whole table.",
         examples=[["region=eu*", "2026-01-01..2026-01-31"]],
     )
-    max_io: SizeBytes | None = Field(
+    max_io_bytes: SizeBytes | None = Field(
         None,
+        alias="max_io",
         description="Bytes that one run reads and writes at most: the file slices with the oldest events go first, and T is what "
         "they reach. A slice that alone takes more is compacted alone.",
         examples=["50 GiB"],
     )
-    every: IntervalMs | None = Field(
+    every_ms: IntervalMs | None = Field(
         None,
+        alias="every",
         description="How often `etc apply` runs, from start to start (`--every` wins). With `freshness.target` a slice is "
         "compacted just in time then: when its oldest event would break the target before the next run has ended.",
         examples=["5m"],
@@ -58,14 +60,16 @@ class Strategy(Declared):
         "`symlink` is refused. Without it such a table is refused.",
         examples=["auto"],
     )
-    target_io: Budget | None = Field(
+    target_io_bytes: Budget | None = Field(
         None,
+        alias="target_io",
         description="For `bounded_io`, `log_file_size`, `log_file_num` and `day_based`: Hudi takes slices until they read and "
         "write as much, so that the last one may go beyond it. 512000 MiB where it is not given, which is Hudi's default.",
         examples=["50 GiB"],
     )
-    min_log_size: SizeBytes | None = Field(
+    min_log_bytes: SizeBytes | None = Field(
         None,
+        alias="min_log_size",
         description="For `log_file_size`: only slices with so many bytes in log files are compacted, the most first.",
         examples=["256 MiB"],
     )

@@ -82,7 +82,7 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: 
     """The chosen profile's and target's target; whether the catalog's address came from the environment is known by its file."""
     declared: TargetDeclaration = project.profiles[chosen[0]].targets[chosen[1]]
     master = {"spark.master": declared.spark.master} if declared.spark.master else {}
-    confs = option_texts(declared.spark.confs)
+    confs = declared.spark.confs
     hidden = {key for key, value in confs.items() if has_reference(value)}
     return Target(
         name=chosen[1],
@@ -91,7 +91,7 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: 
         bundle=declared.bundle,
         packages=tuple(declared.spark.packages),
         catalog=declared.catalog,
-        lock=option_texts(declared.lock),
+        lock=declared.lock,
         table_root=declared.table_root,
         storage=declared.storage,
         jobs=declared.jobs,
@@ -100,11 +100,6 @@ def target_of(chosen: tuple[str, str], project: ProjectFile, is_catalog_hidden: 
         hidden_confs=frozenset(hidden | ({METASTORE_URIS} if is_catalog_hidden else set())),
         deploy_mode=declared.spark.deploy_mode,
     )
-
-
-def option_texts(options: Mapping[str, object]) -> dict[str, str]:
-    """Options as Hudi and Spark read them: text, booleans in lower case."""
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
 
 
 def catalog_confs(catalog: CatalogSettings | None) -> dict[str, str]:

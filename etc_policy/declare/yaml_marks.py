@@ -88,7 +88,7 @@ def load_marked(text: str, path: str) -> MarkedYaml:
             expanded; `path` is named in the place.
 
     """
-    document = Document.read(text, path)
+    document = YamlDocument.read(text, path)
     value = document.build(document.root, ())
     if document.issues:
         raise PolicyError(document.issues)
@@ -96,7 +96,7 @@ def load_marked(text: str, path: str) -> MarkedYaml:
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     """A document of YAML as nodes, of which values are built; `issues` and `marks` are those of what was looked at so far.
 
     `broken` are the paths of mappings whose keys are wrong, so that nothing more is said of them.
@@ -112,7 +112,7 @@ class Document:
     _count: int = 0
 
     @classmethod
-    def read(cls, text: str, path: str) -> Document:
+    def read(cls, text: str, path: str) -> YamlDocument:
         """The one document in a text.
 
         Raises:

@@ -51,8 +51,10 @@ def unknown_version(policy: Policy, state: TableState) -> Refusal | None:
         return None
     if state.table_version not in WHOLE_SLICE_VERSIONS:
         return unsupported_version(state)
-    obstacle = find_obstacle(policy, state) if policy.granularity != "file_slice" else None
-    return Refusal("table_version" if policy.carry is None else "cannot_carry", *obstacle) if obstacle else None
+    obstacle = find_obstacle(policy, state) if policy.strategy.granularity != "file_slice" else None
+    return (
+        Refusal("table_version" if policy.strategy.carry is None else "cannot_carry", *obstacle) if obstacle else None
+    )
 
 
 def pending_service(policy: Policy, state: TableState) -> Refusal | None:

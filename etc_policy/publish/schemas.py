@@ -57,7 +57,7 @@ def json_schema(name: str) -> dict[str, Any]:
     """The schema of one kind of file."""
     document = DOCUMENTS[name]
     mode: Literal["validation", "serialization"] = "validation" if document.written_by == "people" else "serialization"
-    schema = document.model.model_json_schema(mode=mode)
+    schema = document.model.model_json_schema(mode=mode, by_alias=mode == "validation")
     if document.written_by == "people":
         schema = _with_templates(schema)
     elif "schema_version" in schema["properties"]:

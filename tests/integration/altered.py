@@ -13,6 +13,7 @@ from pathlib import Path
 
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.spark.session import start_spark
+from etc_policy.compile.manifest import Strategy
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, Write, partition_of, write_history
@@ -57,7 +58,7 @@ class Altered(Bench):
 
     @property
     def policy(self):
-        return super().policy.model_copy(update={"carry": "auto"})
+        return super().policy.model_copy(update={"strategy": Strategy(carry="auto")})
 
     def state(self):
         return fill_from_logs(super().state(), self.policy, None)

@@ -11,7 +11,7 @@ from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.spark.column_stats import fill_event_times
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.spark.services import HudiServices
-from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.compile.manifest import EventTime, Policy, Strategy, Writer
 from etc_policy.execute.finisher import Finisher
 from etc_policy.execute.ports import Job
 from etc_policy.execute.runner import Runner
@@ -54,7 +54,7 @@ class Bench:
             table=self.location,
             event_time=EventTime(column="ts", unit="ms"),
             data_latency_ms=10_000,
-            granularity=self.granularity,
+            strategy=Strategy(granularity=self.granularity),
             writer=Writer(index=self.index),
         )
 

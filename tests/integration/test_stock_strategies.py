@@ -14,7 +14,6 @@ import fastavro
 import pytest
 
 from etc_policy.compile.manifest import Policy
-from etc_policy.compile.stock_options import stock_options
 from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from tests.integration.bench import Bench
@@ -51,9 +50,8 @@ class StockKind(Kind):
 
 
 def with_strategy(policy: Policy, strategy: dict) -> Policy:
-    declared = Strategy(**strategy)
-    update = {"strategy": declared.type, "granularity": "file_slice", "stock_options": stock_options(declared)}
-    return policy.model_copy(update=update)
+    declared = Strategy.from_yaml({**strategy, "granularity": "file_slice"})
+    return policy.model_copy(update={"strategy": declared})
 
 
 def chosen_by_etc(bench) -> dict[tuple[str, str], tuple]:

@@ -22,7 +22,7 @@ from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.spark.metadata_listing import wrongly_listed
 from etc_policy.adapters.storage.below import copy_draft
-from etc_policy.compile.manifest import Policy
+from etc_policy.compile.manifest import Policy, Strategy
 from etc_policy.execute.ports import Job
 from etc_policy.plan.table_state import TableState
 from tests.integration.bench import SECOND, Bench
@@ -63,7 +63,9 @@ class Table6(Bench):
 
     @property
     def policy(self) -> Policy:
-        return super().policy.model_copy(update={"carry": self.kind.carry})
+        return super().policy.model_copy(
+            update={"strategy": Strategy(granularity=self.granularity, carry=self.kind.carry)}
+        )
 
     @property
     def oracle(self) -> Oracle:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -107,13 +108,17 @@ _PIECES = st.one_of(
 
 @st.composite
 def _bytes(draw: st.DrawFn, good: bytes) -> bytes:
-    """A good file that was cut, spliced or broken; or any bytes."""
+    """A good file that was cut, spliced or broken, or with a value that is another; or any bytes."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(st.binary(max_size=200))
     if kind == 1:
         return draw(st.text(alphabet="{}%#[]()-:,|>&*!?'\" \n\tabvr_01.~", max_size=120)).encode()
     data = good
+    if kind <= 4:  # a value, which YAML can still read
+        spans = [found.span() for found in re.finditer(rb"(?<=: )(?:[\w./]+|\"[^\"\n]*\")", good)]
+        begin, end = draw(st.sampled_from(spans))
+        return good[:begin] + b'"' + draw(_PIECES).replace(b"\\", b"/").replace(b'"', b"'") + b'"' + good[end:]
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(data)))
         end = min(len(data), place + draw(st.sampled_from([0, 0, 1, 3, 10, 40])))

@@ -109,7 +109,6 @@ LARGE = {
     "LocalStorage": "a TableStorage",
     "ObjectStorage": "a RemoteStorage",
     "HdfsStorage": "a RemoteStorage",
-    "Rendering": "one method for each operation of a template's code",
 }
 
 

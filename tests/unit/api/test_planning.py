@@ -15,7 +15,7 @@ from etc_policy.api.planning import (
     require_made_before_now,
     require_same_table,
 )
-from etc_policy.compile.manifest import EventTime, Policy, digest
+from etc_policy.compile.manifest import EventTime, Policy, Strategy, digest
 from etc_policy.errors import (
     EngineError,
     EtcError,
@@ -287,7 +287,7 @@ class TestMatchPolicies:
         [
             ({"data_latency_ms": 1}, "data_latency: 1h -> 1ms"),
             ({"table": "/other"}, "table: /t -> /other"),
-            ({"granularity": "file_slice"}, "strategy.granularity: log_file -> file_slice"),
+            ({"strategy": Strategy(granularity="file_slice")}, "strategy.granularity: log_file -> file_slice"),
         ],
     )
     def test_one_that_was_changed(self, tmp_path, change, told):

@@ -49,7 +49,7 @@ def test_what_another_process_has_verified_since_the_table_was_read_stays_verifi
 
 def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():
     policies = [
-        POLICY.model_copy(update={"verify": Verify(suite="s", level="metadata", suite_digest=one)})
+        POLICY.model_copy(update={"verify": Verify(suite="s", level="metadata"), "suite_digest": one})
         for one in ("a", "b", None)
     ]
     store = MemoryApplyStates()

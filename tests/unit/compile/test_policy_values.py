@@ -1,6 +1,6 @@
 import pytest
 
-from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Verify, Writer
+from etc_policy.compile.manifest import EventTime, Freshness, Manifest, Policy, Strategy, Verify, Writer
 from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.declare.quantities import duration_text, parse_duration_ms, parse_size_bytes, size_text
 
@@ -20,7 +20,7 @@ CHANGES = {
     "event_time": EventTime(column="ts"),
     "data_latency_ms": 1,
     "log_file_max_bytes": 1,
-    "granularity": "file_slice",
+    "strategy": Strategy(granularity="file_slice"),
     "freshness": Freshness(),
     "verify": Verify(level="metadata"),
     "writer": Writer(),

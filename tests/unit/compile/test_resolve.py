@@ -45,6 +45,21 @@ def read(tmp_path):
     return _read
 
 
+STRATEGY = {
+    "type": "event_time",
+    "granularity": "log_file",
+    "partitions": (),
+    "max_io_bytes": None,
+    "every_ms": None,
+    "carry": None,
+    "target_io_bytes": None,
+    "min_log_bytes": None,
+    "min_log_files": None,
+    "latest_partitions": None,
+    "regex": None,
+}
+
+
 def test_defaults_are_filled_in(read):
     files = read(SHORTEST)
     (policy,) = compile_project(files, SUITES).policies
@@ -54,13 +69,8 @@ def test_defaults_are_filled_in(read):
         "event_time": {"column": "ts", "unit": None, "format": None, "trust_commit_metadata": True},
         "data_latency_ms": 1_800_000,
         "log_file_max_bytes": None,
-        "strategy": "event_time",
-        "granularity": "log_file",
-        "partitions": (),
-        "max_io_bytes": None,
-        "every_ms": None,
-        "carry": None,
-        "stock_options": {},
+        "extends": None,
+        "strategy": STRATEGY,
         "freshness": {"target_ms": None, "warn_after_ms": None, "error_after_ms": None, "proof": None},
         "verify": {
             "suite": "ro_complete",
@@ -69,7 +79,6 @@ def test_defaults_are_filled_in(read):
             "window_ms": None,
             "where": None,
             "full": False,
-            "suite_digest": None,
         },
         "writer": {"index": None, "lock": {}, "lock_wait_ms": 60000, "compaction": "none"},
         "hudi_options": {},
@@ -77,6 +86,7 @@ def test_defaults_are_filled_in(read):
         "tags": (),
         "enabled": True,
         "source": "policies/0.yml:4:12",
+        "suite_digest": None,
     }
     assert policy.table == f"{files.project_dir}/lake/short"
 
@@ -95,13 +105,15 @@ def test_every_key_reaches_the_manifest(read):
         },
         "data_latency_ms": 3_600_000,
         "log_file_max_bytes": 134_217_728,
-        "strategy": "event_time",
-        "granularity": "file_slice",
-        "partitions": ("eu*", "2026-01..2026-02"),
-        "max_io_bytes": 2**30,
-        "every_ms": 900_000,
-        "carry": "copy",
-        "stock_options": {},
+        "extends": None,
+        "strategy": {
+            **STRATEGY,
+            "granularity": "file_slice",
+            "partitions": ("eu*", "2026-01..2026-02"),
+            "max_io_bytes": 2**30,
+            "every_ms": 900_000,
+            "carry": "copy",
+        },
         "freshness": {
             "target_ms": 7_200_000,
             "warn_after_ms": 10_800_000,
@@ -115,7 +127,6 @@ def test_every_key_reaches_the_manifest(read):
             "window_ms": 7 * 86_400_000,
             "where": "region = 'eu'",
             "full": False,
-            "suite_digest": None,
         },
         "writer": {
             "index": "bucket",
@@ -132,6 +143,7 @@ def test_every_key_reaches_the_manifest(read):
         "tags": ("a", "b"),
         "enabled": False,
         "source": "policies/0.yml:4:11",
+        "suite_digest": None,
     }
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etc_policy.compile.manifest import EventTime, Manifest, Policy
+from etc_policy.compile.manifest import EventTime, Manifest, Policy, Strategy
 from etc_policy.compile.selection import Selection, require_some, select_policies, split_terms
 from etc_policy.errors import UsageError
 
@@ -13,7 +13,7 @@ def _policy(name, *, tags=(), path="policies/a.yml", granularity="log_file", lat
         table=f"{root}/{name}",
         event_time=EventTime(column="ts"),
         data_latency_ms=latency,
-        granularity=granularity,
+        strategy=Strategy(granularity=granularity),
         tags=tags,
         enabled=enabled,
         source=f"{path}:3:4",

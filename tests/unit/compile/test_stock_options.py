@@ -57,7 +57,7 @@ CASES = [
 def test_the_options_of_each_type(declared, options):
     whole_table = {"hoodie.table.services.incremental.enabled": "false"} if options else {}
     expected = {f"hoodie.compaction.{key}": value for key, value in options.items()} | whole_table
-    assert stock_options(Strategy(**declared)) == expected
+    assert stock_options(Strategy.from_yaml(declared)) == expected
 
 
 def test_every_type_has_a_case():
@@ -71,14 +71,13 @@ def test_a_changed_option_is_a_changed_policy():
             table="/t",
             event_time=EventTime(column="ts"),
             data_latency_ms=1,
-            strategy="log_file_num",
-            stock_options=stock_options(Strategy(type="log_file_num", min_log_files=count)),
+            strategy=Strategy(type="log_file_num", min_log_files=count),
         )
         for count in (3, 5)
     )
     assert few.fingerprint != many.fingerprint
     (change,) = changed_values(policy_values(few), policy_values(many))
-    assert change == "strategy.options.hoodie.compaction.logfile.num.threshold: 3 -> 5"
+    assert change == "strategy.min_log_files: 3 -> 5"
 
 
 @pytest.mark.parametrize(

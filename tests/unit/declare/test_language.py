@@ -44,8 +44,8 @@ def test_for_each_makes_many_policies(read):
     files = read({"policies/a.yml": EACH})
     orders, payments = _only(files)
     assert (orders.name, orders.table, orders.tags) == ("orders_ro", "s3a://lake/orders", ("hourly", "sales"))
-    assert (orders.data_latency, orders.enabled) == (1_800_000, False)
-    assert (payments.name, payments.tags, payments.data_latency) == ("payments_ro", (), 3_600_000)
+    assert (orders.data_latency_ms, orders.enabled) == (1_800_000, False)
+    assert (payments.name, payments.tags, payments.data_latency_ms) == ("payments_ro", (), 3_600_000)
     assert payments.enabled is True
     assert [policy.source for policy in files.policies] == ["policies/a.yml:10:11"] * 2
     assert files.policies[1].places.source(("tags",)) == "policies/a.yml:14:11"
@@ -92,7 +92,7 @@ def test_for_each_goes_with_templates_and_defaults(read):
     template = "version: 1\ntemplate: {event_time_column: ts, data_latency: %s}\n"
     files = {"policies/a.yml": text, "templates/a.yml": template % "1m", "templates/b.yml": template % "2m"}
     found = _only(read({**files, "etc_project.yml": "policies: {+tags: [all]}\n"}))
-    assert [(p.name, p.data_latency, p.tags) for p in found] == [
+    assert [(p.name, p.data_latency_ms, p.tags) for p in found] == [
         ("a_ro", 60_000, ("all",)),
         ("b_ro", 120_000, ("all",)),
     ]
@@ -129,9 +129,9 @@ profiles: {p: {target: dev, targets: {dev: {}, prod: {table_root: "s3a://{{ env_
 """
     text = 'version: 1\npolicies:\n  - {name: "a_{{ target.name }}", table: t, event_time_column: ts}\n'
     (dev,) = _only(read({"etc_project.yml": project, "policies/a.yml": text}))
-    assert (dev.name, dev.data_latency) == ("a_dev", 60_000)
+    assert (dev.name, dev.data_latency_ms) == ("a_dev", 60_000)
     (prod,) = _only(read({"policies/a.yml": text}, target="prod"))
-    assert (prod.name, prod.data_latency) == ("a_prod", 3_600_000)
+    assert (prod.name, prod.data_latency_ms) == ("a_prod", 3_600_000)
 
 
 TEMPLATES = {
@@ -159,10 +159,10 @@ policies:
 def test_templates_merge_in_depth_and_lists_are_replaced(read):
     files = read({**TEMPLATES, "etc_project.yml": "policies: {+data_latency: 5m, +verify: {level: metadata}}\n"})
     (policy,) = _only(files)
-    assert policy.data_latency == 1_800_000
+    assert policy.data_latency_ms == 1_800_000
     assert policy.verify.level == "metadata"
-    assert (policy.event_time_column.column, policy.event_time_column.unit) == ("ts", "ms")
-    assert (policy.freshness.target, policy.freshness.error_after) == (7_200_000, 10_800_000)
+    assert (policy.event_time.column, policy.event_time.unit) == ("ts", "ms")
+    assert (policy.freshness.target_ms, policy.freshness.error_after_ms) == (7_200_000, 10_800_000)
     assert policy.tags == ("own",)
     assert policy.writer.lock == {"hoodie.write.lock.a": "1", "hoodie.write.lock.b": "3"}
 
@@ -209,9 +209,9 @@ def test_the_nearest_folder_wins(read):
     )
     assert [(str(issue.code), issue.level, issue.where.line) for issue in files.issues] == [("ETC127", "warning", 10)]
     found = {p.declaration.name: p.declaration for p in files.policies}
-    minutes = {n: (p.data_latency // 60_000, p.freshness.target // 60_000, p.tags) for n, p in found.items()}
+    minutes = {n: (p.data_latency_ms // 60_000, p.freshness.target_ms // 60_000, p.tags) for n, p in found.items()}
     assert minutes == {"top": (1, 60, ()), "sales": (2, 60, ()), "eu": (2, 120, ("file",))}
-    assert {p.freshness.error_after for p in found.values()} == {32_400_000}
+    assert {p.freshness.error_after_ms for p in found.values()} == {32_400_000}
 
 
 def test_folders_can_have_other_names(read):
@@ -241,7 +241,7 @@ policies:
     assert policy.hudi_options == {
         "hoodie.a": f"x-{reference}-2",
         "hoodie.b": "{{ env_var('UNSET', 'd') }}",
-        "hoodie.c": 1,
+        "hoodie.c": "1",
     }
     assert policy.writer.lock == {"hoodie.write.lock.p": reference}
     assert _only(read({"policies/a.yml": text}))[0] == policy, "a variable need not be set before the engine starts"

@@ -30,7 +30,7 @@ def _file(*policies, head=""):
 
 def _latency(files):
     assert files.issues == ()
-    return [policy.declaration.data_latency // 60_000 for policy in files.policies]
+    return [policy.declaration.data_latency_ms // 60_000 for policy in files.policies]
 
 
 def test_nearer_variables_win(project):

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.compile.manifest import Strategy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError, TableError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import carried_in
@@ -638,7 +639,7 @@ class TestCarried:
         }
         return MemoryTable(state_of("/t", {"version": 6, "slices": slices}))
 
-    POLICY = POLICY.model_copy(update={"carry": "auto"})
+    POLICY = POLICY.model_copy(update={"strategy": Strategy(carry="auto")})
 
     def plan(self, table):
         return build_table_plan(self.POLICY, table.state, now_ms=NOW, clock_ms=NOW)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from etc_policy.compile.manifest import Strategy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_malformed, find_underived
 from etc_policy.plan.skipped_slices import WrittenTo
@@ -181,7 +182,7 @@ class TestVersion6:
     OLD = state_of(
         "/t", {"version": 6, "slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00"}}}}
     )
-    WHOLE = POLICY.model_copy(update={"granularity": "file_slice"})
+    WHOLE = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
     MADE = build_table_plan(WHOLE, OLD, now_ms=NOW, clock_ms=NOW + 5_000)
 
     def test_the_instant_is_when_it_was_made(self):

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from etc_policy.compile.manifest import Strategy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_underived
 from etc_policy.plan.stages import TablePlan
@@ -180,7 +181,7 @@ class TestVersion6:
     OLD = state_of(
         "/t", {"version": 6, "slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00"}}}}
     )
-    WHOLE = POLICY.model_copy(update={"granularity": "file_slice"})
+    WHOLE = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
 
     @property
     def plan(self) -> TablePlan:
