@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from etc_policy.api.moments import epoch_ms
 from etc_policy.codes.registry import Code
-from etc_policy.compile.selection import split_terms
 from etc_policy.errors import UsageError
+from etc_policy.policy.selection import split_terms
 from etc_policy.wiring import clock_ms
 
 Terms = str | Sequence[str]

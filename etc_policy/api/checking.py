@@ -15,11 +15,11 @@ from typing import Any, TypeVar, get_args
 
 from etc_policy.api.moments import moment_fault
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import VerifyLevel
-from etc_policy.compile.writer_forms import FormName
-from etc_policy.declare.quantities import MAX_JOBS, MAX_MS
-from etc_policy.declare.suggestions import did_you_mean, listed
 from etc_policy.errors import UsageError
+from etc_policy.policy.manifest import VerifyLevel
+from etc_policy.policy.quantities import MAX_JOBS, MAX_MS
+from etc_policy.policy.suggestions import did_you_mean, listed
+from etc_policy.policy.writer_forms import FormName
 
 Verbs = TypeVar("Verbs")
 #: What is wrong with a value, in words that follow the argument's name; None where nothing is.

@@ -24,9 +24,9 @@ from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.checking import checks_arguments
 from etc_policy.api.declared import DeclaredProject
 from etc_policy.api.one_table import errors_of, raise_all
-from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.errors import ExitCode, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
+from etc_policy.policy.manifest import VerifyLevel
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair

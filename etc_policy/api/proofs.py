@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.plan.formats import count_of, format_time, iso_time
@@ -16,6 +15,7 @@ from etc_policy.plan.proof import LEVELS, Proof, with_proof
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import TableHistory, is_of_column, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.policy.manifest import Policy, VerifyLevel, digest
 from etc_policy.wiring import clock_ms
 
 if TYPE_CHECKING:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
 from etc_policy.plan.idle_reasons import nothing_due, overlapping_writer, unknown_left_out, written_to_all
 from etc_policy.plan.instants import add_ms, instant_from_ms
@@ -37,6 +35,8 @@ from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
 from etc_policy.plan.table_state import FileSlice, Slices, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.plan.unknown_state import claiming_nothing, why_refused, why_unknown
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.policy_values import changed_values, policy_values
 
 _GROUP = attrgetter("group")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import count_of, format_bytes, format_duration
 from etc_policy.plan.idle_reasons import not_ended
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
+from etc_policy.policy.manifest import Policy
 
 
 def unknown_warning(context: PlanningContext) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
-from etc_policy.compile.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.plan.carry import Split, split_slice
 from etc_policy.plan.cut import compacted, remaining
 from etc_policy.plan.double_keys import SEES_LOG_FILES
@@ -18,6 +17,7 @@ from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.plan.table_versions import WHOLE_SLICE_VERSIONS
 from etc_policy.plan.watermark import Watermark, watermark
+from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
 
 #: Between the first and the last partition of a range; either may be omitted.
 RANGE = ".."

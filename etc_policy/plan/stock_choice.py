@@ -10,18 +10,18 @@ import re
 from collections.abc import Iterable
 from datetime import date
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.stock_options import (
+from etc_policy.plan.io_budget import age
+from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.table_state import FileSlice, GroupKey, Slices, TableState
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.shared_regex import is_found
+from etc_policy.policy.stock_options import (
     LATEST_PARTITIONS,
     MIN_LOG_BYTES,
     MIN_LOG_FILES,
     REGEX,
     TARGET_IO,
 )
-from etc_policy.declare.shared_regex import is_found
-from etc_policy.plan.io_budget import age
-from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.table_state import FileSlice, GroupKey, Slices, TableState
 
 PARQUET_MAX_BYTES = 120 * 2**20
 _MIB = 2**20

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from etc_policy.declare.project_schema import Folders
-from etc_policy.declare.secrets import with_values
-from etc_policy.declare.targets import Target
 from etc_policy.errors import RetryableError
+from etc_policy.policy.project_schema import Folders
+from etc_policy.policy.secrets import with_values
+from etc_policy.policy.targets import Target
 
 if TYPE_CHECKING:
     from etc_policy.adapters.spark.submission import Submission

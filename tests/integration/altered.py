@@ -13,8 +13,8 @@ from pathlib import Path
 
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.spark.session import start_spark
-from etc_policy.compile.manifest import Strategy
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.policy.manifest import Strategy
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, Write, partition_of, write_history
 from tests.integration.version6_kinds import BY_EVENT_TIME, VERSION_6

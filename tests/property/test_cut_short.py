@@ -8,10 +8,10 @@ from etc_policy.adapters.hudi import properties as hudi_properties
 from etc_policy.adapters.hudi import stable_reading
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.compile.manifest import EventTime, Policy, Strategy
 from etc_policy.errors import EtcError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.stages import TablePlan
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from tests.unit.adapters.reading import OURS
 from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
 

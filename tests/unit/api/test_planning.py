@@ -15,7 +15,6 @@ from etc_policy.api.planning import (
     require_made_before_now,
     require_same_table,
 )
-from etc_policy.compile.manifest import EventTime, Policy, Strategy, digest
 from etc_policy.errors import (
     EngineError,
     EtcError,
@@ -28,6 +27,7 @@ from etc_policy.errors import (
     Where,
 )
 from etc_policy.plan.stages import make_plan
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, digest
 from tests.unit.plan.refusal_codes import refusal_codes
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE
 

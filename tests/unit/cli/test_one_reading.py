@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.declare import sources
+from etc_policy.policy import sources
 
 PROJECT = "version: 1\nprofiles: {all: {target: dev, targets: {dev: {spark: {master: 'local[1]'}}}}}\n"
 COMMANDS = """parse

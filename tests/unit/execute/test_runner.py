@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.compile.manifest import Strategy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError, TableError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
 from etc_policy.plan.table_state import LogFile, WriteInFlight
 from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.policy.manifest import Strategy
 from tests.fakes import MemoryCompactor, MemoryFiles, MemoryLease, MemoryTable
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice

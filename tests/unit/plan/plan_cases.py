@@ -38,8 +38,6 @@ from typing import Any
 
 import yaml
 
-from etc_policy.compile.manifest import EventTime, Freshness, Policy, Verify, Writer
-from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.pace import Pace, pace_of
@@ -55,6 +53,8 @@ from etc_policy.plan.table_state import (
     UnreadableTime,
 )
 from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify, Writer
+from etc_policy.policy.schema_strategy import Strategy
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,11 +10,11 @@ from etc_policy.adapters.hudi.carrying import carry_files, require_carried
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.storage.below import copy_draft
-from etc_policy.compile.manifest import EventTime, Policy, Strategy
 from etc_policy.errors import EngineError, TableError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.stages import CarriedFile
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from tests.unit.adapters.reading import OURS, read
 from tests.unit.adapters.table_folder import TableFolder, at, base, log, operation
 

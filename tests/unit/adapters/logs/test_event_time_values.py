@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etc_policy.adapters.logs.event_time_values import format_ms, kind_of, number_ms, text_ms, time_reader
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 
 MS = 1_711_846_800_123  # 2024-03-31 01:00:00.123 UTC
 DAY_MS = 1_711_843_200_000

@@ -12,7 +12,7 @@ from etc_policy.adapters.hudi.timeline import read_timeline
 from etc_policy.adapters.metadata_table.file_records import UnsureListing
 from etc_policy.adapters.metadata_table.listing import MetadataTableListing, lists_files, read_listing
 from etc_policy.adapters.storage.door import open_storage
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters import log_file
 from tests.unit.adapters.metadata_folder import FIRST, LISTED, SCHEMA, MetadataFolder, file_records, hfile
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
