@@ -19,7 +19,7 @@ from etc_policy.errors import UsageError
 from etc_policy.policy.manifest import VerifyLevel
 from etc_policy.policy.quantities import MAX_JOBS, MAX_MS
 from etc_policy.policy.suggestions import did_you_mean, listed
-from etc_policy.policy.writer_forms import FormName
+from etc_policy.policy.writers import FormName
 
 Verbs = TypeVar("Verbs")
 #: What is wrong with a value, in words that follow the argument's name; None where nothing is.

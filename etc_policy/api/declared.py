@@ -13,7 +13,7 @@ from etc_policy.policy.manifest import Manifest
 from etc_policy.policy.secrets import with_values
 
 if TYPE_CHECKING:
-    from etc_policy.policy.writer_forms import FormName
+    from etc_policy.policy.writers import FormName
 
 
 @checks_arguments
@@ -56,21 +56,21 @@ class DeclaredProject(Workspace):
             EngineError: a variable of the environment is not set.
 
         """
-        from etc_policy.policy.writer_options import writer_options
+        from etc_policy.policy.writers import writer_options
 
         policy = self._one(name, "writer_options")
         return with_values(writer_options(policy, self._shape(policy)), os.environ)
 
     def flink_options(self, name: str) -> dict[str, str]:
         """The same for a Flink sink, which has names of its own for compaction."""
-        from etc_policy.policy.writer_forms import flink_options
+        from etc_policy.policy.writers import flink_options
 
         policy = self._one(name, "flink_options")
         return with_values(flink_options(policy, self._shape(policy)), os.environ)
 
     def writer_form(self, form: FormName, select: Terms = (), exclude: Terms = ()) -> str:
         """The writers' options of what is selected, in one of the forms that `compile` writes; no value of the environment."""
-        from etc_policy.policy.writer_forms import FORMS
+        from etc_policy.policy.writers import FORMS
 
         return "\n".join(FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
 

@@ -29,8 +29,7 @@ from etc_policy.plan.table_history import promise_of
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import PASSING_REFUSALS
 from etc_policy.policy.locations import location_identity
-from etc_policy.policy.manifest import Policy, digest
-from etc_policy.policy.policy_values import changed_values, policy_values
+from etc_policy.policy.manifest import Policy, changed_values, digest, policy_values
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
 #: Refusals that another run may not meet.

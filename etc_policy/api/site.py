@@ -14,8 +14,8 @@ from etc_policy.api.proofs import freshness_of
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, Issue
 from etc_policy.plan.table_history import promises_in, with_times_of
+from etc_policy.policy.files import read_template
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.templates import read_template
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile, RunFiles

@@ -16,8 +16,8 @@ from etc_policy.plan.refusals import no_commit
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
-from etc_policy.policy.suites import read_suite
 from etc_policy.publish.results import TableVerification
 from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence

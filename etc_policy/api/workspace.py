@@ -17,14 +17,14 @@ from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
+from etc_policy.policy.hudi_options import spark_conf_fault
 from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.policy.project_schema import Folders
-from etc_policy.policy.reserved_options import spark_conf_fault
 from etc_policy.policy.resolve import interval_errors
 from etc_policy.policy.selection import Selection, disabled_policies, require_some, select_policies
 from etc_policy.policy.settings import read_own_settings
-from etc_policy.policy.table_shape import TableShape
 from etc_policy.policy.targets import Target
+from etc_policy.policy.writers import TableShape
 from etc_policy.wiring import Environment
 
 

@@ -20,8 +20,8 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.formats import fold, iso_time
+from etc_policy.policy.files import read_template
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.templates import read_template
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.views import render_views
 

@@ -129,7 +129,7 @@ _target_dir_option = click.option(
 
 def _given_variables(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Mapping[str, Any]:
     from etc_policy.errors import PolicyError
-    from etc_policy.policy.variables import without_blank
+    from etc_policy.policy.scope import without_blank
     from etc_policy.policy.yaml_marks import load_marked
 
     if text is None:

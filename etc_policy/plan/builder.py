@@ -35,8 +35,7 @@ from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
 from etc_policy.plan.table_state import FileSlice, Slices, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.plan.unknown_state import claiming_nothing, why_refused, why_unknown
-from etc_policy.policy.manifest import Policy
-from etc_policy.policy.policy_values import changed_values, policy_values
+from etc_policy.policy.manifest import Policy, changed_values, policy_values
 
 _GROUP = attrgetter("group")
 

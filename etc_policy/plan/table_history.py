@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple, get_args
 
 from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, WITHDRAWN
 from etc_policy.plan.table_state import CompactionRecord, GroupKey, LogFile, TableState
-from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.policy.policy_values import event_time_values
+from etc_policy.policy.manifest import EventTime, Policy, event_time_values
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 #: Actions that write rows, as completed instants have them.

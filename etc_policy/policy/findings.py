@@ -14,9 +14,9 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
 from etc_policy.policy.project import Places, value_at
 from etc_policy.policy.quantities import QuantityError
+from etc_policy.policy.scope import without_blank
 from etc_policy.policy.secrets import is_secret, without_secret
 from etc_policy.policy.suggestions import did_you_mean, listed
-from etc_policy.policy.variables import without_blank
 from etc_policy.policy.yaml_marks import YamlPath
 
 _KINDS = {

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from etc_policy.codes.registry import Code
-from etc_policy.errors import Issue, PolicyError
+from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.policy.files import SourceFile, find_tables
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.project import FileMarks, Places, value_at
 from etc_policy.policy.schema_values import Declared
-from etc_policy.policy.scope import Scope, Value, has_template
+from etc_policy.policy.scope import Scope, Value, has_template, without_blank
 from etc_policy.policy.secrets import canonical_references
-from etc_policy.policy.sources import SourceFile
-from etc_policy.policy.variables import without_blank
 from etc_policy.policy.yaml_marks import YamlDocument, YamlPath, plain_value
+
+#: The key of a policy that makes many.
+FOR_EACH = "for_each"
+MAX_ITEMS = 10_000
+_FORMS = "write a list, a mapping, an expression that gives one, or a glob over the folders of tables such as `lake/*`"
+
 
 Model = TypeVar("Model", bound=Declared)
 
@@ -153,3 +159,21 @@ def _variables_without_blank(declared: Mapping[str, Value], file: FileMarks) -> 
         if value is None and hint is not None:
             where = file.where(("vars", name), at_key=True)
             yield Issue(Code.WRONG_TYPE, f"the variable `{name[:60]}` has no value", where, hint)
+
+
+def items_of(value: Value, folder: str, where: Where, issues: list[Issue]) -> Iterator[Value]:
+    """What `each` is in turn. `folder` is where relative paths of tables start; what is wrong goes to `issues`."""
+    if isinstance(value, dict):
+        found: list[Value] = [{"key": key, "value": item} for key, item in value.items()]
+    elif isinstance(value, list):
+        found = value
+    elif isinstance(value, str) and value:
+        found = [{"path": path, "name": PurePosixPath(path).name} for path in find_tables(value, folder, where, issues)]
+    else:
+        issues.append(
+            Issue(Code.BAD_FOR_EACH, "`for_each` goes through a list, a mapping or the tables of a glob", where, _FORMS)
+        )
+        return
+    if len(found) > MAX_ITEMS:
+        issues.append(Issue(Code.TOO_BIG, f"`for_each` has more than {MAX_ITEMS:,} items", where, "split the list"))
+    yield from found[:MAX_ITEMS]

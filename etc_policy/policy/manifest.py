@@ -1,9 +1,10 @@
-"""The manifest: every policy with its defaults filled in, in plain units, ready to plan with."""
+"""The manifest: every policy with its defaults filled in, ready to plan with, and its values in words where one changed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
@@ -11,9 +12,9 @@ from pydantic_core import PydanticSerializationError
 
 from etc_policy import __version__
 from etc_policy.errors import Where
-from etc_policy.policy.schema import EventTime, Freshness, PolicyDeclaration, Sample, Sync, Verify, Writer
-from etc_policy.policy.schema_strategy import Strategy
-from etc_policy.policy.stock_options import STOCK, stock_options
+from etc_policy.policy.hudi_options import STOCK, stock_options
+from etc_policy.policy.quantities import duration_text, size_text
+from etc_policy.policy.schema import EventTime, Freshness, PolicyDeclaration, Sample, Strategy, Sync, Verify, Writer
 
 __all__ = [
     "EventTime", "Freshness", "Frozen", "GitState", "Manifest", "Policy", "Sample", "Strategy", "Sync", "Verify", "Writer",
@@ -140,3 +141,41 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
     """First 16 hex digits of the SHA-256 of a JSON value's canonical text."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def policy_values(policy: Policy) -> dict[str, str]:
+    """Every value that the fingerprint covers, by its dotted key (`freshness.target`: `6h`); what is not set is left out."""
+    return dict(sorted(_flat(policy, policy.deciding_values(), "")))
+
+
+def event_time_values(event_time: EventTime) -> dict[str, str]:
+    """Those of them that say how event times are read."""
+    return dict(_flat(event_time, event_time.model_dump(mode="json"), "event_time_column."))
+
+
+def changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """One `key: old -> new` for each key that differs, sorted; `not set` is shown for a key that is missing."""
+    keys = sorted(before.keys() | after.keys())
+    pairs = ((key, before.get(key, "not set"), after.get(key, "not set")) for key in keys)
+    return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
+
+
+def _flat(model: BaseModel, values: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        key = f"{before}{type(model).model_fields[name].alias or name}"
+        if isinstance(part := getattr(model, name), BaseModel):
+            yield from _flat(part, value, f"{key}.")
+        elif isinstance(value, Mapping):
+            yield from ((f"{key}.{option}", str(item)) for option, item in value.items())
+        elif value is not None:
+            yield key, _text(name, value)
+
+
+def _text(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    if name.endswith("_ms"):
+        return duration_text(value)
+    if name.endswith("_bytes"):
+        return size_text(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from etc_policy.plain_text import escaped, one_line
+from etc_policy.policy.hudi_options import keys_of
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.project import DeclaredPolicy, value_at
 from etc_policy.policy.secrets import is_secret, without_secret
-from etc_policy.policy.stock_options import keys_of
 from etc_policy.policy.targets import Target
 
 _PLAIN = re.compile(r"[A-Za-z/][\w ./+-]*(?::(?=\S)[\w./+-]*)*|(?:\d+ ?[A-Za-z]+)+")

@@ -12,18 +12,16 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 
 from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
+from etc_policy.policy.files import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.policy.findings import schema_issues
-from etc_policy.policy.for_each import KEY, items_of
 from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
-from etc_policy.policy.loading import NO_VALUE, Loaded, load_file
+from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
 from etc_policy.policy.project import DeclaredPolicy, FileMarks, Places, ProjectFiles
 from etc_policy.policy.schema import PolicyDeclaration, PolicyFileShape, TemplateFile
-from etc_policy.policy.scope import Scope
+from etc_policy.policy.scope import Scope, require_known
 from etc_policy.policy.secrets import is_secret
 from etc_policy.policy.settings import Settings, read_settings
-from etc_policy.policy.sources import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.policy.suggestions import did_you_mean
-from etc_policy.policy.variables import require_known
 from etc_policy.policy.yaml_marks import YamlPath
 
 if TYPE_CHECKING:
@@ -157,21 +155,21 @@ class _ProjectReader:
         value["policies"] = [None] * len(node.value)  # they are looked at one by one
         for place, item in enumerate(node.value):
             path: YamlPath = ("policies", place)
-            if isinstance(item, MappingNode) and (each := document.entries(item).get(KEY)) is not None:
+            if isinstance(item, MappingNode) and (each := document.entries(item).get(FOR_EACH)) is not None:
                 yield from self._expanded(loaded, item, each, path)
             else:
                 yield _built(loaded, item, path, loaded.scope)
 
     def _expanded(self, loaded: Loaded, node: MappingNode, each: tuple[Node, Node], path: YamlPath) -> Iterator[_Item]:
         """A policy for each item of its `for_each`."""
-        listed = _built(loaded, each[1], (*path, KEY), loaded.scope)
+        listed = _built(loaded, each[1], (*path, FOR_EACH), loaded.scope)
         loaded.issues += listed.problem_issues()
         if listed.problems or loaded.document is None:
             return
         rest = MappingNode(
-            node.tag, [pair for pair in node.value if pair[0].value != KEY], node.start_mark, node.end_mark
+            node.tag, [pair for pair in node.value if pair[0].value != FOR_EACH], node.start_mark, node.end_mark
         )
-        where = loaded.file.where((*path, KEY))
+        where = loaded.file.where((*path, FOR_EACH))
         for item in items_of(listed.value, self._table_root, where, loaded.issues):
             if loaded.document is not None:  # it was not too much yet
                 yield _built(loaded, rest, path, loaded.scope.with_each(item))
@@ -253,7 +251,7 @@ class _ProjectReader:
 def _partial_issues(layer: Layer, unrendered: Iterable[YamlPath]) -> Iterator[Issue]:
     """What is wrong with some keys of a policy; none of them is required."""
     merged, places = merge([layer], layer.file, ())
-    for key in ("name", "table", KEY):
+    for key in ("name", "table", FOR_EACH):
         if key in merged:
             message = f"`{key}` is different for each policy"
             yield Issue(Code.UNKNOWN_KEY, message, places.where((key,), at_key=True), "remove it")

@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import islice
 
 from etc_policy.errors import Issue, PolicyError
-from etc_policy.policy.freshness_rules import pace_issues
+from etc_policy.policy.hudi_options import STOCK
 from etc_policy.policy.locations import resolve_location
 from etc_policy.policy.manifest import Manifest, Policy, digest
+from etc_policy.policy.policy_rules import pace_issues
 from etc_policy.policy.project import DeclaredPolicy, ProjectFiles
 from etc_policy.policy.rules import PROJECT_RULES, CheckedProject
 from etc_policy.policy.schema import PolicyDeclaration
-from etc_policy.policy.stock_options import STOCK
 
 #: So many issues of one kind are reported.
 MAX_ISSUES = 1_000

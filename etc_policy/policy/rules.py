@@ -9,11 +9,18 @@ from typing import TypeAlias
 from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
 from etc_policy.plain_text import without_passwords
-from etc_policy.policy import freshness_rules, policy_rules
-from etc_policy.policy.file_locks import EXPIRY, PROVIDER, expiry_minutes, is_file_lock, is_in_process
+from etc_policy.policy import policy_rules
+from etc_policy.policy.hudi_options import (
+    EXPIRY,
+    PROVIDER,
+    expiry_minutes,
+    is_file_lock,
+    is_in_process,
+    lock_option_fault,
+    spark_conf_fault,
+)
 from etc_policy.policy.locations import is_catalog_name, location_fault, location_identity, resolve_location
 from etc_policy.policy.project import DeclaredPolicy, Places
-from etc_policy.policy.reserved_options import lock_option_fault, spark_conf_fault
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.targets import Target
 
@@ -152,9 +159,9 @@ PROJECT_RULES: tuple[Rule, ...] = (
     tables_have_one_policy,
     tables_are_locations,
     ro_tables_are_catalog_names,
-    _each(freshness_rules.freshness_can_be_met),
-    _each(freshness_rules.freshness_is_ordered),
-    _each(freshness_rules.proofs_can_be_made),
+    _each(policy_rules.freshness_can_be_met),
+    _each(policy_rules.freshness_is_ordered),
+    _each(policy_rules.proofs_can_be_made),
     _each(policy_rules.event_time_is_readable),
     _each(policy_rules.hudi_options_are_free),
     _each(policy_rules.planned_options_are_numbers),

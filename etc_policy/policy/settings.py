@@ -10,12 +10,12 @@ from typing import Any
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError
+from etc_policy.policy.files import SourceFile, read_project_file
 from etc_policy.policy.loading import Loaded, load_file
 from etc_policy.policy.project import FileMarks, Places, value_at
 from etc_policy.policy.project_schema import ProjectFile
 from etc_policy.policy.scope import Scope, Value
 from etc_policy.policy.secrets import REFERENCE_HINT, changed_secrets, is_secret
-from etc_policy.policy.sources import SourceFile, read_project_file
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.targets import Target, choose_target, target_of
 from etc_policy.policy.yaml_marks import YamlPath

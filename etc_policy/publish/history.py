@@ -27,8 +27,7 @@ from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.policy.locations import location_identity
-from etc_policy.policy.manifest import Frozen, Policy
-from etc_policy.policy.policy_values import changed_values
+from etc_policy.policy.manifest import Frozen, Policy, changed_values
 from etc_policy.publish.results import TableResult, TableVerification
 from etc_policy.publish.run_files import RunFile, RunKind
 from etc_policy.verify.ports import Verification

@@ -16,9 +16,9 @@ from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.plan.table_state import LogFile, TableState
 from etc_policy.plan.time_refusals import writers_elsewhere
 from etc_policy.plan.unknown_state import PASSING_REFUSALS, why_refused
-from etc_policy.policy.file_locks import EXPIRY, expiry_minutes, is_file_lock
+from etc_policy.policy.hudi_options import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
-from etc_policy.policy.table_shape import MERGE_MODE, TRACKED_SINCE, TableShape
+from etc_policy.policy.writers import MERGE_MODE, TRACKED_SINCE, TableShape
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 

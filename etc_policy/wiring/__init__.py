@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from etc_policy.execute.runner import Runner
     from etc_policy.plan.apply_state import ApplyStateStore
     from etc_policy.plan.table_history import WholeTable
-    from etc_policy.policy.table_shape import TableShape
+    from etc_policy.policy.writers import TableShape
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.sync import PropertyStore

@@ -15,7 +15,7 @@ import pytest
 
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import Policy
-from etc_policy.policy.schema_strategy import Strategy
+from etc_policy.policy.schema import Strategy
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views, Write, partition_of, write_history
 from tests.integration.test_apply_process import POLICY, run, run_without_time, start_and_stop_at_inflight

@@ -43,7 +43,7 @@ from etc_policy.plan.double_keys import still_exposed
 from etc_policy.plan.table_history import WRITES, TableHistory, WholeTable
 from etc_policy.plan.table_state import PARQUET, TableState
 from etc_policy.policy.manifest import EventTime
-from etc_policy.policy.table_shape import MERGE_MODE, TableShape
+from etc_policy.policy.writers import MERGE_MODE, TableShape
 
 _ACTIONS = ("commit",)
 

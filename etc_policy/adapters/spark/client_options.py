@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from etc_policy.adapters.lease.run_signs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
 from etc_policy.execute.ports import Job
-from etc_policy.policy.file_locks import PROVIDER
+from etc_policy.policy.hudi_options import PROVIDER
 from etc_policy.policy.manifest import Writer
 from etc_policy.policy.secrets import with_values
 

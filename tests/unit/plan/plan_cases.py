@@ -54,7 +54,7 @@ from etc_policy.plan.table_state import (
 )
 from etc_policy.plan.zone_evidence import ZoneReading
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify, Writer
-from etc_policy.policy.schema_strategy import Strategy
+from etc_policy.policy.schema import Strategy
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

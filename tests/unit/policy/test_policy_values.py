@@ -1,7 +1,16 @@
 import pytest
 
-from etc_policy.policy.manifest import EventTime, Freshness, Manifest, Policy, Strategy, Verify, Writer
-from etc_policy.policy.policy_values import changed_values, policy_values
+from etc_policy.policy.manifest import (
+    EventTime,
+    Freshness,
+    Manifest,
+    Policy,
+    Strategy,
+    Verify,
+    Writer,
+    changed_values,
+    policy_values,
+)
 from etc_policy.policy.quantities import duration_text, parse_duration_ms, parse_size_bytes, size_text
 
 POLICY = Policy(

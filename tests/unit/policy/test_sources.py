@@ -3,7 +3,7 @@ import os
 import pytest
 
 from etc_policy.errors import PolicyError
-from etc_policy.policy.sources import MAX_FILE_BYTES, read_project_file, read_sources
+from etc_policy.policy.files import MAX_FILE_BYTES, read_project_file, read_sources
 
 
 @pytest.fixture

@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from etc_policy.policy.manifest import EventTime, Policy
-from etc_policy.policy.policy_values import changed_values, policy_values
-from etc_policy.policy.schema_strategy import Strategy
-from etc_policy.policy.shared_regex import is_found, require_plain
-from etc_policy.policy.stock_options import STOCK, stock_options
+from etc_policy.policy.hudi_options import STOCK, stock_options
+from etc_policy.policy.manifest import EventTime, Policy, changed_values, policy_values
+from etc_policy.policy.schema import Strategy
+from etc_policy.policy.schema_values import is_found, require_plain
 
 PACKAGE = "org.apache.hudi.table.action.compact.strategy"
 CASES = [

@@ -3,9 +3,8 @@ import os
 import pytest
 
 from etc_policy.errors import PolicyError
-from etc_policy.policy import templates
-from etc_policy.policy.sources import MAX_FILE_BYTES
-from etc_policy.policy.suites import read_suite, suite_names
+from etc_policy.policy import files
+from etc_policy.policy.files import MAX_FILE_BYTES, read_suite, suite_names
 from etc_policy.verify.suites import parse_suite
 
 
@@ -24,7 +23,7 @@ def test_the_wheel_has_the_suites_inside_the_package(tmp_path, monkeypatch):
     for folder, text in ((package, "wheel"), (package.parent, "stranger")):
         (folder / "templates" / "suites").mkdir(parents=True)
         (folder / "templates" / "suites" / "ro_complete.yml").write_text(text)
-    monkeypatch.setattr(templates, "_PACKAGE", package)
+    monkeypatch.setattr(files, "_PACKAGE", package)
     assert read_suite("ro_complete", tmp_path)[1] == "wheel"
 
 

@@ -5,17 +5,18 @@ import shlex
 import pytest
 
 from etc_policy.policy.manifest import EventTime, Policy, Writer
-from etc_policy.policy.table_shape import TableShape
-from etc_policy.policy.writer_forms import (
+from etc_policy.policy.writers import (
     FORMS,
+    TableShape,
     flink_options,
     render_flink,
     render_options,
+    render_properties,
     render_spark_conf,
     render_streamer,
     render_tblproperties,
+    writer_options,
 )
-from etc_policy.policy.writer_options import render_properties, writer_options
 
 POLICY = Policy(
     name="orders_ro",

@@ -1,14 +1,20 @@
-"""Finds and reads a project's files; nothing else in the package opens one."""
+"""Finds and reads files: the project's, its suites, and those that the package ships. Nothing else in the room opens one."""
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.policy.locations import split_file_uri
+from etc_policy.policy.suggestions import did_you_mean
 
 #: The file of the project's settings, in either ending.
 PROJECT_FILES = ("etc_project.yml", "etc_project.yaml")
@@ -16,6 +22,14 @@ MAX_FILE_BYTES = 1024 * 1024
 MAX_FOLDER_DEPTH = 32
 
 YAML_SUFFIXES = (".yml", ".yaml")
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+SCHEMA_FOLDER = _PACKAGE / "schemas"
+#: What an editor needs for policy files; `etc init` puts it into the project.
+POLICY_SCHEMA = "policy.v1.json"
+#: So many folders are looked at for a glob.
+_MAX_FOLDERS = 100_000
+_URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +173,118 @@ def _decode(data: bytes, where: Where, issues: list[Issue]) -> str | None:
         message = f"the file is not UTF-8: byte 0x{data[error.start]:02X} at offset {error.start}"
         issues.append(Issue(Code.NOT_UTF8, message, Where(where.path, line), "save the file as UTF-8"))
         return None
+
+
+def read_suite(name: str, project_dir: Path) -> tuple[str, str]:
+    """The path (as named in errors) and text of suite `name`: `suites/<name>.yml` of the project, else the shipped one.
+
+    Raises:
+        PolicyError: there is no such suite, there are two, or its file cannot be read.
+
+    """
+    for folder in _folders(project_dir):
+        found = [file for file in _files(folder) if file.stem == name]
+        if two := list(two_of_one_name(found)):
+            raise PolicyError(two)
+        if found:
+            return str(found[0]), _text(found[0], folder.parent)
+    known = suite_names(project_dir)
+    hint = did_you_mean(name, known) or f"known suites: {', '.join(known) or 'none'}"
+    raise PolicyError([Issue(Code.UNKNOWN_SUITE, f"no suite `{name}`; looked for `suites/{name}.yml`", None, hint)])
+
+
+def suite_names(project_dir: Path) -> tuple[str, ...]:
+    """The suites that a policy of this project may name, sorted."""
+    return tuple(sorted({file.stem for folder in _folders(project_dir) for file in _files(folder)}))
+
+
+def own_suite_names(project_dir: Path) -> tuple[str, ...]:
+    """The suites that the project itself holds, sorted."""
+    return tuple(sorted({file.stem for file in _files(project_dir / "suites")}))
+
+
+def shipped_suite_names() -> tuple[str, ...]:
+    """The suites that the package ships, sorted."""
+    return tuple(file.stem for folder in shipped_suite_folders() for file in _files(folder))
+
+
+def own_suite_contents(names: Collection[str], project_dir: Path) -> dict[str, object]:
+    """What those of the named suites say that the project itself holds; of one that is no suite its text, if it has one."""
+    from etc_policy.policy.yaml_marks import load_marked
+
+    contents: dict[str, object] = {}
+    for name in sorted({*names} & {*own_suite_names(project_dir)}):
+        with suppress(PolicyError):
+            path, text = read_suite(name, project_dir)
+            contents[name] = text
+            value = load_marked(text, path).value
+            contents[name] = value["expectations"] if isinstance(value, dict) and "expectations" in value else text
+    return contents
+
+
+def _files(folder: Path) -> list[Path]:
+    """The suites in a folder, `.yml` or `.yaml`; none where it cannot be listed."""
+    with suppress(OSError):
+        return sorted(file for file in folder.iterdir() if file.suffix.lower() in YAML_SUFFIXES)
+    return []
+
+
+def _folders(project_dir: Path) -> list[Path]:
+    return [project_dir / "suites", *shipped_suite_folders()]
+
+
+def _text(file: Path, root: Path) -> str:
+    issues: list[Issue] = []
+    source = read_file(file, root, issues)
+    if source is None:
+        raise PolicyError(issues)
+    return source.text
+
+
+def read_template(name: str) -> str:
+    """The text of a shipped file, such as `demo/flights.yml`.
+
+    Raises:
+        FileNotFoundError: the package ships no such file.
+
+    """
+    for root, prefix in _roots():
+        path = root / name.removeprefix(prefix)
+        if name.startswith(prefix) and path.is_file():
+            return path.read_text(encoding="utf-8")
+    raise FileNotFoundError(name)
+
+
+def shipped_suite_folders() -> list[Path]:
+    """The one folder of suites that the package ships; none where it is missing."""
+    return [folder for root, _ in _roots() if (folder := root / "suites").is_dir()][:1]
+
+
+def read_schemas() -> dict[str, str]:
+    """The text of every JSON Schema by its file's name, sorted."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted(SCHEMA_FOLDER.glob("*.json"))}
+
+
+def _roots() -> tuple[tuple[Path, str], ...]:
+    """The folders of shipped files, and what their names begin with: the wheel carries `policies/` as `templates/demo`."""
+    checkout = _PACKAGE.parent
+    return (_PACKAGE / "templates", ""), (checkout / "templates", ""), (checkout / "policies", "demo/")
+
+
+def find_tables(pattern: str, folder: str, where: Where, issues: list[Issue]) -> list[str]:
+    """The folders of tables that a glob means, sorted; relative paths start from `folder`. What is wrong goes to `issues`."""
+    if _URI.match(pattern) or (_URI.match(folder) and not pattern.startswith("/")):
+        message = "a glob of `for_each` goes over folders of this machine: tables of a store are not listed"
+        issues.append(Issue(Code.BAD_FOR_EACH, message, where, "name the tables in a list, for example under `vars:`"))
+        return []
+    root, plain = (split[1] if (split := split_file_uri(text)) else text for text in (folder, pattern))
+    try:
+        folders = islice(glob.iglob(plain, root_dir=root), _MAX_FOLDERS)  # noqa: PTH207 - of any root
+        paths = sorted(path for path in folders if Path(root, path, ".hoodie").is_dir())
+    except (OSError, ValueError, re.error):
+        paths = []
+    if not paths:
+        message = f"no table lies at `{pattern[:60]}`: there is no folder with `.hoodie` in it"
+        hint = "relative paths start from the target's `table_root`, else from the project; a text without a glob names one table"
+        issues.append(Issue(Code.BAD_FOR_EACH, message, where, hint, level="warning"))
+    return paths
