@@ -1,4 +1,4 @@
-"""Suites: the expectations that prove a policy, as plain YAML. Text in, models out; files are found by `declare`."""
+"""Suites: the expectations that prove a policy, as plain YAML. Text in, models out; files are found by `policy`."""
 
 from __future__ import annotations
 
