@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
 from pydantic_core import PydanticSerializationError
@@ -15,20 +15,28 @@ from etc_policy.errors import Where
 from etc_policy.policy.hudi_options import STOCK, stock_options
 from etc_policy.policy.quantities import duration_text, size_text
 from etc_policy.policy.schema import EventTime, Freshness, PolicyDeclaration, Sample, Strategy, Sync, Verify, Writer
+from etc_policy.policy.schema_values import Granularity, VerifyLevel
 
 __all__ = [
-    "EventTime", "Freshness", "Frozen", "GitState", "Manifest", "Policy", "Sample", "Strategy", "Sync", "Verify", "Writer",
+    "EventTime",
+    "Freshness",
+    "Frozen",
+    "GitState",
+    "Granularity",
+    "Manifest",
+    "Policy",
+    "Sample",
+    "Strategy",
+    "Sync",
+    "Verify",
+    "VerifyLevel",
+    "Writer",
     "digest",
 ]  # fmt: skip
 
 MANIFEST_SCHEMA_VERSION = 1
 
-Granularity = Literal["log_file", "file_slice"]
 OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "file_slice": "log_file"}
-#: How a log file that stays gets its name in the slice that a compaction begins (table version 6).
-Carry = Literal["auto", "hard_link", "copy"]
-#: The weakest first.
-VerifyLevel = Literal["metadata", "logs", "sample", "data"]
 #: Those that need no rows, and so no Spark.
 LEVELS_WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
 
@@ -108,9 +116,13 @@ def _as_set(model: BaseModel, values: dict[str, Any]) -> dict[str, Any]:
         part = getattr(model, name)
         if isinstance(part, BaseModel):
             kept[name] = _as_set(part, value)
-        elif value not in (None, False, [], {}) or type(model).model_fields[name].default:
+        elif not _is_nothing(value) or type(model).model_fields[name].default:
             kept[name] = value
     return {name: value for name, value in kept.items() if value != {}}
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or value is False or (isinstance(value, list | dict) and not value)
 
 
 class GitState(Frozen):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, SequenceNode
@@ -17,15 +17,12 @@ from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge
 from etc_policy.policy.loading import FOR_EACH, NO_VALUE, Loaded, items_of, load_file
 from etc_policy.policy.project import DeclaredPolicy, FileMarks, Places, ProjectFiles
-from etc_policy.policy.schema import PolicyDeclaration, PolicyFileShape, TemplateFile
-from etc_policy.policy.scope import Scope, require_known
+from etc_policy.policy.schema import PolicyDeclaration, PolicyEntry, PolicyFileShape, TemplateFile
+from etc_policy.policy.scope import Scope, Value, require_known
 from etc_policy.policy.secrets import is_secret
 from etc_policy.policy.settings import Settings, read_settings
 from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.policy.yaml_marks import YamlPath
-
-if TYPE_CHECKING:
-    from etc_policy.policy.scope import Value
 
 _HINT = "begin with `version: 1` and `policies:`"
 _TEMPLATE_HINT = "begin with `version: 1` and `template:`"
@@ -203,7 +200,7 @@ class _ProjectReader:
             declaration = PolicyDeclaration.from_yaml(merged)
         except ValidationError as error:
             whole = f"policies[{path[1]}]"
-            for place, issue in schema_issues(error, merged, PolicyDeclaration, places, name=name, whole=whole):
+            for place, issue in schema_issues(error, merged, PolicyEntry, places, name=name, whole=whole):
                 missing = issue.code == Code.MISSING_KEY
                 elsewhere = issue.where is not None and issue.where.path != file.path and not missing
                 if place not in problems and not (missing and broken) and not elsewhere:

@@ -24,6 +24,7 @@ from etc_policy.policy.schema_values import (
     Declared,
     DurationMs,
     FormatVersion,
+    Granularity,
     IntervalMs,
     Name,
     Option,
@@ -32,6 +33,7 @@ from etc_policy.policy.schema_values import (
     SizeBytes,
     StrategyType,
     Text,
+    VerifyLevel,
     WriterIndex,
 )
 
@@ -45,7 +47,7 @@ class Strategy(Declared):
         "choose whole file slices as the strategies of Hudi do that they are named after, and T is what RO holds then.",
         examples=["event_time", "log_file_num"],
     )
-    granularity: Literal["log_file", "file_slice"] = Field(
+    granularity: Granularity = Field(
         "log_file",
         description="`log_file` merges only the log files up to the threshold (the RFC's way); "
         "`file_slice` merges every log file of each slice that has one due, and over a day rewrites less for the same promise.",
@@ -182,7 +184,7 @@ class Verify(Declared):
         description="Name of a suite of expectations, a file `suites/<name>.yml`.",
         examples=["ro_complete", "orders"],
     )
-    level: Literal["metadata", "logs", "sample", "data"] = Field(
+    level: VerifyLevel = Field(
         "data",
         description="`data` compares the rows of both views; `sample` those of some whole file groups; `logs` reads the event "
         "times of log files that are not compacted; `metadata` proves from the timeline alone.",

@@ -125,6 +125,9 @@ WriterIndex: TypeAlias = Literal[
 ]
 
 
+Granularity: TypeAlias = Literal["log_file", "file_slice"]
+#: The weakest first.
+VerifyLevel: TypeAlias = Literal["metadata", "logs", "sample", "data"]
 StrategyType: TypeAlias = Literal[
     "event_time",
     "unbounded",

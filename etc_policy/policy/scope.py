@@ -16,7 +16,7 @@ from etc_policy.policy.secrets import has_env_value
 from etc_policy.policy.suggestions import did_you_mean
 
 #: Seconds of the processor for all expressions of a project.
-MAX_SECONDS = 10.0
+MAX_SECONDS = 5.0
 #: An alarm may come while something swallows what it raises, so that it comes again.
 _AGAIN_SECONDS = 0.1
 

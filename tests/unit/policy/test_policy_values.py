@@ -5,6 +5,7 @@ from etc_policy.policy.manifest import (
     Freshness,
     Manifest,
     Policy,
+    Sample,
     Strategy,
     Verify,
     Writer,
@@ -69,6 +70,16 @@ def test_what_changes_the_fingerprint_changes_a_value(key):
 def test_what_does_not_change_the_fingerprint_changes_no_value(key, value):
     other = POLICY.model_copy(update={key: value})
     assert (other.fingerprint, policy_values(other)) == (POLICY.fingerprint, policy_values(POLICY))
+
+
+def test_what_is_zero_or_false_is_set():
+    """And a key that nobody sets leaves the fingerprint as it is."""
+    verify = [Verify(level="sample", sample=Sample(seed=seed)) for seed in (None, 0)]
+    seeds = {POLICY.model_copy(update={"verify": one}).fingerprint for one in verify}
+    trusted = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit="ms", trust_commit_metadata=False)})
+    assert len(seeds | {POLICY.fingerprint, trusted.fingerprint}) == 4
+    assert policy_values(trusted)["event_time_column.trust_commit_metadata"] == "false"
+    assert POLICY.deciding_values()["freshness"] == {"target_ms": 7_200_500}
 
 
 def test_changes_in_words():
