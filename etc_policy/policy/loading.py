@@ -135,7 +135,8 @@ def load_file(source: SourceFile, scope: Scope, hint: str, late: str | None = No
         key, node = entries[name]
         if name != late and loaded.value is not None:
             built = loaded.build(node, (name,), key=key)
-            loaded.value = None if loaded.value is None else {**loaded.value, name: built}
+            if loaded.value is not None:  # else it was too much
+                loaded.value[name] = built
             if name == "vars":
                 _reach_variables(loaded)
     return loaded

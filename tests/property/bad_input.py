@@ -268,7 +268,7 @@ BIG_FILES = {
     "wrong_policies": lambda: b"version: 1\npolicies:\n" + b"  - {nme: a}\n" * (_BIG // 13),
     "one_text": lambda: b"version: 1\npolicies: [{name: a, table: " + b"x" * (_BIG - 100) + b"}]\n",
     "one_line": lambda: b"version: 1\npolicies: [" + b"a, " * (_BIG // 3 - 20) + b"]\n",
-    "comments": lambda: b"version: 1\npolicies: []\n" + b"#{{\n" * (_BIG // 4 - 10),
+    "comments": lambda: b"version: 1\npolicies: 5\n" + b"#{{\n" * (_BIG // 4 - 10),
     "open_tags": lambda: b"version: 1\npolicies: []\n" + b'{{ " \\' * (_BIG // 6 - 10),
     "tags": lambda: b"version: 1\npolicies: [" + b'"{{1}}",' * (_BIG // 8 - 10) + b"]\n",
     "different_tags": lambda: (
