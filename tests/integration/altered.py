@@ -14,7 +14,6 @@ from pathlib import Path
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.spark.session import start_spark
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
-from etc_policy.policy.manifest import Strategy
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, Write, partition_of, write_history
 from tests.integration.version6_kinds import BY_EVENT_TIME, VERSION_6
@@ -58,7 +57,8 @@ class Altered(Bench):
 
     @property
     def policy(self):
-        return super().policy.model_copy(update={"strategy": Strategy(carry="auto")})
+        policy = super().policy
+        return policy.model_copy(update={"strategy": policy.strategy.model_copy(update={"carry": "auto"})})
 
     def state(self):
         return fill_from_logs(super().state(), self.policy, None)

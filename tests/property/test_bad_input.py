@@ -53,7 +53,9 @@ def test_the_watch_sees_what_is_read_and_started(tmp_path):
     assert "subprocess.Popen" in seen
 
 
-@pytest.mark.parametrize("kind", ["keys", "wrong_policies", "one_line", "open_tags", "different_tags", "loops", "zeros"])
+@pytest.mark.parametrize(
+    "kind", ["keys", "wrong_policies", "one_line", "open_tags", "different_tags", "loops", "zeros"]
+)
 def test_the_biggest_files(kind):
     """The other kinds are in the command, see `bad_input`."""
     assert big_file(kind) < 1_000_000
