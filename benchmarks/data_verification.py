@@ -18,10 +18,10 @@ from typing import Any
 from benchmarks.figures import add_json, write_figures
 from etc_policy.api.applying import Applier
 from etc_policy.api.verifying import suite_items
-from etc_policy.compile.manifest import Sample, Sync, Verify, VerifyLevel
-from etc_policy.compile.resolve import compile_project
-from etc_policy.declare.reading import read_project
-from etc_policy.declare.templates import read_template
+from etc_policy.policy.files import read_template
+from etc_policy.policy.manifest import Sample, Sync, Verify, VerifyLevel
+from etc_policy.policy.reading import read_project
+from etc_policy.policy.resolve import compile_project
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.wiring import Environment

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.figures import add_json, write_figures
 from etc_policy.api.verifying import suite_items
-from etc_policy.compile.manifest import EventTime, Policy, Verify, VerifyLevel
+from etc_policy.policy.manifest import EventTime, Policy, Verify, VerifyLevel
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.wiring import Environment

@@ -21,7 +21,7 @@ import fastavro
 from benchmarks.metadata_verification import write_table
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import read_all_logs
-from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy
 
 _FIELDS = [("id", "long"), ("ts", "long"), *((f"c{n}", "string") for n in range(8)), ("amount", "double")]
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", t]} for n, t in _FIELDS]}

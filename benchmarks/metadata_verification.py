@@ -26,8 +26,8 @@ import fastavro
 
 from benchmarks.figures import add_json, write_figures
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.declare.suites import read_suite
+from etc_policy.policy.files import read_suite
+from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import DataVerifier
 from etc_policy.verify.prover import verify_table

@@ -27,10 +27,10 @@ from typing import Any
 from benchmarks.execution import java_seconds
 from benchmarks.figures import add_json, write_figures
 from benchmarks.workloads import MINUTE, START, STEP, Row, Workload, flights, skewed, uniform, updates
-from etc_policy.compile.manifest import EventTime, Freshness, Granularity, Policy, Writer
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS, build_table_plan
 from etc_policy.plan.pace import pace_of
 from etc_policy.plan.stages import make_plan
+from etc_policy.policy.manifest import EventTime, Freshness, Granularity, Policy, Strategy, Writer
 from etc_policy.wiring import Environment
 
 STEPS, QUICK_STEPS, WARM_UP_STEPS = 24, 6, 2
@@ -125,8 +125,7 @@ def by_etc(granularity: Granularity, every: int, *, just_in_time: bool) -> Calla
             table=str(replay.base),
             event_time=EventTime(column="ts", unit="ms"),
             data_latency_ms=replay.workload.latency_ms,
-            granularity=granularity,
-            every_ms=every * STEP if just_in_time else None,
+            strategy=Strategy(granularity=granularity, every_ms=every * STEP if just_in_time else None),
             freshness=Freshness(target_ms=replay.target_ms() if just_in_time else None),
             writer=Writer(index="simple", compaction="none"),
         )

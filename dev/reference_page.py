@@ -11,8 +11,8 @@ from etc_policy.publish.schemas import DOCUMENTS, file_name, json_schema
 _HEAD = """# Reference
 
 Made from the models that check the files (`etc schema policy` and `etc schema project` are the same for editors). Every
-value may be made by Jinja: `{{ var('name') }}`, `{{ env_var('NAME', 'default') }}`, `{{ target.name }}`; what templates can
-and cannot do is in [Templates](reference/templates.md).
+value may be an expression of Jinja, in quotes: `"{{ var('name') }}"`, `"{{ env_var('NAME', 'default') }}"`; what these can
+and cannot do is in [Expressions and `for_each`](reference/templates.md).
 
 Durations are `45s`, `30m`, `1h30m`, `2d` or ISO 8601 (`PT30M`); sizes are `128 MiB` (1024-based), `128 MB` (1000-based) or
 whole bytes.

@@ -1,8 +1,8 @@
 """Event-time-based compaction for Apache Hudi, declared in YAML.
 
-declare   files -> PolicyFile            compile  PolicyFile -> Manifest
-plan      Manifest + TableState -> Plan  execute  Plan -> RunResult
-verify    table, re-read -> Verdict      publish  results -> text and JSON
+policy    files -> Manifest
+plan      Manifest + TableState -> Plan    execute  Plan -> RunResults
+verify    table, re-read -> Verdict        publish  results -> text and JSON
 """
 
 from importlib import import_module as _import_module

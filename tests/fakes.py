@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, RetryableError, TableError
 from etc_policy.execute.ports import Job, Lease
 from etc_policy.execute.runner import Runner
@@ -16,6 +15,7 @@ from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_history import Commit, GroupWrite
 from etc_policy.plan.table_state import Instant, TableState
+from etc_policy.policy.manifest import EventTime, Policy
 
 
 @dataclass

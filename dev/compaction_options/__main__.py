@@ -22,9 +22,9 @@ from typing import Any
 from etc_policy.adapters.hudi.writer_form import options_of_indexes
 from etc_policy.adapters.spark.client_options import client_options
 from etc_policy.adapters.spark.session import start_spark
-from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.compile.reserved_options import option_fault
 from etc_policy.execute.ports import Job
+from etc_policy.policy.hudi_options import option_fault
+from etc_policy.policy.manifest import EventTime, Policy
 
 HERE = Path(__file__).parent
 KEPT = HERE / "read.json"

@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from etc_policy.compile.manifest import GitState
-from etc_policy.declare.sources import PROJECT_FILES
+from etc_policy.policy.files import PROJECT_FILES
+from etc_policy.policy.manifest import GitState
 
 #: What a project is made of besides the folders that it names.
 _INPUTS = (*PROJECT_FILES, "suites")

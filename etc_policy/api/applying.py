@@ -16,10 +16,10 @@ from etc_policy.api.planning import plan_tables, refusal_errors, require_made_be
 from etc_policy.api.side_by_side import side_by_side
 from etc_policy.api.table_run import TableRun
 from etc_policy.api.verifying import require_verifiable, verdict_codes, verdict_error
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.stages import Plan
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.results import RunResults, TableResult
 from etc_policy.wiring import Environment, clock_ms
 

@@ -17,9 +17,9 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError, validat
 
 from etc_policy.api.moments import epoch_ms, moment_fault
 from etc_policy.codes.registry import Code
-from etc_policy.compile.selection import split_terms
-from etc_policy.declare.quantities import MAX_JOBS, MAX_MS
 from etc_policy.errors import UsageError
+from etc_policy.policy.quantities import MAX_JOBS, MAX_MS
+from etc_policy.policy.selection import split_terms
 from etc_policy.wiring import clock_ms
 
 

@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from etc_policy.api.artifacts import write_listed, write_text
-from etc_policy.compile.manifest import Manifest, Policy
-from etc_policy.compile.provenance import render_provenance
-from etc_policy.compile.table_shape import TableShape
-from etc_policy.compile.writer_forms import FORMS, Form
-from etc_policy.compile.writer_options import left_out, writer_options
-from etc_policy.declare.project import ProjectFiles
+from etc_policy.policy.manifest import Manifest, Policy
+from etc_policy.policy.project import ProjectFiles
+from etc_policy.policy.provenance import render_provenance
+from etc_policy.policy.writers import FORMS, Form, TableShape, left_out, writer_options
 
 #: The list of what the last `etc compile` wrote for policies, so that the next one removes no other file.
 _LIST = "compiled.json"

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
-from etc_policy.compile.resolve import check_project, compile_project
-from etc_policy.declare.project import ProjectFiles
-from etc_policy.declare.reading import read_project
-from etc_policy.declare.suites import own_suite_contents, own_suite_names, read_suite, shipped_suite_names, suite_names
 from etc_policy.errors import Issue, PolicyError, UsageError, Where
+from etc_policy.policy.files import own_suite_contents, own_suite_names, read_suite, shipped_suite_names, suite_names
+from etc_policy.policy.manifest import MANIFEST_SCHEMA_VERSION, Manifest
+from etc_policy.policy.project import ProjectFiles
+from etc_policy.policy.reading import read_project
+from etc_policy.policy.resolve import check_project, compile_project
 
 #: A plan of some 300,000 file slices.
 MAX_BYTES = 256 * 1024 * 1024

@@ -10,8 +10,8 @@ from etc_policy.api.one_table import entries_of, one_table, raise_all, readings_
 from etc_policy.api.proofs import freshness_of
 from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, Issue
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import PolicyHistory, policy_history, unread_history
 from etc_policy.publish.metrics import TableObservation

@@ -16,9 +16,6 @@ from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
-from etc_policy.compile.locations import location_identity
-from etc_policy.compile.manifest import Policy, digest
-from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.errors import PLAN_AGAIN, EtcError, RetryableError, StalePlanError, UsageError, Where
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import ahead_of_clock
@@ -30,6 +27,8 @@ from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, Se
 from etc_policy.plan.table_history import promise_of
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import PASSING_REFUSALS
+from etc_policy.policy.locations import location_identity
+from etc_policy.policy.manifest import Policy, changed_values, digest, policy_values
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
 #: Refusals that another run may not meet.
@@ -105,7 +104,7 @@ def _unreadable(policy: Policy, now_ms: int, error: EtcError) -> TablePlan:
         policy_fingerprint=policy.fingerprint,
         base_path=policy.table,
         table_version=UNREAD_VERSION,
-        granularity=policy.granularity,
+        granularity=policy.strategy.granularity,
         action="refused",
         reason=error.message,
         reason_code=error.code,

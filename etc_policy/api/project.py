@@ -35,12 +35,12 @@ from etc_policy.api.arguments import (
 from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.api.workspace import Workspace
-from etc_policy.compile import writer_forms
-from etc_policy.compile.manifest import Manifest, VerifyLevel
-from etc_policy.declare.secrets import with_values
 from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import Plan
+from etc_policy.policy import writers
+from etc_policy.policy.manifest import Manifest, VerifyLevel
+from etc_policy.policy.secrets import with_values
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
@@ -92,21 +92,17 @@ class Project(Workspace):
             EngineError: a variable of the environment is not set.
 
         """
-        from etc_policy.compile.writer_options import writer_options
-
         policy = self._one(name, "writer_options")
-        return with_values(writer_options(policy, self._shape(policy)), os.environ)
+        return with_values(writers.writer_options(policy, self._shape(policy)), os.environ)
 
     def flink_options(self, name: str) -> dict[str, str]:
         """The same for a Flink sink, which has names of its own for compaction."""
         policy = self._one(name, "flink_options")
-        return with_values(writer_forms.flink_options(policy, self._shape(policy)), os.environ)
+        return with_values(writers.flink_options(policy, self._shape(policy)), os.environ)
 
-    def writer_form(self, form: writer_forms.FormName, select: Terms = (), exclude: Terms = ()) -> str:
+    def writer_form(self, form: writers.FormName, select: Terms = (), exclude: Terms = ()) -> str:
         """The writers' options of what is selected, in one of the forms that `compile` writes; no value of the environment."""
-        return "\n".join(
-            writer_forms.FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude)
-        )
+        return "\n".join(writers.FORMS[form].render(one, self._shape(one)) for one in self.policies(select, exclude))
 
     def plan(
         self,

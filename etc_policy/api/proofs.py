@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from etc_policy.compile.manifest import Policy, VerifyLevel, digest
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.plan.formats import count_of, format_time, iso_time
@@ -16,6 +15,7 @@ from etc_policy.plan.proof import LEVELS, Proof, with_proof
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import TableHistory, is_of_column, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.policy.manifest import Policy, VerifyLevel, digest
 from etc_policy.wiring import clock_ms
 
 if TYPE_CHECKING:
@@ -248,7 +248,8 @@ def _is_of_later(kept: ApplyState, state: TableState) -> bool:
 
 def _proof_of(record: CompactionRecord, policy: Policy) -> str:
     """What is kept of a compaction that was verified: which one, and what the policy asked for."""
-    asked = {"verify": policy.deciding_values()["verify"], "event_time": policy.event_time.model_dump(mode="json")}
+    verify, event_time = (part.model_dump(mode="json") for part in (policy.verify, policy.event_time))
+    asked = {"verify": verify, "suite_digest": policy.suite_digest, "event_time": event_time}
     return f"{_name_of(record)} {digest(asked)}"
 
 

@@ -11,9 +11,9 @@ from pydantic_core import from_json
 
 from etc_policy.api.artifacts import read_text
 from etc_policy.codes.registry import Code
-from etc_policy.compile.locations import is_catalog_name, location_identity
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, EtcError, Issue, Where
+from etc_policy.policy.locations import is_catalog_name, location_identity
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
 from etc_policy.publish.run_files import read_run_files
 

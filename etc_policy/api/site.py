@@ -12,10 +12,10 @@ from etc_policy.api.artifacts import write_listed
 from etc_policy.api.one_table import entries_of, one_table, readings_of
 from etc_policy.api.proofs import freshness_of
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
-from etc_policy.declare.templates import read_template
 from etc_policy.errors import EngineError, EtcError, Issue
 from etc_policy.plan.table_history import promises_in, with_times_of
+from etc_policy.policy.files import read_template
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.freshness import unreadable
 from etc_policy.publish.history import planned_tables, policy_history
 from etc_policy.publish.run_files import RunFile, RunFiles

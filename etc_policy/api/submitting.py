@@ -20,13 +20,13 @@ from etc_policy.api.loading import read_given
 from etc_policy.api.planning import match_policies, require_unedited
 from etc_policy.api.recording import run_and_record
 from etc_policy.codes.registry import Code
-from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
-from etc_policy.compile.manifest import Frozen, GitState, Policy
-from etc_policy.declare.project_schema import CatalogSettings, StorageSettings
-from etc_policy.declare.suites import read_suite
-from etc_policy.declare.targets import Target, catalog_confs
 from etc_policy.errors import UsageError, Where
 from etc_policy.plan.stages import Plan
+from etc_policy.policy.files import read_suite
+from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
+from etc_policy.policy.manifest import Frozen, GitState, Policy
+from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
+from etc_policy.policy.targets import Target, catalog_confs
 from etc_policy.publish.results import RunResults
 from etc_policy.wiring import Environment, clock_ms
 

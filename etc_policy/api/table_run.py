@@ -21,13 +21,13 @@ from etc_policy.api.verifying import (
     without_promise,
     wrong_times_errors,
 )
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError, OvertakenError, StalePlanError
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import GroupKey, TableState
 from etc_policy.plan.watermark import watermark_of
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.results import TableResult, table_result
 from etc_policy.publish.sync import NOT_DONE, verdict_of
 from etc_policy.verify.evidence import Evidence

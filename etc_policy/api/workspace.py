@@ -26,15 +26,15 @@ from etc_policy.api.arguments import (
 from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import one_table
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Manifest, Policy
-from etc_policy.compile.reserved_options import spark_conf_fault
-from etc_policy.compile.resolve import interval_errors
-from etc_policy.compile.selection import Selection, disabled_policies, require_some, select_policies
-from etc_policy.compile.table_shape import TableShape
-from etc_policy.declare.project_schema import Folders
-from etc_policy.declare.settings import read_own_settings
-from etc_policy.declare.targets import Target
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
+from etc_policy.policy.hudi_options import spark_conf_fault
+from etc_policy.policy.manifest import Manifest, Policy
+from etc_policy.policy.project_schema import Folders
+from etc_policy.policy.resolve import interval_errors
+from etc_policy.policy.selection import Selection, disabled_policies, require_some, select_policies
+from etc_policy.policy.settings import read_own_settings
+from etc_policy.policy.targets import Target
+from etc_policy.policy.writers import TableShape
 from etc_policy.wiring import Environment
 
 

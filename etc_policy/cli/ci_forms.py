@@ -20,7 +20,7 @@ from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError
 
 if TYPE_CHECKING:
-    from etc_policy.compile.manifest import Policy
+    from etc_policy.policy.manifest import Policy
     from etc_policy.publish.checks import Check, Places
 
 _KEY = "etc_policy.checks"

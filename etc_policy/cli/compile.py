@@ -13,8 +13,8 @@ from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples, require_one_form
 from etc_policy.cli.printing import counted, say
 from etc_policy.cli.terminal import print_data, print_json, print_text
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.writer_forms import FORMS, FormName
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.writers import FORMS, FormName
 
 
 @click.command(

@@ -17,11 +17,11 @@ from etc_policy.cli.options import PROJECT_OPTIONS, Flags, examples, shared_opti
 from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.cli.terminal import print_data
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
-from etc_policy.declare.templates import read_template
 from etc_policy.errors import EtcError, ExitCode, UsageError
 from etc_policy.plan.explainer import explain_plan
 from etc_policy.plan.formats import fold, iso_time
+from etc_policy.policy.files import read_template
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.report import render_freshness, render_results
 from etc_policy.publish.views import render_views
 

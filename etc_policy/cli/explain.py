@@ -10,9 +10,9 @@ from etc_policy.cli.printing import say, text_width
 from etc_policy.cli.terminal import print_text
 from etc_policy.codes.explain import explain
 from etc_policy.codes.registry import Code
-from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import UsageError
 from etc_policy.plan.formats import fold
+from etc_policy.policy.suggestions import did_you_mean
 
 
 @click.command(

@@ -11,9 +11,9 @@ from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import from_here, say
 from etc_policy.cli.terminal import print_json, print_text
-from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.plain_text import one_line
 from etc_policy.plan.formats import format_duration
+from etc_policy.policy.manifest import Manifest, Policy
 
 _output_option = click.option(
     "--output",
@@ -58,8 +58,8 @@ def _fields(policy: Policy) -> dict[str, object]:
     return {
         "policy": policy.name,
         "table": policy.table,
-        "strategy": policy.strategy,
-        "granularity": policy.granularity,
+        "strategy": policy.strategy.type,
+        "granularity": policy.strategy.granularity,
         "data_latency_ms": policy.data_latency_ms,
         "freshness_target_ms": policy.freshness.target_ms,
         "tags": list(policy.tags),
@@ -81,7 +81,7 @@ def _table(manifest: Manifest, policies: tuple[Policy, ...]) -> Iterator[str]:
                 one_line(from_here(policy.table.removeprefix(root))),
                 format_duration(policy.data_latency_ms),
                 format_duration(target) if target is not None else "-",
-                policy.strategy if policy.stock_options else policy.granularity,
+                policy.strategy.type if policy.is_stock else policy.strategy.granularity,
                 one_line(" ".join(policy.tags)),
             )
         )

@@ -20,7 +20,7 @@ from etc_policy.cli.options import (
 )
 from etc_policy.cli.terminal import print_data, print_text
 from etc_policy.cli.value_types import FILE
-from etc_policy.declare.templates import read_template
+from etc_policy.policy.files import read_template
 from etc_policy.wiring import serve_metrics, write_metrics
 
 PORT = 9864

@@ -13,8 +13,8 @@ import click
 
 from etc_policy.cli.messages import message_options
 from etc_policy.cli.value_types import FOLDER, PLACE
-from etc_policy.declare.quantities import MAX_JOBS
 from etc_policy.plan.formats import MANY_TABLES
+from etc_policy.policy.quantities import MAX_JOBS
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ _target_dir_option = click.option(
 
 
 def _given_variables(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Mapping[str, Any]:
-    from etc_policy.declare.variables import without_blank
-    from etc_policy.declare.yaml_marks import load_marked
     from etc_policy.errors import PolicyError
+    from etc_policy.policy.scope import without_blank
+    from etc_policy.policy.yaml_marks import load_marked
 
     if text is None:
         return {}
@@ -224,7 +224,7 @@ def require_choice(flags: Flags, *names: str) -> tuple[tuple[str, ...], tuple[st
         UsageError: nothing was chosen, for a command that does not take all policies by default.
 
     """
-    from etc_policy.compile.selection import split_terms
+    from etc_policy.policy.selection import split_terms
 
     select = (*names, *flags.select)
     if not split_terms((*select, *flags.exclude)):

@@ -15,8 +15,8 @@ from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, examples
 from etc_policy.cli.printing import counted
 from etc_policy.cli.terminal import print_json, print_text
-from etc_policy.compile.manifest import Manifest, Policy
 from etc_policy.errors import ExitCode, Issue, PolicyError
+from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.publish.checks import Check, checks_of_issues
 
 

@@ -17,7 +17,7 @@ from etc_policy.plan.formats import TEXT_WIDTH
 
 if TYPE_CHECKING:
     from etc_policy.cli.options import Flags
-    from etc_policy.compile.manifest import Frozen
+    from etc_policy.policy.manifest import Frozen
 
 _NARROWEST = 60
 #: The first line of a table's block: its policy, two spaces, its path.

@@ -15,7 +15,7 @@ from etc_policy.cli.terminal import print_data, print_json
 from etc_policy.errors import ExitCode
 
 if TYPE_CHECKING:
-    from etc_policy.compile.manifest import Policy
+    from etc_policy.policy.manifest import Policy
     from etc_policy.publish.checks import Check, Places
     from etc_policy.wiring import Submission, SubmissionResult
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from etc_policy.declare.quantities import QuantityError, parse_duration_ms
+from etc_policy.policy.quantities import QuantityError, parse_duration_ms
 
 
 class MomentType(click.ParamType[datetime]):

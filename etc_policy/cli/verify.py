@@ -12,8 +12,8 @@ from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import at_option
-from etc_policy.compile.manifest import VerifyLevel
 from etc_policy.errors import ExitCode
+from etc_policy.policy.manifest import VerifyLevel
 from etc_policy.publish.checks import checks_of_verifications
 from etc_policy.publish.report import render_verifications
 

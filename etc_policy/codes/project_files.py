@@ -14,8 +14,8 @@ PROJECT_FILES: Mapping[Code, str] = {
     "(a pipe, a device). Look at its permissions with `ls -l`.",
     Code.LEAVES_PROJECT: "Only files inside the project are read: a link or folder that leads out of it is refused, so\n"
     "that a policy file cannot show what it should not. Copy the file into the project.",
-    Code.TOO_BIG: "Files have at most 10 MiB and 200,000 values, templates take a bounded number of steps, and texts and\n"
-    "lists in them are bounded too, so that no file can hang a scheduler. Split the file, or shorten its loops.",
+    Code.TOO_BIG: "Files have at most 1 MiB and 200,000 values, expressions take a bounded time, and texts and\n"
+    "lists in them are bounded too, so that no file can hang a scheduler. Split the file, or shorten its lists.",
     Code.NOT_UTF8: "Policy files are UTF-8. Save the file as UTF-8; most editors offer it under `Save with encoding`.",
     Code.SYNTAX: "YAML cannot read the file. The place is where reading stopped; the cause is often the line before: an\n"
     "indent, a quote that is not closed, `: ` or `#` in text without quotes.",
@@ -36,13 +36,14 @@ PROJECT_FILES: Mapping[Code, str] = {
     Code.EMPTY: "The key is there, but its text is empty. Give it a value, or remove the key.",
     Code.BAD_DURATION: "Durations have units: `45s`, `30m`, `1h30m`, `2d`, `1w`, or ISO 8601 such as `PT30M`.",
     Code.BAD_SIZE: "Sizes have units: `128 MiB` (1024-based), `128 MB` (1000-based), or are whole bytes.",
-    Code.TEMPLATE_SYNTAX: "Jinja cannot read or carry out this. An expression is written between `{{` and `}}`; statements\n"
-    "are `{% for %}`, `{% if %}`, `{% set %}`, `{% macro %}`, `{% call %}`, `{% with %}` and `{% raw %}`, with their ends.",
-    Code.TEMPLATE_FORBIDDEN: "Templates may not reach Python's objects, files or functions. They may use `var`, `env_var`,\n"
-    "`target`, macros, and Jinja's own filters, tests and functions; docs/reference/templates.md lists what is left out.",
+    Code.TEMPLATE_SYNTAX: "Jinja cannot read or carry out this. An expression is written between `{{` and `}}`, inside of one\n"
+    "value: one that begins with `{{` is in quotes. `{% if %}` and `{% for %}` are allowed inside of a value, with their ends.",
+    Code.TEMPLATE_FORBIDDEN: "Expressions may not reach Python's objects, files or functions, and make no YAML. They may use\n"
+    "`var`, `env_var`, `target`, `each`, and Jinja's own filters and tests; docs/reference/templates.md lists what is left out.",
     Code.UNKNOWN_VARIABLE: "The name has no value here. Variables are set under `vars:` in the file or in etc_project.yml;\n"
     "environment variables are exported; both take a default: var('name', 'default').",
-    Code.DUPLICATE_MACRO: "All macros of `templates/*.jinja` are known by name in every file, so each needs its own name.",
+    Code.BAD_FOR_EACH: "`for_each` makes one policy for each item of a list, each entry of a mapping, or each table whose\n"
+    "folder a glob such as `lake/*` means (one with `.hoodie` in it, on this machine). `{{ each }}` is the item.",
     Code.UNKNOWN_TARGET: "`target:` names the target that a profile uses without `--target`; it must be one of `targets:`.",
     Code.WRONG_VERSION: "`require_etc` in etc_project.yml says which versions of etc the project works with, written as\n"
     'pip writes them: ">=0.1,<1".',

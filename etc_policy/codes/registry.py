@@ -52,7 +52,7 @@ class Code(StrEnum):
     TEMPLATE_SYNTAX = "ETC120", "A template that cannot be read"
     TEMPLATE_FORBIDDEN = "ETC121", "Something a template may not do"
     UNKNOWN_VARIABLE = "ETC122", "A name that has no value"
-    DUPLICATE_MACRO = "ETC123", "Two macros have one name"
+    BAD_FOR_EACH = "ETC124", "`for_each` has nothing to go through"
 
     UNKNOWN_TARGET = "ETC125", "A target or profile that does not exist"
     WRONG_VERSION = "ETC126", "The project is for another version of etc"

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import Job, Lease, Services
 from etc_policy.execute.refusing import raise_refusal
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.clock import times_refusal
 from etc_policy.plan.refusals import FINISHED_SERVICES, Refusal
 from etc_policy.plan.table_state import Instant, TableState, newest_base_file
+from etc_policy.policy.manifest import Policy
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.stages import Operation
 from etc_policy.plan.table_history import Commit
 from etc_policy.plan.table_state import TableState, newest_base_file, path_below
+from etc_policy.policy.manifest import Policy
 
 if TYPE_CHECKING:
     from etc_policy.plan.repair import RepairFacts, SetCompletion

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import PLAN_AGAIN, EngineError, StalePlanError
 from etc_policy.execute.ports import Job, TableFiles
 from etc_policy.plan.clock import find_clock_refusal
@@ -17,6 +16,7 @@ from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import changed_slices, find_stale
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
+from etc_policy.policy.manifest import Policy
 
 
 def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, StalePlanError
 from etc_policy.execute.ports import Job, Lease, RepairEngine, RepairFiles
 from etc_policy.plan.repair import RebuildMetadata, Repair, RepairFacts, SetCompletion, Step, plan_repair
+from etc_policy.policy.manifest import Policy
 
 
 @dataclass(frozen=True, slots=True)

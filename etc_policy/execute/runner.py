@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
 from etc_policy.execute.fence import Fence
 from etc_policy.execute.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
@@ -18,6 +17,7 @@ from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import Commit
 from etc_policy.plan.table_state import TableState, TableStateReader
+from etc_policy.policy.manifest import Policy
 
 Progress = Callable[[str], None]
 

@@ -6,8 +6,6 @@ from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.policy_values import changed_values, policy_values
 from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
 from etc_policy.plan.idle_reasons import nothing_due, overlapping_writer, unknown_left_out, written_to_all
 from etc_policy.plan.instants import add_ms, instant_from_ms
@@ -37,6 +35,7 @@ from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
 from etc_policy.plan.table_state import FileSlice, Slices, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.plan.unknown_state import claiming_nothing, why_refused, why_unknown
+from etc_policy.policy.manifest import Policy, changed_values, policy_values
 
 _GROUP = attrgetter("group")
 
@@ -74,7 +73,7 @@ def build_table_plan(
 def _of_due(context: PlanningContext, due: Slices) -> TablePlan:
     """The plan of a table that may be planned, by its due slices."""
     wanted, policy = tuple(one for one in due if is_wanted(context, one)), context.policy
-    reason: SkipReason = "due_but_not_chosen" if policy.stock_options else "due_but_in_other_partitions"
+    reason: SkipReason = "due_but_not_chosen" if policy.is_stock else "due_but_in_other_partitions"
     context = _leaving_out(context, due, wanted, reason)
     chosen = tuple(file_slice for file_slice in wanted if file_slice not in context.written_to)
     if wanted and not chosen:
@@ -138,7 +137,7 @@ def _refused_unknown(context: PlanningContext, file_slice: FileSlice) -> TablePl
 
 def _within_budget(context: PlanningContext, chosen: Slices) -> tuple[PlanningContext, Slices]:
     """The chosen slices that the policy's budget allows, merged no further than it takes; the others are left out."""
-    limit, growth = context.policy.max_io_bytes, context.state.write_growth
+    limit, growth = context.policy.strategy.max_io_bytes, context.state.write_growth
     if limit is None:
         return context, chosen
 
@@ -223,7 +222,7 @@ def _other_log_bytes(context: PlanningContext, chosen: Slices) -> int | None:
     other = context.in_other_granularity()
     if other is None:
         return None
-    if other.policy.granularity == "file_slice":
+    if other.policy.strategy.granularity == "file_slice":
         return sum(size_of(one.log_files) for one in chosen)
     instant = _instant(other, chosen).instant
     return sum(size_of(other.split(one, instant)[0]) for one in chosen)
@@ -251,7 +250,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
         policy_changes=changed_values(last.policy_values, values) if last and last.policy_values else (),
         base_path=state.base_path,
         table_version=state.table_version,
-        granularity=policy.granularity,
+        granularity=policy.strategy.granularity,
         stock_options=policy.stock_options,
         action=action,
         reason=refusal.reason if refusal else None,

@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.stages import CarriedFile, Operation
 from etc_policy.plan.table_state import FileSlice, Instant, LogFile, TableState
+from etc_policy.policy.manifest import Policy
 
 #: The pair of a compaction's metadata that says what was carried, the RFC's `symlinkOperations`.
 CARRIED = "etc.carried"
@@ -122,7 +122,7 @@ def carried_in(extra: Mapping[str, str]) -> dict[tuple[str, str], tuple[CarriedF
 def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
     """Why no log file of a table of version 6 may be carried, and what to do; None where it may."""
     whole = "set `granularity: file_slice`"
-    if policy.carry is None:
+    if policy.strategy.carry is None:
         reason = f"table version {state.table_version} cannot be cut: the base instant in a log file's name decides its slice"
         hint = f"{whole}; upgrade the table to version 8 or later; or, where nobody else compacts it, set `carry: auto`"
         return reason, hint
@@ -134,7 +134,7 @@ def find_obstacle(policy: Policy, state: TableState) -> tuple[str, str] | None:
     if state.foreign_compaction is not None:
         reason = f"the compaction at {state.foreign_compaction} is not etc's; whoever made it would leave carried log files out"
         return reason, f"see that nobody else compacts the table; until that instant is archived, {whole}"
-    if policy.carry == "hard_link" and "://" in state.base_path.removeprefix("file://"):
+    if policy.strategy.carry == "hard_link" and "://" in state.base_path.removeprefix("file://"):
         return "object stores and HDFS have no hard links", f"set `carry: auto`, or {whole}"
     untried = sorted(set(state.metadata_partitions) - _TRIED_PARTITIONS)
     if untried:

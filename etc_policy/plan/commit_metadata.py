@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping
 
 from etc_policy import __version__
-from etc_policy.compile.manifest import GitState
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.formats import FIRST_MS, LAST_MS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.policy.manifest import GitState
 
 THRESHOLD = "etc.event_time.threshold"
 POLICY = "etc.policy"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.table_state import TableState
+from etc_policy.policy.manifest import Policy
 
 
 def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:
@@ -41,8 +41,8 @@ def written_to_all(state: TableState) -> Refusal:
 
 def nothing_due(policy: Policy, *, elsewhere: bool, can_wait: bool) -> Refusal:
     """No file slice is due: all can wait for the next run, or those that cannot are not ones that the policy takes."""
-    if policy.stock_options:
-        return Refusal("nothing_due", f"`{policy.strategy}` takes no file slice of the table as it is")
+    if policy.is_stock:
+        return Refusal("nothing_due", f"`{policy.strategy.type}` takes no file slice of the table as it is")
     if can_wait and not elsewhere:
         return Refusal("nothing_due", "what log files hold can wait for the next run without breaking the target")
     where = " in the partitions of `strategy.partitions`" if elsewhere else ""
@@ -54,9 +54,9 @@ def unknown_left_out(policy: Policy, *, written_to: bool = False) -> Refusal:
     if written_to:
         by = "writers that keep adding to its file slice leave"
     else:
-        by = "`strategy.type` leaves" if policy.stock_options else "`strategy.partitions` or `strategy.max_io` leaves"
+        by = "`strategy.type` leaves" if policy.is_stock else "`strategy.partitions` or `strategy.max_io` leaves"
     reason = f"a log file without a known event time is due, and {by} it out"
-    also = ", or set `strategy.type: unbounded`" if policy.stock_options else ""
+    also = ", or set `strategy.type: unbounded`" if policy.is_stock else ""
     return Refusal("unknown_left_out", reason, f"let the writer record event times, or plan with --read-stats{also}")
 
 

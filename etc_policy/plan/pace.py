@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from etc_policy.compile.manifest import Frozen, Policy
-from etc_policy.declare.quantities import MAX_MS
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
+from etc_policy.policy.manifest import Frozen, Policy
+from etc_policy.policy.quantities import MAX_MS
 
 #: So far a clock may have jumped back: below its threshold of before a table is not planned again. `clock_behind` refuses more.
 _JUMP_MS = 60_000
@@ -57,13 +57,13 @@ class Pace(Frozen):
 
 def has_pace(policy: Policy, every_ms: int | None) -> bool:
     """Whether an interval between runs is known, and what it is to keep."""
-    paced = policy.strategy == "event_time" and (every_ms or policy.every_ms) is not None
+    paced = policy.strategy.type == "event_time" and (every_ms or policy.strategy.every_ms) is not None
     return paced and policy.freshness.target_ms is not None
 
 
 def pace_of(policy: Policy, every_ms: int | None, run_ms: int | None, published_ms: int | None) -> Pace | None:
     """The pace of a policy with a target; `every_ms` wins over the policy's own. None where no interval is known."""
-    interval_ms = every_ms or policy.every_ms
+    interval_ms = every_ms or policy.strategy.every_ms
     if interval_ms is None or policy.freshness.target_ms is None or not has_pace(policy, every_ms):
         return None
     return Pace(

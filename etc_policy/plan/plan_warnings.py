@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import count_of, format_bytes, format_duration
 from etc_policy.plan.idle_reasons import not_ended
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
+from etc_policy.policy.manifest import Policy
 
 
 def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
     """Log files without a known event time cost work, whatever they hold; to a strategy of Hudi they are as any other."""
     state, kept = context.state, filterfalse(context.leaves_out, context.state.slices)
     unknown = sum(f.min_event_time_ms is None for file_slice in kept for f in file_slice.log_files)
-    if not unknown or context.policy.stock_options:
+    if not unknown or context.policy.is_stock:
         return ()
     total = sum(len(file_slice.log_files) for file_slice in state.slices)
     if state.updates_in_part:
@@ -55,7 +55,7 @@ def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:
 
 def budget_warning(policy: Policy, operations: Iterable[Operation], table: TablePlan) -> Iterator[str]:
     """What a budget leaves for later, and a file slice that alone is beyond it."""
-    limit, taken = policy.max_io_bytes, sum(one.bytes_read + one.bytes_written_estimate for one in operations)
+    limit, taken = policy.strategy.max_io_bytes, sum(one.bytes_read + one.bytes_written_estimate for one in operations)
     beyond = next((one for one in table.left_out if one.reason == "due_but_beyond_budget"), None)
     if limit is not None and taken > limit:
         yield f"one file slice alone takes {format_bytes(taken)}, more than `strategy.max_io` ({format_bytes(limit)})"

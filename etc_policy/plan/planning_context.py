@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from zoneinfo import ZoneInfo
 
-from etc_policy.compile.manifest import OTHER_GRANULARITY, Policy
 from etc_policy.plan.carry import Split, split_slice
 from etc_policy.plan.cut import compacted, remaining
 from etc_policy.plan.double_keys import SEES_LOG_FILES
@@ -18,6 +17,7 @@ from etc_policy.plan.stock_choice import stock_choice
 from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.plan.table_versions import WHOLE_SLICE_VERSIONS
 from etc_policy.plan.watermark import Watermark, watermark
+from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
 
 #: Between the first and the last partition of a range; either may be omitted.
 RANGE = ".."
@@ -79,19 +79,20 @@ class PlanningContext:
     @property
     def carries(self) -> bool:
         """Whether what stays must be carried into the new slice, for want of a cut."""
-        return self.policy.granularity == "log_file" and self.state.table_version in WHOLE_SLICE_VERSIONS
+        return self.policy.strategy.granularity == "log_file" and self.state.table_version in WHOLE_SLICE_VERSIONS
 
     def in_other_granularity(self) -> PlanningContext | None:
         """The context of the policy's other granularity; None for strategies and tables that have no other.
 
         Tables that have no cut, and whose policy does not carry, have none, and Hudi's own strategies.
         """
-        if self.policy.stock_options:
+        if self.policy.is_stock:
             return None
-        if self.state.table_version in WHOLE_SLICE_VERSIONS and self.policy.carry is None:
+        if self.state.table_version in WHOLE_SLICE_VERSIONS and self.policy.strategy.carry is None:
             return None
-        other = OTHER_GRANULARITY[self.policy.granularity]
-        return replace(self, policy=self.policy.model_copy(update={"granularity": other}))
+        strategy = self.policy.strategy
+        other = strategy.model_copy(update={"granularity": OTHER_GRANULARITY[strategy.granularity]})
+        return replace(self, policy=self.policy.model_copy(update={"strategy": other}))
 
     def split(self, file_slice: FileSlice, instant: str) -> Split:
         """What of a chosen slice a compaction at the instant merges, and what stays."""
@@ -111,16 +112,16 @@ class PlanningContext:
 def must_merge(context: PlanningContext, file_slice: FileSlice) -> Iterator[LogFile]:
     """The log files of a chosen slice that it may not keep behind, the latest first."""
     latest_first = reversed(file_slice.log_files)
-    if context.policy.granularity == "file_slice" or context.is_exposed(file_slice):
+    if context.policy.strategy.granularity == "file_slice" or context.is_exposed(file_slice):
         return latest_first
     return (one for one in latest_first if is_due(one, context.merged_up_to_ms))
 
 
 def is_wanted(context: PlanningContext, file_slice: FileSlice) -> bool:
     """Whether the policy compacts the slice if it is due."""
-    if context.policy.stock_options:
+    if context.policy.is_stock:
         return file_slice.group in context.stock or context.is_exposed(file_slice)
-    return is_in(file_slice.partition, context.policy.partitions) or context.is_exposed(file_slice)
+    return is_in(file_slice.partition, context.policy.strategy.partitions) or context.is_exposed(file_slice)
 
 
 def context_of(
@@ -156,7 +157,7 @@ def no_run_before(context: PlanningContext, left: Iterable[tuple[FileSlice, LogF
     """Until when the policy needs no run, if these log files are left; None without a pace."""
     if context.pace is None:
         return None
-    own = (one for file_slice, one in left if is_in(file_slice.partition, context.policy.partitions))
+    own = (one for file_slice, one in left if is_in(file_slice.partition, context.policy.strategy.partitions))
     return next_due_ms(context.pace, own, context.now_ms, context.policy.data_latency_ms)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from etc_policy.compile.manifest import Frozen, VerifyLevel
 from etc_policy.plan.formats import format_time
+from etc_policy.policy.manifest import Frozen, VerifyLevel
 
 #: The weakest first.
 LEVELS: tuple[VerifyLevel, ...] = get_args(VerifyLevel)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import chain
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import LEVELS_WITHOUT_ROWS, Policy
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.evolved_schema import find_lacking
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import PARQUET, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
+from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
 BLOCKING_ACTIONS = {
@@ -51,8 +51,10 @@ def unknown_version(policy: Policy, state: TableState) -> Refusal | None:
         return None
     if state.table_version not in WHOLE_SLICE_VERSIONS:
         return unsupported_version(state)
-    obstacle = find_obstacle(policy, state) if policy.granularity != "file_slice" else None
-    return Refusal("table_version" if policy.carry is None else "cannot_carry", *obstacle) if obstacle else None
+    obstacle = find_obstacle(policy, state) if policy.strategy.granularity != "file_slice" else None
+    return (
+        Refusal("table_version" if policy.strategy.carry is None else "cannot_carry", *obstacle) if obstacle else None
+    )
 
 
 def pending_service(policy: Policy, state: TableState) -> Refusal | None:

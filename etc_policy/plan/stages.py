@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from etc_policy.compile.manifest import Frozen, GitState, Granularity, digest
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.write_growth import WriteGrowth
+from etc_policy.policy.manifest import Frozen, GitState, Granularity, digest
 
 PLAN_SCHEMA_VERSION = 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.cut import (
     SERVICE_ACTIONS,
     Cut,
@@ -22,6 +21,7 @@ from etc_policy.plan.refusals import BLOCKING_ACTIONS
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS
+from etc_policy.policy.manifest import Policy
 
 #: What must still allow the plan's C; guards 2 and 8 have a finer form below, by what was written since.
 _GUARDS_WHEN_PUBLISHED: tuple[Guard, ...] = (

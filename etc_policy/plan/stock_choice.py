@@ -10,18 +10,18 @@ import re
 from collections.abc import Iterable
 from datetime import date
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.stock_options import (
+from etc_policy.plan.io_budget import age
+from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.table_state import FileSlice, GroupKey, Slices, TableState
+from etc_policy.policy.hudi_options import (
     LATEST_PARTITIONS,
     MIN_LOG_BYTES,
     MIN_LOG_FILES,
     REGEX,
     TARGET_IO,
 )
-from etc_policy.declare.shared_regex import is_found
-from etc_policy.plan.io_budget import age
-from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.table_state import FileSlice, GroupKey, Slices, TableState
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.schema_values import is_found
 
 PARQUET_MAX_BYTES = 120 * 2**20
 _MIB = 2**20
@@ -31,7 +31,7 @@ _DAY = re.compile(r"([0-9]{4})/([0-9]{1,2})/([0-9]{1,2})(?![0-9])")
 
 def stock_choice(policy: Policy, state: TableState) -> frozenset[GroupKey]:
     """The file groups that the policy's strategy of Hudi takes; empty for other policies."""
-    if not policy.stock_options:
+    if not policy.is_stock:
         return frozenset()
     candidates = sorted((one for one in _of_partitions(policy, state.slices) if one.log_files), key=age)
     return frozenset(one.group for one in _within(policy, _ordered(policy, candidates)))
@@ -39,7 +39,7 @@ def stock_choice(policy: Policy, state: TableState) -> frozenset[GroupKey]:
 
 def days_refusal(policy: Policy, state: TableState) -> Refusal | None:
     """A partition that is not a day: Hudi's planner fails on it."""
-    if policy.strategy != "day_based":
+    if policy.strategy.type != "day_based":
         return None
     other = next((one.partition for one in state.slices if _day(one.partition) is None), None)
     if other is None:
@@ -50,9 +50,9 @@ def days_refusal(policy: Policy, state: TableState) -> Refusal | None:
 
 def _of_partitions(policy: Policy, slices: Slices) -> Iterable[FileSlice]:
     """The slices of the partitions that the strategy looks at."""
-    if policy.strategy == "partition_regex":
+    if policy.strategy.type == "partition_regex":
         return (one for one in slices if is_found(policy.stock_options[REGEX], one.partition))
-    if policy.strategy == "day_based":
+    if policy.strategy.type == "day_based":
         latest = _latest(slices)[: int(policy.stock_options[LATEST_PARTITIONS])]
         return (one for one in slices if one.partition in latest)
     return slices
@@ -60,13 +60,13 @@ def _of_partitions(policy: Policy, slices: Slices) -> Iterable[FileSlice]:
 
 def _ordered(policy: Policy, slices: list[FileSlice]) -> list[FileSlice]:
     """The slices that are large enough, in the order in which the budget is spent; what is equal keeps its order."""
-    if policy.strategy == "log_file_size":
+    if policy.strategy.type == "log_file_size":
         least = int(policy.stock_options[MIN_LOG_BYTES])
         return sorted((one for one in slices if _log_bytes(one) >= least), key=_log_bytes, reverse=True)
-    if policy.strategy == "log_file_num":
+    if policy.strategy.type == "log_file_num":
         least = int(policy.stock_options[MIN_LOG_FILES])
         return sorted((one for one in slices if _log_count(one) >= least), key=_log_count, reverse=True)
-    if policy.strategy == "day_based":
+    if policy.strategy.type == "day_based":
         place = {partition: place for place, partition in enumerate(_latest(tuple(slices)))}
         return sorted(slices, key=lambda one: place[one.partition])
     return slices

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
-from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.compile.policy_values import event_time_values
 from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, WITHDRAWN
 from etc_policy.plan.table_state import CompactionRecord, GroupKey, LogFile, TableState
+from etc_policy.policy.manifest import EventTime, Policy, event_time_values
 
 WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 #: Actions that write rows, as completed instants have them.

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
 
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.apply_state import ApplyState
 from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.write_growth import WriteGrowth
 from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.policy.manifest import EventTime
 
 #: The kind of base files that Hudi makes by default, as their names end.
 PARQUET = "parquet"

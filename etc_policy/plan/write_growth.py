@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from etc_policy.compile.manifest import Frozen
+from etc_policy.policy.manifest import Frozen
 
 #: What was learned from more compactions would say less of the table as it is now.
 LEARNED_FROM = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.compile.manifest import Frozen
 from etc_policy.plain_text import one_line
 from etc_policy.plan.formats import TEXT_WIDTH, count_of, fold
+from etc_policy.policy.manifest import Frozen
 from etc_policy.verify.diagnosis import Finding, FindingStatus
 
 DEBUG_SCHEMA_VERSION = 1

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import chain
 from zoneinfo import ZoneInfo
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.formats import format_time
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.proof import Proof, proof_of, proven_until
@@ -15,6 +14,7 @@ from etc_policy.plan.table_history import TableHistory, promise_of, promises_in,
 from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.results import TableFreshness
 from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
 from etc_policy.verify.late_data import late_data

@@ -7,9 +7,6 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
-from etc_policy.compile.locations import location_identity
-from etc_policy.compile.manifest import Frozen, Policy
-from etc_policy.compile.policy_values import changed_values
 from etc_policy.errors import EtcError
 from etc_policy.execute.ports import TableStatus
 from etc_policy.plan.commit_metadata import (
@@ -29,6 +26,8 @@ from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import Commit, TableHistory
+from etc_policy.policy.locations import location_identity
+from etc_policy.policy.manifest import Frozen, Policy, changed_values
 from etc_policy.publish.results import TableResult, TableVerification
 from etc_policy.publish.run_files import RunFile, RunKind
 from etc_policy.verify.ports import Verification

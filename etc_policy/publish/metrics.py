@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import get_args
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import TableStatus
 from etc_policy.plan.proof import LEVELS
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.results import SyncStatus, TableFreshness, TableResult
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.ports import VerificationStatus

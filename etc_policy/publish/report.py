@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from etc_policy.compile.manifest import Freshness
 from etc_policy.plain_text import one_line
 from etc_policy.plan.explainer import next_event
 from etc_policy.plan.formats import (
@@ -22,6 +21,7 @@ from etc_policy.plan.formats import (
     rows_of,
 )
 from etc_policy.plan.pace_explanation import next_due_rows
+from etc_policy.policy.manifest import Freshness
 from etc_policy.publish.check_titles import BOUNDS_IN_WORDS, result_title, subject_of, title_of_key, unchecked_titles
 from etc_policy.publish.results import (
     FreshnessReport,

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from etc_policy.compile.manifest import Freshness, Frozen, GitState
 from etc_policy.execute.ports import Outcome, TableStatus
 from etc_policy.plan.proof import Proof
+from etc_policy.policy.manifest import Freshness, Frozen, GitState
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.late_data import LateData
 from etc_policy.verify.latency import LatencyVerdict

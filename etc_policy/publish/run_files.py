@@ -11,9 +11,9 @@ from pydantic_core import from_json
 
 from etc_policy import __version__
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Frozen
 from etc_policy.errors import Issue, Where
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, Plan
+from etc_policy.policy.manifest import Frozen
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, VerificationReport
 
 RUN_FILE_SCHEMA_VERSION = 1

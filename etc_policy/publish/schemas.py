@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from etc_policy.compile.manifest import MANIFEST_SCHEMA_VERSION, Manifest
-from etc_policy.declare.project_schema import ProjectFile
-from etc_policy.declare.schema import PolicyFile
 from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, Plan
+from etc_policy.policy.manifest import MANIFEST_SCHEMA_VERSION, Manifest
+from etc_policy.policy.project_schema import ProjectFile
+from etc_policy.policy.schema import PolicyFile
 from etc_policy.publish.debug import DEBUG_SCHEMA_VERSION, DebugReport
 from etc_policy.publish.history import HISTORY_SCHEMA_VERSION, PolicyHistories, PolicyHistory
 from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, FreshnessReport, RunResults, VerificationReport
@@ -57,7 +57,7 @@ def json_schema(name: str) -> dict[str, Any]:
     """The schema of one kind of file."""
     document = DOCUMENTS[name]
     mode: Literal["validation", "serialization"] = "validation" if document.written_by == "people" else "serialization"
-    schema = document.model.model_json_schema(mode=mode)
+    schema = document.model.model_json_schema(mode=mode, by_alias=mode == "validation")
     if document.written_by == "people":
         schema = _with_templates(schema)
     elif "schema_version" in schema["properties"]:

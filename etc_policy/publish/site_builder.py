@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from zoneinfo import ZoneInfo
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.policy_values import policy_values
 from etc_policy.errors import Issue
 from etc_policy.plan.explanation import explain_table
 from etc_policy.plan.formats import iso_ms
@@ -14,6 +12,7 @@ from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import FileSlice
 from etc_policy.plan.watermark import event_time_bound
+from etc_policy.policy.manifest import Policy, policy_values
 from etc_policy.publish.history import latest_verdict
 from etc_policy.publish.history_text import is_quiet, when
 from etc_policy.publish.site_charts import ChartPoint, Past, bytes_chart, completeness_chart, spark_line, table_past

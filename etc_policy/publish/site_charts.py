@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.plan.completeness import CompletenessPoint, replay_completeness
 from etc_policy.plan.table_history import TableHistory, promises_in
 from etc_policy.plan.watermark import complete_until_ms
+from etc_policy.policy.manifest import Policy
 
 #: Points that one chart draws at most: the newest.
 MAX_POINTS = 1_500

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import Issue
 from etc_policy.plan.formats import MANY_TABLES
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState
+from etc_policy.policy.manifest import Policy
 from etc_policy.publish.history import Attempt, Compaction, PolicyHistory, RecordedCheck
 from etc_policy.publish.results import TableFreshness
 from etc_policy.publish.site_charts import ChartPoint, Past, Sparkline

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from etc_policy.compile.manifest import Policy, VerifyLevel
 from etc_policy.execute.ports import TableStatus
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.proof import LEVELS
 from etc_policy.plan.table_history import promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.policy.manifest import Policy, VerifyLevel
 from etc_policy.publish.results import TableFreshness, TableResult
 from etc_policy.verify.ports import VerificationStatus
 from etc_policy.verify.prover import verdict_on_rows

@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
-from etc_policy.declare.suggestions import did_you_mean, listed
+from etc_policy.policy.suggestions import did_you_mean, listed
 
 CATALOG_FILE = str(Path(__file__).with_name("expectations.json"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from etc_policy.compile.manifest import Freshness
+from etc_policy.policy.manifest import Freshness
 
 FreshnessStatus = Literal["pass", "warn", "error", "unknown"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from etc_policy.compile.manifest import Freshness
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.plan.evolved_schema import Lacking, find_lacking
 from etc_policy.plan.formats import count_of, format_duration
@@ -14,6 +13,7 @@ from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
 from etc_policy.plan.watermark import event_time_bound
+from etc_policy.policy.manifest import Freshness
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag

@@ -1,4 +1,4 @@
-"""Suites: the expectations that prove a policy, as plain YAML. Text in, models out; files are found by `declare`."""
+"""Suites: the expectations that prove a policy, as plain YAML. Text in, models out; files are found by `policy`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import EventTime, Frozen
-from etc_policy.declare.findings import schema_issues
-from etc_policy.declare.project import FileMarks, Places
-from etc_policy.declare.suggestions import did_you_mean
-from etc_policy.declare.yaml_marks import MarkedYaml, YamlPath, load_marked
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.policy.findings import schema_issues
+from etc_policy.policy.manifest import EventTime, Frozen
+from etc_policy.policy.project import FileMarks, Places
+from etc_policy.policy.suggestions import did_you_mean
+from etc_policy.policy.yaml_marks import MarkedYaml, YamlPath, load_marked
 from etc_policy.verify.ports import DataCheck
 
 PARAMETER = "$PARAMETER"

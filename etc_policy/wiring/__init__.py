@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from etc_policy.adapters.garbage import no_garbage_collection as no_garbage_collection
 from etc_policy.adapters.outputs import files as files
-from etc_policy.compile.locations import S3_SCHEMES, is_catalog_name
-from etc_policy.compile.manifest import GitState, Policy
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
 from etc_policy.plan.log_witness import with_true_times
 from etc_policy.plan.table_history import TableHistory
 from etc_policy.plan.table_state import TableState, WriterOption, newest_base_file
+from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
+from etc_policy.policy.manifest import GitState, Policy
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from etc_policy.adapters.spark.submission import Submission as Submission
     from etc_policy.adapters.spark.submission import SubmissionResult as SubmissionResult
     from etc_policy.adapters.storage.object_cache import ObjectCache
-    from etc_policy.compile.table_shape import TableShape
     from etc_policy.execute.finisher import Finisher
     from etc_policy.execute.repairer import Repairer
     from etc_policy.execute.runner import Runner
     from etc_policy.plan.apply_state import ApplyStateStore
     from etc_policy.plan.table_history import WholeTable
+    from etc_policy.policy.writers import TableShape
     from etc_policy.publish.checks import Check
     from etc_policy.publish.metrics import TableObservation
     from etc_policy.publish.sync import PropertyStore
@@ -175,7 +175,7 @@ class Environment(Readings):
         from etc_policy.adapters.spark.compactor import HudiCompactor
         from etc_policy.execute.runner import Runner
 
-        master = {"spark.master": "local", **self.target.spark_confs, **self.spark_options}["spark.master"]
+        master = {"spark.master": "local", **self._target_confs(), **self.spark_options}["spark.master"]
         local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
         return Runner(
             reader=FileTableReader(seen=self.note_size),

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from etc_policy.declare.project_schema import Folders
-from etc_policy.declare.targets import Target
 from etc_policy.errors import RetryableError
+from etc_policy.policy.project_schema import Folders
+from etc_policy.policy.secrets import with_values
+from etc_policy.policy.targets import Target
 
 if TYPE_CHECKING:
     from etc_policy.adapters.spark.submission import Submission
@@ -152,7 +153,7 @@ class SparkSessions:
                 spark.stop()
 
     def _spark_confs(self, *, catalog: bool) -> dict[str, str]:
-        confs = self._with_s3({**self._shared(), **self.target.spark_confs, **self.spark_options})
+        confs = self._with_s3({**self._shared(), **self._target_confs(), **self.spark_options})
         if _CATALOG in self.spark_options:
             return confs
         if not catalog:
@@ -160,6 +161,9 @@ class SparkSessions:
         from etc_policy.adapters.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
 
         return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
+
+    def _target_confs(self) -> dict[str, str]:
+        return with_values(self.target.spark_confs, os.environ)
 
     def _shared(self) -> Mapping[str, str]:
         from etc_policy.adapters.spark.pools import FAIR

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from etc_policy.compile.manifest import digest
+from etc_policy.policy.manifest import digest
 from tests.hostile.avro import damaged
 from tests.hostile.tables import SPARSE_BYTES, VALUES
 from tests.unit.adapters.table_folder import at

@@ -68,9 +68,7 @@ def _policies(root: Path, random: Random) -> tuple[str, str]:
         files[name] = _spliced(random, FILES[name])
         said.append(name)
     if random.random() < 0.25:
-        where = random.choice(
-            ["policies/l.yml", "templates/l.yml", "templates/l.jinja", "policies/l", "etc_project.yml"]
-        )
+        where = random.choice(["policies/l.yml", "templates/l.yml", "policies/l", "etc_project.yml"])
         files[where] = random.choice(LINKS)
         said.append(f"{where} -> {files[where]}")
     write(files, project)

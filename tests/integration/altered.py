@@ -57,7 +57,8 @@ class Altered(Bench):
 
     @property
     def policy(self):
-        return super().policy.model_copy(update={"carry": "auto"})
+        policy = super().policy
+        return policy.model_copy(update={"strategy": policy.strategy.model_copy(update={"carry": "auto"})})
 
     def state(self):
         return fill_from_logs(super().state(), self.policy, None)

@@ -11,7 +11,6 @@ from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.spark.column_stats import fill_event_times
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.spark.services import HudiServices
-from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.execute.finisher import Finisher
 from etc_policy.execute.ports import Job
 from etc_policy.execute.runner import Runner
@@ -19,6 +18,7 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.stages import make_plan
 from etc_policy.plan.table_state import TableState
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
 from etc_policy.wiring import clock_ms
 from tests.integration.history import EPOCH_MS, HISTORY, STRADDLING, Oracle, Views
 
@@ -54,7 +54,7 @@ class Bench:
             table=self.location,
             event_time=EventTime(column="ts", unit="ms"),
             data_latency_ms=10_000,
-            granularity=self.granularity,
+            strategy=Strategy(granularity=self.granularity),
             writer=Writer(index=self.index),
         )
 

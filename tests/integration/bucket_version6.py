@@ -17,8 +17,8 @@ from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.lease.file_lease import lease_of
 from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.compile.manifest import Policy, Writer
 from etc_policy.execute.runner import Runner
+from etc_policy.policy.manifest import Policy, Writer
 from tests.integration.bucket_cut import start, variables
 from tests.integration.session import stop_spark
 from tests.integration.version6 import Table6, Views6, play

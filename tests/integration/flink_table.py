@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from etc_policy.adapters.hudi.table import read_shape
-from etc_policy.compile.writer_forms import flink_options
+from etc_policy.policy.writers import flink_options
 from tests.integration.flink import Flink, table_of
 from tests.integration.history import EPOCH_MS, Write, partition_of
 from tests.integration.version6 import Table6

@@ -25,10 +25,10 @@ from typing import Any
 
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.api.applying import Applier
-from etc_policy.compile.manifest import EventTime, Policy, Verify, VerifyLevel
-from etc_policy.compile.manifest import Writer as WriterFacts
 from etc_policy.errors import EtcError
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.policy.manifest import EventTime, Policy, Verify, VerifyLevel
+from etc_policy.policy.manifest import Writer as WriterFacts
 from etc_policy.wiring import Environment, clock_ms
 from tests.integration.held import writer_step
 from tests.integration.kills import Table, exit_when_told

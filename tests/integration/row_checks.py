@@ -4,8 +4,8 @@ from pathlib import Path
 
 from etc_policy.adapters.gx.verifier import GxVerifier
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.compile.manifest import EventTime, Policy, Verify, Writer
-from etc_policy.declare.suites import read_suite
+from etc_policy.policy.files import read_suite
+from etc_policy.policy.manifest import EventTime, Policy, Verify, Writer
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.compared_rows import other_partitions, same_files
 from etc_policy.verify.ports import DataCheck

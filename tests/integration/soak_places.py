@@ -10,7 +10,7 @@ from pathlib import Path
 
 from etc_policy.adapters.spark.session import DEFAULT_BUNDLE, start_spark
 from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
-from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.policy.project_schema import StorageSettings
 from tests.integration.bucket_cut import variables
 from tests.integration.kill_settings import BucketTable
 from tests.integration.kills import Table

@@ -6,10 +6,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from etc_policy.adapters.spark.commit_zone import before_commit, commit_zone
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.instants import add_ms, format_instant
+from etc_policy.policy.manifest import EventTime, Policy
 from tests.integration.zones import with_zone
 from tests.unit.adapters.table_folder import TableFolder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.compile.manifest import EventTime, Policy, Writer
+from etc_policy.policy.manifest import EventTime, Policy, Writer
 from etc_policy.verify.diagnosis import TableFacts, diagnose_table
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import check_double_keys

@@ -5,8 +5,8 @@ import datetime as dt
 import pytest
 
 from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import EngineError, PolicyError, TableError, Where
+from etc_policy.policy.manifest import EventTime
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import (
     BASE_FILE,

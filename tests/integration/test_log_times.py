@@ -8,7 +8,7 @@ from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs import event_time_values
 from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.compile.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy
 from tests.integration.hudi_tables import StockTable
 from tests.nightly import nightly
 

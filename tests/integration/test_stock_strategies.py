@@ -13,10 +13,9 @@ from pathlib import Path
 import fastavro
 import pytest
 
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.stock_options import stock_options
-from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.schema import Strategy
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views, Write, partition_of, write_history
 from tests.integration.test_apply_process import POLICY, run, run_without_time, start_and_stop_at_inflight
@@ -51,9 +50,8 @@ class StockKind(Kind):
 
 
 def with_strategy(policy: Policy, strategy: dict) -> Policy:
-    declared = Strategy(**strategy)
-    update = {"strategy": declared.type, "granularity": "file_slice", "stock_options": stock_options(declared)}
-    return policy.model_copy(update=update)
+    declared = Strategy.from_yaml({**strategy, "granularity": "file_slice"})
+    return policy.model_copy(update={"strategy": declared})
 
 
 def chosen_by_etc(bench) -> dict[tuple[str, str], tuple]:

@@ -13,8 +13,8 @@ from etc_policy.adapters.hudi import commits as hudi_commits
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.api.table_run import TableRun
-from etc_policy.compile.manifest import EventTime, Verify
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.policy.manifest import EventTime, Verify
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, FILES, PROMISE, always_checked
 from etc_policy.verify.prover import claim_of

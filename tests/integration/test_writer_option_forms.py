@@ -9,9 +9,8 @@ import pytest
 from etc_policy.adapters.hudi.properties import read_properties
 from etc_policy.adapters.hudi.table import read_shape
 from etc_policy.adapters.storage.door import open_storage
-from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.compile.writer_forms import render_options, render_spark_conf, render_tblproperties
-from etc_policy.compile.writer_options import writer_options
+from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.writers import render_options, render_spark_conf, render_tblproperties, writer_options
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark

@@ -22,9 +22,9 @@ from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.spark.metadata_listing import wrongly_listed
 from etc_policy.adapters.storage.below import copy_draft
-from etc_policy.compile.manifest import Policy
 from etc_policy.execute.ports import Job
 from etc_policy.plan.table_state import TableState
+from etc_policy.policy.manifest import Policy, Strategy
 from tests.integration.bench import SECOND, Bench
 from tests.integration.history import CommitOracle, Oracle, Views, Write, write_history
 from tests.integration.version6_kinds import AFTER, KINDS, LAST, MANY, PENDING, VERSION_6, WRITES, Kind
@@ -63,7 +63,9 @@ class Table6(Bench):
 
     @property
     def policy(self) -> Policy:
-        return super().policy.model_copy(update={"carry": self.kind.carry})
+        return super().policy.model_copy(
+            update={"strategy": Strategy(granularity=self.granularity, carry=self.kind.carry)}
+        )
 
     @property
     def oracle(self) -> Oracle:

@@ -9,9 +9,9 @@ from random import Random
 
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.policy.manifest import EventTime, Policy, Writer
 from tests.unit.adapters import log_file
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, at, base, commit_metadata
 from tests.unit.adapters.table_folder import log as log_of

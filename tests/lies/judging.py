@@ -7,8 +7,8 @@ from pathlib import Path
 
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
-from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EtcError
+from etc_policy.policy.files import read_suite
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.prover import claim_of, verify_table

@@ -15,9 +15,9 @@ import pyarrow.parquet  # noqa: TID253
 from etc_policy.adapters.gx.verifier import GxVerifier
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
-from etc_policy.compile.manifest import Verify
-from etc_policy.declare.suites import read_suite
 from etc_policy.errors import EtcError
+from etc_policy.policy.files import read_suite
+from etc_policy.policy.manifest import Verify
 from etc_policy.verify import compared_rows
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,12 +21,13 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import etc_policy.declare.templating.rendering  # noqa: F401 - imported where a file has templates, and an import runs code
-from etc_policy.compile.provenance import render_provenance
-from etc_policy.compile.resolve import check_project, compile_project
-from etc_policy.declare.reading import read_project
-from etc_policy.declare.templating import context
+import etc_policy.policy.render  # noqa: F401 - imported where a file has templates, and an import runs code
 from etc_policy.errors import EtcError, PolicyError
+from etc_policy.policy import scope
+from etc_policy.policy.files import MAX_FILE_BYTES
+from etc_policy.policy.provenance import render_provenance
+from etc_policy.policy.reading import read_project
+from etc_policy.policy.resolve import check_project, compile_project
 
 SECONDS_ALLOWED = 20
 MEGABYTES_ALLOWED = 550
@@ -39,22 +41,24 @@ vars:
   lake: s3a://lake
   tables: [{name: orders, tags: [a, b]}, {name: payments}]
 policies:
-  {% for t in var('tables') %}
-  - name: {{ ro(t.name) }}
-    table: "{{ var('lake') }}/{{ t.name }}"   # {{ nothing }}
+  - for_each: "{{ var('tables') }}"
+    name: "{{ each.name | lower }}_ro"
+    table: "{{ var('lake') }}/{{ each.name }}"   # {{ nothing }}
     event_time_column: &c {column: ts, unit: ms}
     data_latency: 30m
-    tags: {{ t.tags | default([]) }}
+    tags: "{{ each.tags | default([]) }}"
+    description: "{% if target.name == 'dev' %}dev{% else %}{% for t in var('tables') %}{{ t.name }} {% endfor %}{% endif %}"
     freshness: {target: 1h, warn_after: 2h, error_after: 3h}
-  {% endfor %}
   - {name: last, table: lake/last, extends: hourly, event_time_column: *c, hudi_options: {hoodie.x: 1}}
 """
 FILES: Mapping[str, bytes] = {
     "policies/a.yml": POLICY,
     "policies/sales/b.yml": b'version: 1\npolicies:\n  - {name: b, table: "{{ target.name }}/b", extends: hourly}\n',
+    "policies/globs.yml": b'version: 1\npolicies:\n  - {for_each: lake/*, name: "{{ each.name }}", table: "{{ each.path }}"}\n',
     "templates/hourly.yml": b"version: 1\ntemplate: {extends: base, data_latency: \"{{ env_var('L', '5m') }}\"}\n",
-    "templates/base.yml": b"version: 1\ntemplate: {event_time_column: ts, writer: {lock: {hoodie.write.lock.a: b}}}\n",
-    "templates/names.jinja": b"{% macro ro(name, end='_ro') %}{{ name | lower }}{{ end }}{% endmacro %}\n",
+    "templates/base.yml": b"""version: 1
+template: {event_time_column: ts, writer: {lock: {hoodie.write.lock.a: "b-{{ env_var('ETC_TEST_TOKEN') }}"}}}
+""",
     "etc_project.yml": b"""name: fuzz
 vars: {zone: eu}
 policies: {+verify: {level: data}, sales: {+tags: [s]}}
@@ -71,8 +75,11 @@ HOSTILE = (
     b"{{ var.__globals__['os'].system('id') }}", b"{{ lipsum() }}", b"{% include '/etc/passwd' %}", b"{{ 9**9**9 }}",
     b"{% import 'os' as os %}", b"{% extends '/etc/passwd' %}", b"{{ range(99999999999) }}", b"{{ 'x' * 999999999 }}",
     b"{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}", b"{% raw %}", b"{#", b"#}",
-    b"{% macro f(x) %}{{ f(x ~ x) }}{{ f(x) }}{% endmacro %}{{ f('aaaaaaaa') }}", b"{{ env_var('ETC_TEST_TOKEN') }}",
-    b"{{ env_var('ETC_TEST_TOKEN') | upper }}", b"{% set x = 'a' %}{% set x = x ~ x %}{% set x = x ~ x %}", b"{{ '%s' % 1 }}",
+    b"{% macro f(x) %}{{ f(x ~ x) }}{{ f(x) }}{% endmacro %}{{ f('aaaaaaaa') }}", b"\"{{ env_var('ETC_TEST_TOKEN') }}\"",
+    b"\"{{ each }}\"", b"for_each: /*", b"for_each: ../../*", b"for_each: {a: {b: 1}}", b"\"{{ 'x' * 99999999 }}\"",
+    b"\"{{ 9**9**9 }}\"",
+    b"\"{{ ''.__class__.__mro__[1].__subclasses__() }}\"", b"\"{{ var('tables') | map(attribute='__class__') | list }}\"",
+    b"\"{{ env_var('ETC_TEST_TOKEN') | upper }}\"", b"{% set x = 'a' %}{% set x = x ~ x %}{% set x = x ~ x %}", b"{{ '%s' % 1 }}",
     b"{{ '{0.__class__}'.format(1) }}", b"{{ [1] | map('x') }}", b"{{ {'a': 1}.items() }}", b"{{ target }}", b"{{ \"\\x\" }}",
     b"../../outside/secret.yml", b"/etc/passwd", b"extends: ../outside/secret", b"folders: {policies: ..}", b"{%", b"{{", b"}}",
     b"folders: {templates: /etc}", b"suite: ../../outside/secret", b"!!str", b"'", b'"', b"|", b">", b"[", b"]", b"{", b"}", b"-",
@@ -101,13 +108,17 @@ _PIECES = st.one_of(
 
 @st.composite
 def _bytes(draw: st.DrawFn, good: bytes) -> bytes:
-    """A good file that was cut, spliced or broken; or any bytes."""
+    """A good file that was cut, spliced or broken, or with a value that is another; or any bytes."""
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return draw(st.binary(max_size=200))
     if kind == 1:
         return draw(st.text(alphabet="{}%#[]()-:,|>&*!?'\" \n\tabvr_01.~", max_size=120)).encode()
     data = good
+    if kind <= 4:  # a value, which YAML can still read
+        spans = [found.span() for found in re.finditer(rb"(?<=: )(?:[\w./]+|\"[^\"\n]*\")", good)]
+        begin, end = draw(st.sampled_from(spans))
+        return good[:begin] + b'"' + draw(_PIECES).replace(b"\\", b"/").replace(b'"', b"'") + b'"' + good[end:]
     for _ in range(draw(st.integers(1, 3))):
         place = draw(st.integers(0, len(data)))
         end = min(len(data), place + draw(st.sampled_from([0, 0, 1, 3, 10, 40])))
@@ -125,9 +136,7 @@ def projects(draw: st.DrawFn) -> dict[str, bytes | str]:
     for name in draw(st.lists(st.sampled_from(sorted(FILES)), min_size=1, max_size=2, unique=True)):
         files[name] = draw(_bytes(FILES[name]))
     if draw(st.integers(0, 5)) == 0:
-        where = draw(
-            st.sampled_from(["policies/l.yml", "templates/l.yml", "templates/l.jinja", "policies/l", "etc_project.yml"])
-        )
+        where = draw(st.sampled_from(["policies/l.yml", "templates/l.yml", "policies/l", "etc_project.yml"]))
         files[where] = draw(st.sampled_from(LINKS))
     if draw(st.integers(0, 9)) == 0:
         files.pop(draw(st.sampled_from(sorted(files))))
@@ -145,8 +154,10 @@ class Watch:
     def _hook(self, event: str, arguments: tuple[object, ...]) -> None:
         if self.root is None:
             return
-        if event == "exec" and getattr(arguments[0], "co_filename", "").startswith(_LIBRARIES):
-            return  # an import
+        if event == "exec" and getattr(arguments[0], "co_filename", "").startswith(
+            (*_LIBRARIES, "<template>", "<unknown>")
+        ):
+            return  # an import, or what Jinja compiles: an expression, the place of an error
         if event in _STARTED or event in _CHANGED:
             self.found.append(f"{event} {arguments!r:.200}")
         elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
@@ -243,24 +254,27 @@ def run(count: int, seed: int | None = None) -> Counter[str]:
     def one(files: dict[str, bytes | str]) -> None:
         found[outcome(files)] += 1
 
-    steps, context.MAX_STEPS = context.MAX_STEPS, 5_000
+    seconds, scope.MAX_SECONDS = scope.MAX_SECONDS, 0.5
     try:
         one()
     finally:
-        context.MAX_STEPS = steps
+        scope.MAX_SECONDS = seconds
     return found
 
 
-_BIG = 10 * 1024 * 1024
-TEN_MEGABYTES = {
+_BIG = MAX_FILE_BYTES
+BIG_FILES = {
     "keys": lambda: b"version: 1\n" + b"".join(b"k%d: 1\n" % n for n in range(_BIG // 12)),
     "wrong_policies": lambda: b"version: 1\npolicies:\n" + b"  - {nme: a}\n" * (_BIG // 13),
     "one_text": lambda: b"version: 1\npolicies: [{name: a, table: " + b"x" * (_BIG - 100) + b"}]\n",
     "one_line": lambda: b"version: 1\npolicies: [" + b"a, " * (_BIG // 3 - 20) + b"]\n",
-    "comments": lambda: b"version: 1\npolicies: []\n" + b"#{{\n" * (_BIG // 4 - 10),
+    "comments": lambda: b"version: 1\npolicies: 5\n" + b"#{{\n" * (_BIG // 4 - 10),
     "open_tags": lambda: b"version: 1\npolicies: []\n" + b'{{ " \\' * (_BIG // 6 - 10),
-    "tags": lambda: b"version: 1\npolicies: [" + b"{{1}}," * (_BIG // 6 - 10) + b"]\n",
-    "loops": lambda: b"version: 1\npolicies: []\n" + b"{% for a in [1] %}" * (_BIG // 18 - 10),
+    "tags": lambda: b"version: 1\npolicies: [" + b'"{{1}}",' * (_BIG // 8 - 10) + b"]\n",
+    "different_tags": lambda: (
+        b"version: 1\npolicies: [" + b"".join(b'"{{%06d}}",' % n for n in range(_BIG // 13 - 10)) + b"]\n"
+    ),
+    "loops": lambda: b'version: 1\npolicies: ["' + b"{% for a in [1] %}" * (_BIG // 18 - 10) + b'"]\n',
     "open_comments": lambda: b"version: 1\npolicies: []\n{{ 1 }}" + b"{#" * (_BIG // 2 - 30),
     "brackets": lambda: b"[" * _BIG,
     "not_text": lambda: b"\xff" * _BIG,
@@ -274,10 +288,10 @@ print("EXIT", main(["parse", "--project-dir", sys.argv[1]]))
 
 
 def big_file(kind: str) -> int:
-    """How much is said of a file of ten megabytes, in a process with a gigabyte of memory and 30 s of CPU; or it fails."""
+    """How much is said of a file as big as one may be, in a process with a gigabyte of memory and 30 s of CPU; or it fails."""
     with tempfile.TemporaryDirectory(dir=_scratch()) as folder:
         (Path(folder) / "policies").mkdir()
-        (Path(folder) / "policies" / "a.yml").write_bytes(TEN_MEGABYTES[kind]()[:_BIG])
+        (Path(folder) / "policies" / "a.yml").write_bytes(BIG_FILES[kind]()[:_BIG])
         (Path(folder) / "script.py").write_text(_SCRIPT)
         limits = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30)); "
         limits += (
@@ -298,8 +312,8 @@ def main() -> int:
     began = time.monotonic()
     found = run(arguments.count, seed=1)
     total = sum(found.values())
-    for kind in TEN_MEGABYTES:
-        print(f"ten megabytes, {kind}: {big_file(kind):,} characters said")
+    for kind in BIG_FILES:
+        print(f"a big file, {kind}: {big_file(kind):,} characters said")
     codes = ", ".join(f"{code} {number}" for code, number in found.most_common())
     print(f"{total} projects in {time.monotonic() - began:.0f} s, no promise broken: {codes}")
     return 0

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
-from etc_policy.compile.manifest import EventTime, Freshness, Granularity, Policy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.instants import instant_from_ms
 from etc_policy.plan.pace import pace_of
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import CompactionRecord, FileSlice, Instant, LogFile, TableState
+from etc_policy.policy.manifest import EventTime, Freshness, Granularity, Policy, Strategy
 
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE
@@ -56,9 +56,8 @@ class Promise:
             table="/day",
             event_time=EventTime(column="ts"),
             data_latency_ms=self.latency,
-            granularity=self.granularity,
+            strategy=Strategy(granularity=self.granularity, every_ms=self.every if self.just_in_time else None),
             freshness=Freshness(target_ms=self.target),
-            every_ms=self.every if self.just_in_time else None,
         )
 
 

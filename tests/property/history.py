@@ -7,8 +7,8 @@ ran, so no oracle can be right about it: after such a delete, events of the key 
 
 from __future__ import annotations
 
-from etc_policy.compile.manifest import EventTime, Granularity, Policy, Writer
 from etc_policy.plan.table_state import HIDDEN, FileSlice, Instant, InstantState, LogFile, TableState
+from etc_policy.policy.manifest import EventTime, Granularity, Policy, Strategy, Writer
 from tests.property.model import Commit, Slice, Table, instant_text
 from tests.property.writers import Change, Style, Write, Writers, archive, clean
 
@@ -243,7 +243,7 @@ class History:
             table="/table",
             event_time=EventTime(column="ts"),
             data_latency_ms=LATENCY_MS,
-            granularity=self.granularity,
+            strategy=Strategy(granularity=self.granularity),
             writer=Writer(index=self.writers.index),
             hudi_options=self.options,
         )

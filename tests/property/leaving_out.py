@@ -21,7 +21,8 @@ def check_threshold_without(history: History, state: TableState, plan: TablePlan
 
 def limited_plan(history: History, state: TableState, **limits: object) -> TablePlan:
     """The plan under a policy with these limits."""
-    policy = history.policy().model_copy(update=limits)
+    policy = history.policy()
+    policy = policy.model_copy(update={"strategy": policy.strategy.model_copy(update=limits)})
     clock = history.clock - history.offset_ms
     return build_table_plan(policy, state, now_ms=history.threshold + LATENCY_MS, clock_ms=clock)
 

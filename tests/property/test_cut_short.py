@@ -8,10 +8,10 @@ from etc_policy.adapters.hudi import properties as hudi_properties
 from etc_policy.adapters.hudi import stable_reading
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EtcError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.stages import TablePlan
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from tests.unit.adapters.reading import OURS
 from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
 
@@ -52,7 +52,7 @@ def lived_in(folder, *, version, pending=False):
 
 
 def plan_of(table, cache, granularity):
-    policy = POLICY.model_copy(update={"granularity": granularity})
+    policy = POLICY.model_copy(update={"strategy": Strategy(granularity=granularity)})
     state, history = FileTableReader().read_with_history(str(table.base), policy.event_time, archived=None)
     state = fill_from_logs(state, policy, cache)
     return build_table_plan(policy, state, now_ms=NOON_MS, clock_ms=NOON_MS), history

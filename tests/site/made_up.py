@@ -12,15 +12,15 @@ from datetime import UTC
 from pathlib import Path
 
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.compile.resolve import compile_project
-from etc_policy.declare.reading import read_project
-from etc_policy.declare.suites import suite_names
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.formats import iso_time
 from etc_policy.plan.instants import instant_from_ms
 from etc_policy.plan.stages import make_plan
+from etc_policy.policy.files import suite_names
+from etc_policy.policy.reading import read_project
+from etc_policy.policy.resolve import compile_project
 from etc_policy.publish.results import RunResults, TableVerification, VerificationReport, table_result
 from etc_policy.publish.run_files import RunFile, run_file_name
 from etc_policy.verify.evidence import Evidence

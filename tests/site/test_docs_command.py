@@ -16,7 +16,7 @@ from urllib.error import URLError
 import pytest
 
 from etc_policy.cli.main import main
-from etc_policy.declare.templates import read_template
+from etc_policy.policy.files import read_template
 from etc_policy.publish.site import render_site
 from etc_policy.publish.site_views import slug
 from tests.site.made_up import MARKUP, NOW

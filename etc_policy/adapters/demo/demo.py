@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from etc_policy.adapters.demo.flights import DEMO_NOW_MS, Batch, demo_batches
 from etc_policy.adapters.spark.local_catalog import spark_sql_command
-from etc_policy.compile.manifest import Policy
-from etc_policy.compile.writer_options import writer_options
-from etc_policy.declare.secrets import with_values
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.secrets import with_values
+from etc_policy.policy.writers import writer_options
 from etc_policy.publish.views import ViewRows
 
 TABLE_NAME = "flights"

@@ -7,8 +7,8 @@ from typing import Any
 
 from etc_policy.adapters.logs.event_time_values import DAY_MS, ISO, PER_MS, UNIT_OF_DIGITS
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
+from etc_policy.policy.manifest import EventTime
 
 _QUOTED = re.compile(r"'[^']*'")
 

@@ -24,9 +24,9 @@ from etc_policy.adapters.spark.java_causes import java_causes
 from etc_policy.adapters.spark.metadata_listing import wrongly_listed
 from etc_policy.adapters.spark.store_outage import raise_store_outage, store_outage
 from etc_policy.codes.registry import Code
-from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError
 from etc_policy.plan.table_state import TableState
+from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation, View, bind_suite, suite_parameters

@@ -11,8 +11,8 @@ from etc_policy.adapters.spark.client_options import MERGED_ROWS
 from etc_policy.adapters.spark.java_causes import java_causes
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
-from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import EngineError, Issue, PolicyError
+from etc_policy.policy.suggestions import did_you_mean
 from etc_policy.verify.catalog import source_of
 from etc_policy.verify.ports import DataCheck
 from etc_policy.verify.suites import SuiteExpectation, View

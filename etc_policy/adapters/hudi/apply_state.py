@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.hudi.stable_reading import table_errors
 from etc_policy.adapters.storage.shared_file import change_shared, read_shared
-from etc_policy.declare.quantities import MAX_MS
 from etc_policy.plan.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
 from etc_policy.plan.proof import Proof
+from etc_policy.policy.quantities import MAX_MS
 
 _FILE = f"{ETC_FOLDER}/memory.json"
 

@@ -38,7 +38,7 @@ def carry_files(job: Job) -> None:
         _require_target(storage, target, pair)
         storage.remove(path)
         try:
-            _carry(storage, target, path, job.policy.carry or "auto")
+            _carry(storage, target, path, job.policy.strategy.carry or "auto")
         except OSError as error:
             message = f"the log file `{target}` could not be carried into the slice that begins at {job.instant}"
             hint = "nothing is lost: make room, or set `carry: auto`; `etc apply` then goes on, `etc undo` withdraws the plan"

@@ -17,7 +17,7 @@ from etc_policy import __version__
 from etc_policy.adapters.hudi.commits import CommitMetadata, WriteStats
 from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.adapters.storage.port import TableReader
-from etc_policy.compile.manifest import digest
+from etc_policy.policy.manifest import digest
 
 #: Raised when the same bytes may be decoded to something else: what was kept before is then ignored.
 FORM = 1

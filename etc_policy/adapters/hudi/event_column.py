@@ -11,8 +11,8 @@ from etc_policy.adapters.hudi.log_facts import Trust, hides_deletes_of
 from etc_policy.adapters.hudi.properties import updates_in_part
 from etc_policy.adapters.hudi.values import list_of, text_of
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
+from etc_policy.policy.manifest import EventTime
 
 _TIME_TYPES = frozenset(
     {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}

@@ -14,12 +14,12 @@ from etc_policy.adapters.hudi.timeline import CUT_OFF_HINT, Timeline, read_timel
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.adapters.storage.door import open_reader, open_storage
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import TableError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import Commit
 from etc_policy.plan.table_state import TableState
+from etc_policy.policy.manifest import Policy
 
 
 class HudiFiles:

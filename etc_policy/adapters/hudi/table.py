@@ -38,11 +38,11 @@ from etc_policy.adapters.hudi.zones import read_zone
 from etc_policy.adapters.storage.door import open_reader
 from etc_policy.adapters.storage.object_cache import ObjectCache
 from etc_policy.adapters.storage.port import TableReader
-from etc_policy.compile.manifest import EventTime
-from etc_policy.compile.table_shape import MERGE_MODE, TableShape
 from etc_policy.plan.double_keys import still_exposed
 from etc_policy.plan.table_history import WRITES, TableHistory, WholeTable
 from etc_policy.plan.table_state import PARQUET, TableState
+from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.writers import MERGE_MODE, TableShape
 
 _ACTIONS = ("commit",)
 

@@ -15,8 +15,8 @@ from etc_policy.adapters.hudi.log_facts import CommitWrites, Trust
 from etc_policy.adapters.hudi.read_once import read_once
 from etc_policy.adapters.hudi.timeline import Timeline, read_timeline, require_one_end, require_times
 from etc_policy.adapters.storage.port import TableReader, TreeLister
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.table_history import WRITES
+from etc_policy.policy.manifest import EventTime
 
 
 @dataclass(frozen=True)

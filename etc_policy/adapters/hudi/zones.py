@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.codes.registry import Code
-from etc_policy.declare.suggestions import did_you_mean
 from etc_policy.errors import TableError
 from etc_policy.plan.zone_evidence import ZoneReading, ZoneSample, judge_zone
+from etc_policy.policy.suggestions import did_you_mean
 
 #: The zone database has each zone in two more folders, whose names Java does not know.
 _OTHER_FORMS = re.compile(r"^(posix|right)/")

@@ -17,9 +17,9 @@ from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.adapters.storage.clocks import note_time
 from etc_policy.adapters.storage.door import is_remote, local_path, open_remote_storage, open_storage
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Lease
+from etc_policy.policy.manifest import Policy
 
 #: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
 JAVA_LEASE = "java.lease"

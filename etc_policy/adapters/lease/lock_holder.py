@@ -17,11 +17,11 @@ from uuid import uuid4
 from etc_policy.adapters.hudi.layout import ETC_FOLDER
 from etc_policy.adapters.storage.door import is_remote, local_path
 from etc_policy.codes.registry import Code
-from etc_policy.compile.file_locks import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
-from etc_policy.compile.manifest import Policy
-from etc_policy.declare.secrets import with_values
 from etc_policy.errors import EngineError, TableError
 from etc_policy.plan.formats import format_duration
+from etc_policy.policy.hudi_options import LOCK_FOLDER, expiry_minutes, is_file_lock, is_in_process
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.secrets import with_values
 from etc_policy.verify.diagnosis import HeldLock
 
 _MAX_BYTES = 65_536

@@ -20,8 +20,8 @@ from etc_policy.adapters.lease.store_probe import require_conditional_put
 from etc_policy.adapters.storage.clocks import note_time, time_at
 from etc_policy.adapters.storage.port import RemoteStorage, Version
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.policy.manifest import Policy
 
 LEASE = f"{ETC_FOLDER}/lease.json"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 
 DAY_MS = 86_400_000
 #: Factor and divisor from each unit to milliseconds.

@@ -20,7 +20,7 @@ from etc_policy.adapters.logs.blocks import Block, read_blocks
 from etc_policy.adapters.logs.deletes import ordering_values
 from etc_policy.adapters.logs.event_time_values import TimeOf, kind_of, time_reader
 from etc_policy.adapters.logs.parquet import stored_values
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 
 _CONTENT_VERSIONS = (1, 2, 3)
 _SAMPLE = 60

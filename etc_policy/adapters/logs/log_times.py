@@ -12,12 +12,12 @@ from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_tim
 from etc_policy.adapters.logs.times_cache import TimesCache
 from etc_policy.adapters.storage.door import open_reader
 from etc_policy.adapters.storage.port import TableReader
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import EtcError
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
 from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
 from etc_policy.plan.table_versions import CUT_VERSIONS
+from etc_policy.policy.manifest import Policy
 
 #: Beyond so many bytes the reading is announced, and again after as many more.
 ANNOUNCED_BYTES = 256 * 1024 * 1024

@@ -13,7 +13,7 @@ from zlib import crc32
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted
 from etc_policy.adapters.logs.parquet import can_read_parquet
 from etc_policy.adapters.outputs.files import read_below, write_below
-from etc_policy.compile.manifest import digest
+from etc_policy.policy.manifest import digest
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
 RULES_VERSION = 5

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 
 from etc_policy.adapters.lease.run_signs import HEARTBEAT_INTERVAL_MS, HEARTBEAT_MISSES
-from etc_policy.compile.file_locks import PROVIDER
-from etc_policy.compile.manifest import Writer
-from etc_policy.declare.secrets import with_values
 from etc_policy.execute.ports import Job
+from etc_policy.policy.hudi_options import PROVIDER
+from etc_policy.policy.manifest import Writer
+from etc_policy.policy.secrets import with_values
 
 #: Which option keeps which partition of the metadata table; one that is on in the table is on in the client.
 _INDEX_OPTIONS: Mapping[str, str] = {

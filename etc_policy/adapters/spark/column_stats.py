@@ -9,10 +9,10 @@ from typing import Any
 from etc_policy.adapters.logs.event_time_values import kind_of, time_reader
 from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, metadata_reader
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
+from etc_policy.policy.manifest import EventTime, Policy
 
 _DAY_MS = 86_400_000
 _EPOCH = dt.date(1970, 1, 1)

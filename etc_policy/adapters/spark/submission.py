@@ -26,8 +26,8 @@ from etc_policy.adapters.spark.cluster import is_local
 from etc_policy.adapters.spark.java_runtime import spark_defaults, spark_home
 from etc_policy.adapters.spark.session import SOFT_DEFAULTS
 from etc_policy.codes.registry import Code
-from etc_policy.declare.secrets import is_secret_setting
 from etc_policy.errors import EngineError, ExitCode, UsageError
+from etc_policy.policy.secrets import is_secret_setting
 
 ENTRY, JOB, PROPERTIES, OUTCOME = "etc_job.py", "etc_job.json", "spark.properties", "outcome.json"
 _ENTRY_TEXT = '''"""The job of `etc apply --submit`: carries out the plan in etc_job.json."""

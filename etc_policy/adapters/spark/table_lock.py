@@ -15,10 +15,10 @@ from etc_policy.adapters.spark.client_options import lock_config
 from etc_policy.adapters.spark.hudi_client import method_names
 from etc_policy.adapters.storage.door import is_remote, local_path
 from etc_policy.codes.registry import Code
-from etc_policy.compile.file_locks import PROVIDER, is_in_process
 from etc_policy.errors import RetryableError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.formats import format_duration
+from etc_policy.policy.hudi_options import PROVIDER, is_in_process
 
 Progress = Callable[[str], None]
 #: What is shorter needs no words.

@@ -10,9 +10,9 @@ from pathlib import Path
 from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.adapters.storage.port import RemoteStorage, TableReader, TableStorage
 from etc_policy.codes.registry import Code
-from etc_policy.compile.locations import MOUNT_HINT, split_file_uri
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
+from etc_policy.policy.locations import MOUNT_HINT, split_file_uri
+from etc_policy.policy.project_schema import StorageSettings
 
 _OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
 _HDFS = "hdfs://"

@@ -19,8 +19,8 @@ from hdfs_native import Client, FileStatus
 from etc_policy.adapters.storage.port import StoreRefusedError, StoreUnreachableError
 from etc_policy.adapters.storage.remote_files import open_ranges
 from etc_policy.codes.registry import Code
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
+from etc_policy.policy.project_schema import StorageSettings
 
 T = TypeVar("T")
 

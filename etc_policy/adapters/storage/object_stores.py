@@ -15,9 +15,9 @@ from etc_policy.adapters.storage.object_cache import cache_folder, cache_in
 from etc_policy.adapters.storage.object_storage import ObjectStorage, Stores
 from etc_policy.adapters.storage.store_keys import AwsKeys, aws_keys, require_other_keys
 from etc_policy.codes.registry import Code
-from etc_policy.compile.manifest import digest
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
+from etc_policy.policy.manifest import digest
+from etc_policy.policy.project_schema import StorageSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from etc_policy.codes.registry import Code
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError, first_line
+from etc_policy.policy.project_schema import StorageSettings
 
 _FILES = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
 #: Of botocore's sources those that ask the metadata address.

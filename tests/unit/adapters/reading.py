@@ -1,8 +1,8 @@
 """What a table's reading says, in a few words."""
 
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_metadata import PLAN_ID, POLICY, SEEN_UNTIL, THRESHOLD
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.table_folder import at
 
 TS = EventTime(column="ts")

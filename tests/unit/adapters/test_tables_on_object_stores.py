@@ -9,10 +9,10 @@ import pytest
 from etc_policy.adapters.hudi.table import FileTableReader, read_compactions
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.storage.door import use_storage_settings
-from etc_policy.compile.manifest import EventTime, Policy
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EtcError
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.project_schema import StorageSettings
 from tests.faulty_proxy import faulty_proxy
 from tests.property.test_cut_short import EVENT_MS, NOON_MS, lived_in
 from tests.unit.adapters import log_file

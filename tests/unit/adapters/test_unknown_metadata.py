@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from etc_policy.adapters.hudi.table import FileTableReader, read_compactions
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import TableError
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.adapters.reading import OURS, read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 

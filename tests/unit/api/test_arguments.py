@@ -7,8 +7,8 @@ import pytest
 
 from etc_policy.api.arguments import selected_terms
 from etc_policy.api.project import Project
-from etc_policy.declare.quantities import MAX_JOBS
 from etc_policy.errors import PolicyError, UsageError
+from etc_policy.policy.quantities import MAX_JOBS
 
 
 def test_what_is_not_given_is_every_policy():

@@ -7,7 +7,7 @@ import pytest
 from etc_policy import Project
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.storage.local import LocalStorage
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.reading import OURS
 from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
 

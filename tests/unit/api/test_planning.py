@@ -15,7 +15,6 @@ from etc_policy.api.planning import (
     require_made_before_now,
     require_same_table,
 )
-from etc_policy.compile.manifest import EventTime, Policy, digest
 from etc_policy.errors import (
     EngineError,
     EtcError,
@@ -28,6 +27,7 @@ from etc_policy.errors import (
     Where,
 )
 from etc_policy.plan.stages import make_plan
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, digest
 from tests.unit.plan.refusal_codes import refusal_codes
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE
 
@@ -287,7 +287,7 @@ class TestMatchPolicies:
         [
             ({"data_latency_ms": 1}, "data_latency: 1h -> 1ms"),
             ({"table": "/other"}, "table: /t -> /other"),
-            ({"granularity": "file_slice"}, "strategy.granularity: log_file -> file_slice"),
+            ({"strategy": Strategy(granularity="file_slice")}, "strategy.granularity: log_file -> file_slice"),
         ],
     )
     def test_one_that_was_changed(self, tmp_path, change, told):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from etc_policy.api.proofs import begin_proof, claim_for, is_proven, level_to_prove, note_verdict, verdict_beside
-from etc_policy.compile.manifest import EventTime, Freshness, Policy, Verify
 from etc_policy.execute.ports import Outcome
 from etc_policy.plan.table_state import CompactionRecord, Instant, TableState
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted
@@ -49,7 +49,7 @@ def test_what_another_process_has_verified_since_the_table_was_read_stays_verifi
 
 def test_what_a_suite_proved_is_not_proved_by_another_of_its_name():
     policies = [
-        POLICY.model_copy(update={"verify": Verify(suite="s", level="metadata", suite_digest=one)})
+        POLICY.model_copy(update={"verify": Verify(suite="s", level="metadata"), "suite_digest": one})
         for one in ("a", "b", None)
     ]
     store = MemoryApplyStates()

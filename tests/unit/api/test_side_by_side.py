@@ -14,8 +14,8 @@ from etc_policy import Project
 from etc_policy.api.one_table import outcomes_of
 from etc_policy.api.side_by_side import side_by_side
 from etc_policy.cli.main import main
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EtcError, TableError
+from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 
 TABLES = 12

@@ -6,8 +6,8 @@ import pytest
 
 from etc_policy.api import table_run
 from etc_policy.api.table_run import TableRun
-from etc_policy.compile.manifest import Sync
 from etc_policy.execute.ports import Outcome
+from etc_policy.policy.manifest import Sync
 from etc_policy.publish.results import SyncResult, table_result
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.ports import ExpectationResult, Verification

@@ -14,10 +14,10 @@ import pytest
 from etc_policy.api import syncing
 from etc_policy.api.project import Project
 from etc_policy.cli.main import main
-from etc_policy.compile.writer_forms import FORMS
 from etc_policy.errors import SeveralErrors, TableError
 from etc_policy.execute.finisher import Finisher
 from etc_policy.plan.commit_metadata import THRESHOLD, extra_metadata
+from etc_policy.policy.writers import FORMS
 from etc_policy.wiring import Environment
 from tests.fakes import MemoryCompactor, MemoryTable
 from tests.unit.adapters.table_folder import TableFolder, at, base, log

@@ -1,8 +1,8 @@
 import pytest
 
 from etc_policy.api.waiting import Waiter
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import RetryableError, TableError
+from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.plan.plan_cases import epoch_ms, state_of
 
 OPEN = {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00"}}}}

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from etc_policy.cli.main import cli
-from etc_policy.compile.file_locks import EXPIRY, FILE_PROVIDER, PROVIDER
+from etc_policy.policy.hudi_options import EXPIRY, FILE_PROVIDER, PROVIDER
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.declare import sources
+from etc_policy.policy import files
 
 PROJECT = "version: 1\nprofiles: {all: {target: dev, targets: {dev: {spark: {master: 'local[1]'}}}}}\n"
 COMMANDS = """parse
@@ -28,8 +28,8 @@ wait orders_ro --until 0001 --timeout 0s"""
 @pytest.mark.parametrize("command", COMMANDS.splitlines())
 def test_every_file_is_read_once(etc, project, monkeypatch, command):
     (project / "etc_project.yml").write_text(PROJECT)
-    read, found = sources.read_file, []
-    monkeypatch.setattr(sources, "read_file", lambda file, *rest: found.append(file.name) or read(file, *rest))
+    read, found = files.read_file, []
+    monkeypatch.setattr(files, "read_file", lambda file, *rest: found.append(file.name) or read(file, *rest))
     etc(*command.replace("0001", "2020-01-01").split())
     assert sorted(name for name in found if name != "ro_complete.yml") == ["a.yml", "etc_project.yml"]
 

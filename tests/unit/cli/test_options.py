@@ -4,9 +4,9 @@ import pytest
 from etc_policy.api import workspace
 from etc_policy.api.project import Project
 from etc_policy.cli.main import COMMANDS, cli
-from etc_policy.compile.manifest import EventTime, Manifest, Policy
-from etc_policy.compile.selection import select_policies
 from etc_policy.errors import UsageError
+from etc_policy.policy.manifest import EventTime, Manifest, Policy
+from etc_policy.policy.selection import select_policies
 from etc_policy.wiring import Environment
 
 

@@ -6,8 +6,8 @@ from typing import get_args
 
 import pytest
 
-from etc_policy.compile.manifest import Manifest, VerifyLevel
-from etc_policy.compile.writer_forms import FORMS
+from etc_policy.policy.manifest import Manifest, VerifyLevel
+from etc_policy.policy.writers import FORMS
 from tests.unit.adapters.test_git import git
 
 POLICY_THAT_IS_OFF = """version: 1

@@ -61,10 +61,8 @@ def test_what_the_environment_gave_is_never_shown(etc, project, monkeypatch):
     assert (code, err) == (0, "")
     assert "hunter2" not in out.lower()
     values = yaml.safe_load(out)
-    assert (values["description"], values["tags"]) == (
-        "a value of the environment",
-        ["a value of the environment", "#c"],
-    )
+    assert values["description"] == "{{ env_var('ETC_TEST_SECRET') | upper }}"
+    assert values["tags"] == ['{{ env_var("ETC_TEST_SECRET") | lower }}', "#c"]
 
 
 def test_a_changed_secret_stops_the_compilation(etc, project, monkeypatch):

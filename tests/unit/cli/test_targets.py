@@ -7,9 +7,9 @@ import pytest
 from etc_policy.adapters.spark.client_options import lock_options
 from etc_policy.api import workspace
 from etc_policy.api.project import Project
-from etc_policy.compile.manifest import Policy
-from etc_policy.declare.settings import read_own_settings
 from etc_policy.errors import EngineError, UsageError
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.settings import read_own_settings
 from etc_policy.wiring import Environment
 
 PROJECT = """
@@ -161,13 +161,17 @@ def test_a_project_without_profiles_has_no_targets(etc, project):
     assert etc("parse", "--target", "default")[0] == 0
 
 
-def test_the_environment_of_other_targets_is_not_asked_for(etc, targets, monkeypatch):
+def test_a_secret_is_asked_for_when_spark_starts_and_not_before(etc, targets, monkeypatch):
     monkeypatch.delenv("S3_SECRET")
-    assert etc("parse")[0] == 0
-    code, _, err = etc("parse", "--target", "prod")
-    assert code == 1
-    assert "the environment variable `S3_SECRET` has no value" in err
-    assert "etc_project.yml:20:" in err
+    opened = []
+    monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
+    assert etc("parse", "--target", "prod")[0] == 0
+    etc("plan", "--target", "prod")
+    with pytest.raises(EngineError) as error:
+        _ = opened[0].spark
+    assert (error.value.code, "`S3_SECRET`" in error.value.message) == ("ETC311", True)
+    monkeypatch.setenv("S3_SECRET", "hunter2")
+    assert "hunter2" in opened[0].submission("job").confs.values()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from etc_policy.plan.carry import carried_in
 from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
 from etc_policy.plan.table_state import LogFile, WriteInFlight
 from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.policy.manifest import Strategy
 from tests.fakes import MemoryCompactor, MemoryFiles, MemoryLease, MemoryTable
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
@@ -638,7 +639,7 @@ class TestCarried:
         }
         return MemoryTable(state_of("/t", {"version": 6, "slices": slices}))
 
-    POLICY = POLICY.model_copy(update={"carry": "auto"})
+    POLICY = POLICY.model_copy(update={"strategy": Strategy(carry="auto")})
 
     def plan(self, table):
         return build_table_plan(self.POLICY, table.state, now_ms=NOW, clock_ms=NOW)

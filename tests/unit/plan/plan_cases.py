@@ -38,9 +38,6 @@ from typing import Any
 
 import yaml
 
-from etc_policy.compile.manifest import EventTime, Freshness, Policy, Verify, Writer
-from etc_policy.compile.stock_options import stock_options
-from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.pace import Pace, pace_of
@@ -56,6 +53,8 @@ from etc_policy.plan.table_state import (
     UnreadableTime,
 )
 from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify, Writer
+from etc_policy.policy.schema import Strategy
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,19 +93,22 @@ def inputs_of_case(folder: Path) -> list[Inputs]:
 
 
 def _inputs(name: str, table: dict[str, Any]) -> Inputs:
-    strategy = Strategy(**table.get("strategy", {}))
+    strategy = Strategy.model_validate(
+        {
+            "granularity": table.get("granularity", "file_slice" if "strategy" in table else "log_file"),
+            "partitions": table.get("partitions", ()),
+            "max_io": table.get("max_io"),
+            "carry": table.get("carry"),
+            "every_ms": _minutes(table, "every"),
+            **table.get("strategy", {}),
+        }
+    )
     policy = Policy(
         name=name,
         table=f"/{name}",
         event_time=EventTime(column="ts"),
         data_latency_ms=table.get("latency", 60) * 60_000,
-        strategy=strategy.type,
-        stock_options=stock_options(strategy),
-        granularity=table.get("granularity", "file_slice" if "strategy" in table else "log_file"),
-        partitions=tuple(table.get("partitions", ())),
-        max_io_bytes=table.get("max_io"),
-        carry=table.get("carry"),
-        every_ms=_minutes(table, "every"),
+        strategy=strategy,
         verify=Verify(level=table.get("level", "data")),
         freshness=Freshness(target_ms=_minutes(table, "target")),
         writer=Writer(index=table.get("index"), compaction=table.get("writers_compact", "none")),

@@ -9,11 +9,12 @@ from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import find_obstacle, is_carried_name, log_order
 from etc_policy.plan.staleness import changed_since_carried, find_stale
 from etc_policy.plan.table_state import FileSlice, Instant, LogFile, WriteInFlight
+from etc_policy.policy.manifest import Strategy
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import NOW, POLICY, STATE, with_instant, with_slice
 
 B = instant("08:00:00")
-CARRYING = POLICY.model_copy(update={"carry": "auto"})
+CARRYING = POLICY.model_copy(update={"strategy": Strategy(carry="auto")})
 #: Rows by log file: (key, value, event time).
 Rows = dict[str, list[tuple[int, str, int]]]
 
@@ -141,6 +142,6 @@ class TestStale:
 @pytest.mark.parametrize(("carry", "refused"), [("auto", False), ("copy", False), ("hard_link", True)])
 def test_an_object_store_has_copies_and_no_hard_links(carry, refused):
     state = replace(state_of(logs_of("10:00:00")), base_path="s3://bucket/t", metadata_partitions=("files",))
-    obstacle = find_obstacle(POLICY.model_copy(update={"carry": carry}), state)
+    obstacle = find_obstacle(POLICY.model_copy(update={"strategy": Strategy(carry=carry)}), state)
     assert (obstacle is not None and "no hard links" in obstacle[0]) == refused
     assert refused or obstacle is None

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etc_policy.compile.manifest import Writer
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.delete_rule import find_overtaken, groups_with_deletes, writes_beside
 from etc_policy.plan.double_keys import SEES_LOG_FILES
 from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.table_state import LogFile, WriteInFlight
+from etc_policy.policy.manifest import Strategy, Writer
 from tests.unit.plan.plan_cases import instant, state_of
 from tests.unit.plan.states import NOW, POLICY, slice_of, with_instant, with_slice
 
@@ -186,7 +186,7 @@ class TestLeavingOut:
         state = replace(
             state, slices=tuple(replace(s, partition="q") if s.file_id == "f2" else s for s in state.slices)
         )
-        policy = POLICY.model_copy(update={"partitions": ("p",)})
+        policy = POLICY.model_copy(update={"strategy": Strategy(partitions=("p",))})
         more = replace(state, slices=(*state.slices, replace(slice_of(STATE, "f2"), file_id="f3")))
         table = build_table_plan(policy, more, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
         assert (table.reason_code, "writers that keep adding" in table.reason) == ("unknown_left_out", True)

@@ -13,6 +13,7 @@ from etc_policy.plan.skipped_slices import WrittenTo
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import Instant
+from etc_policy.policy.manifest import Strategy
 from tests.unit.plan.plan_cases import epoch_ms, inputs_of_case, instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
@@ -181,7 +182,7 @@ class TestVersion6:
     OLD = state_of(
         "/t", {"version": 6, "slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00"}}}}
     )
-    WHOLE = POLICY.model_copy(update={"granularity": "file_slice"})
+    WHOLE = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
     MADE = build_table_plan(WHOLE, OLD, now_ms=NOW, clock_ms=NOW + 5_000)
 
     def test_the_instant_is_when_it_was_made(self):

@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.compile.manifest import EventTime
-from etc_policy.compile.policy_values import event_time_values, policy_values
 from etc_policy.plan.table_history import promise_of, promises_in
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.policy.manifest import EventTime, event_time_values, policy_values
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.publish.sync import INSTANT, STATUS, THRESHOLD, VERIFIED_AT, VERIFIED_LEVEL, ro_properties
 from etc_policy.verify.evidence import Evidence

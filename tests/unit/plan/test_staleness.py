@@ -7,6 +7,7 @@ from etc_policy.plan.derivation import find_underived
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.staleness import find_stale
 from etc_policy.plan.table_state import Instant, LogFile
+from etc_policy.policy.manifest import Strategy
 from tests.unit.plan.plan_cases import instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 
@@ -180,7 +181,7 @@ class TestVersion6:
     OLD = state_of(
         "/t", {"version": 6, "slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "08:00:00 > 08:00:00"}}}}
     )
-    WHOLE = POLICY.model_copy(update={"granularity": "file_slice"})
+    WHOLE = POLICY.model_copy(update={"strategy": Strategy(granularity="file_slice")})
 
     @property
     def plan(self) -> TablePlan:

@@ -72,7 +72,8 @@ class TestInAPlan:
     LEARNED = replace(STATE, write_growth=WriteGrowth(compactions=3, onto_base=2.0))
 
     def plan(self, state, **limits):
-        return build_table_plan(POLICY.model_copy(update=limits), state, now_ms=NOW, clock_ms=NOW)
+        policy = POLICY.model_copy(update={"strategy": POLICY.strategy.model_copy(update=limits)})
+        return build_table_plan(policy, state, now_ms=NOW, clock_ms=NOW)
 
     def test_it_says_what_it_expects_and_from_how_many(self):
         plain, learned = self.plan(STATE), self.plan(self.LEARNED)

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.compile.manifest import EventTime, Freshness, Policy
 from etc_policy.plan.proof import Proof
 from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.policy.manifest import EventTime, Freshness, Policy
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.report import list_freshness, render_freshness
 from etc_policy.publish.results import FreshnessReport

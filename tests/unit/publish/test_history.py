@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.stages import CarriedFile, make_plan
 from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
+from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.publish.history import RecordedCheck, latest_verdict, planned_tables, policy_history
 from etc_policy.publish.history_text import render_history
 from etc_policy.publish.results import RunResults, TableResult, TableVerification, VerificationReport

@@ -1,7 +1,7 @@
 """What each gauge says of a table, and that a figure which is not known has no sample."""
 
-from etc_policy.compile.manifest import EventTime, Freshness, Policy
 from etc_policy.plan.proof import Proof
+from etc_policy.policy.manifest import EventTime, Freshness, Policy
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.metrics import GAUGES, TableObservation, table_samples
 from etc_policy.publish.results import SyncResult, TableFreshness, TableResult

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from etc_policy.declare.templates import SCHEMA_FOLDER, read_schemas, read_template
+from etc_policy.policy.files import SCHEMA_FOLDER, read_schemas, read_template
 from etc_policy.publish.schemas import DOCUMENTS, file_name, json_schema
 
 PEOPLE = [name for name, document in DOCUMENTS.items() if document.written_by == "people"]

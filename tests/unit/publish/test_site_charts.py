@@ -2,9 +2,9 @@
 
 import pytest
 
-from etc_policy.compile.manifest import EventTime, Freshness, Policy
 from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
+from etc_policy.policy.manifest import EventTime, Freshness, Policy
 from etc_policy.publish import site_charts
 from etc_policy.publish.site_charts import bytes_chart, completeness_chart, spark_line, table_past
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan.proof import Proof
 from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.publish.freshness import table_freshness, unreadable
 from etc_policy.publish.results import TableResult
 from etc_policy.publish.sync import (

@@ -1,6 +1,6 @@
 import pytest
 
-from etc_policy.compile.manifest import Freshness
+from etc_policy.policy.manifest import Freshness
 from etc_policy.verify.freshness import completeness_lag_ms, effective_limits_ms, has_limits, judge_lag
 
 TARGET = {"target_ms": 100}

@@ -1,6 +1,6 @@
 import pytest
 
-from etc_policy.compile.manifest import Sample, Verify
+from etc_policy.policy.manifest import Sample, Verify
 from etc_policy.verify.compared_rows import choose_file_groups, seed_of
 from tests.unit.plan.plan_cases import state_of
 

@@ -14,10 +14,10 @@ from etc_policy.adapters.storage import shared_file
 from etc_policy.adapters.storage.below import folder_of
 from etc_policy.adapters.storage.door import use_storage_settings
 from etc_policy.adapters.storage.local import LocalStorage
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
 from etc_policy.plan.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
 from etc_policy.plan.proof import Proof
+from etc_policy.policy.project_schema import StorageSettings
 from tests.fakes import MemoryApplyStates
 
 WHOLE = ApplyState(
@@ -78,7 +78,7 @@ import sys
 from dataclasses import replace
 from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
 from etc_policy.adapters.storage.door import use_storage_settings
-from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.policy.project_schema import StorageSettings
 use_storage_settings(StorageSettings(endpoint=sys.argv[2] or None))
 store, base = FileApplyStateStore(), sys.argv[1]
 print("begins", flush=True)

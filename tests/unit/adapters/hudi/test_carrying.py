@@ -10,11 +10,11 @@ from etc_policy.adapters.hudi.carrying import carry_files, require_carried
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.storage.below import copy_draft
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, TableError
 from etc_policy.execute.ports import Job
 from etc_policy.plan.carry import CARRIED, carried_text
 from etc_policy.plan.stages import CarriedFile
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from tests.unit.adapters.reading import OURS, read
 from tests.unit.adapters.table_folder import TableFolder, at, base, log, operation
 
@@ -38,7 +38,13 @@ def compactor():
 
 
 def job_of(table, carry="auto", **changes):
-    policy = Policy(name="p", table=str(table.base), event_time=EventTime(column="ts"), data_latency_ms=1, carry=carry)
+    policy = Policy(
+        name="p",
+        table=str(table.base),
+        event_time=EventTime(column="ts"),
+        data_latency_ms=1,
+        strategy=Strategy(carry=carry),
+    )
     targets = [log("f1", base_instant=B, version=version).name(B) for version in (1, 2, 3)]
     carried = tuple(
         CarriedFile(name=name, target=target, size_bytes=size)
@@ -109,7 +115,7 @@ def test_a_file_system_without_links_is_an_error_only_where_the_policy_wants_the
     with pytest.raises(EngineError, match="could not be carried") as error:
         carry_files(job)
     assert (error.value.code, "carry: auto" in error.value.hint) == ("ETC318", True)
-    carry_files(replace(job, policy=job.policy.model_copy(update={"carry": "auto"})))
+    carry_files(replace(job, policy=job.policy.model_copy(update={"strategy": Strategy(carry="auto")})))
     require_carried(job)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.table_state import HIDDEN
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.table_folder import at, log
 
 TS = EventTime(column="ts")

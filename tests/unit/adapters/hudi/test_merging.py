@@ -7,8 +7,8 @@ import pytest
 from etc_policy.adapters.hudi.properties import ordering_fields, updates_in_part
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.log_file import avro
 from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.plan.states import POLICY

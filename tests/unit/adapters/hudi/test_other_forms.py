@@ -8,8 +8,8 @@ import pytest
 from etc_policy.adapters.hudi.commits import decode_metadata
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import TableError
+from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.adapters.hudi.test_past import operation
 from tests.unit.adapters.reading import OURS
 from tests.unit.adapters.table_folder import ROLLBACK_PLAN, TableFolder, archived, at, avro, base, log

@@ -6,13 +6,13 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from etc_policy.adapters.hudi.table import FileTableReader, read_compactions
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
 from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.plan.completeness import replay_completeness
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.table_history import with_times_of
 from etc_policy.plan.watermark import watermark
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.table_folder import (
     COMMIT_SCHEMA,
     TableFolder,

@@ -4,8 +4,8 @@ import pytest
 
 from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.pending_plan import _below_table
-from etc_policy.compile.manifest import Policy
 from etc_policy.errors import TableError
+from etc_policy.policy.manifest import Policy
 from tests.unit.adapters.reading import OURS, TS, read
 from tests.unit.adapters.table_folder import ROLLBACK_PLAN, TableFolder, at, avro, base, log, operation
 

@@ -5,11 +5,11 @@ from datetime import UTC
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
-from etc_policy.compile.manifest import EventTime
 from etc_policy.plan.commit_metadata import POLICY_VALUES
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.refusals import find_damage, find_refusal
 from etc_policy.plan.watermark import watermark_of
+from etc_policy.policy.manifest import EventTime
 from etc_policy.publish.freshness import table_freshness
 from tests.unit.adapters.reading import OURS, read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, archived, at, avro, base, commit_metadata, log

@@ -12,9 +12,9 @@ from etc_policy.adapters.hudi import table as hudi_table
 from etc_policy.adapters.hudi import table_commits
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import RetryableError, TableError
 from etc_policy.plan.table_state import TableState
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.reading import OURS, TS, read, slices
 from tests.unit.adapters.table_folder import TableFolder, at, base, log, operation
 

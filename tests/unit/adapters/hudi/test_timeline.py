@@ -10,8 +10,8 @@ from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.hudi.timeline import all_times, fingerprint, read_timeline
 from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.storage.local import LocalStorage
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import TableError
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.reading import OURS, slices
 from tests.unit.adapters.table_folder import (
     COMMIT_SCHEMA,

@@ -12,10 +12,10 @@ from etc_policy.adapters.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
 from etc_policy.adapters.lease import file_lease, run_signs
 from etc_policy.adapters.lease.file_lease import JAVA_LEASE, FileLease
 from etc_policy.adapters.lease.run_signs import HEARTBEAT_TOLERANCE_SECONDS
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.plan.apply_state import ApplyState
 from etc_policy.plan.refusals import FINISHED_SERVICES
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.table_folder import at
 
 C = at("10:00:06")

@@ -15,9 +15,9 @@ from etc_policy.adapters.lease import file_lock
 from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.lease.file_lock import FileLock
 from etc_policy.adapters.lease.lock_holder import _PROCESS_TOKEN, LockPlace, Owner, lock_place, read_holder
-from etc_policy.compile.file_locks import FILE_PROVIDER, LOCK_FOLDER, PROVIDER
-from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.policy.hudi_options import FILE_PROVIDER, LOCK_FOLDER, PROVIDER
+from etc_policy.policy.manifest import EventTime, Policy, Writer
 
 TAKER = """
 import sys

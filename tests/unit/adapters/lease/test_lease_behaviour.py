@@ -14,8 +14,8 @@ from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.lease.run_signs import RunSigns
 from etc_policy.adapters.lease.store_lease import LEASE, StoreLease, read_document
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EngineError, RetryableError
+from etc_policy.policy.project_schema import StorageSettings
 from tests.unit.adapters.table_folder import at
 
 C = at("10:00:06")

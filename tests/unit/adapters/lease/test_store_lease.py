@@ -14,8 +14,8 @@ from etc_policy.adapters.lease import store_lease
 from etc_policy.adapters.lease.lock_holder import Owner, boot_id
 from etc_policy.adapters.lease.store_lease import LEASE, LeaseDocument, StoreLease, read_document
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EngineError, EtcError, RetryableError
+from etc_policy.policy.project_schema import StorageSettings
 from tests.faulty_proxy import faulty_proxy
 from tests.unit.adapters.table_folder import at
 
@@ -26,7 +26,7 @@ HOLDER = """
 import sys
 from etc_policy.adapters.lease.store_lease import StoreLease
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
-from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.policy.project_schema import StorageSettings
 use_storage_settings(StorageSettings(endpoint=sys.argv[1]))
 with StoreLease(open_storage(sys.argv[2])):
     print("taken", flush=True)

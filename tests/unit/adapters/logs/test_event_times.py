@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters import log_file as log
 from tests.unit.adapters.log_file import avro, block, deletes, parquet
 

@@ -12,7 +12,7 @@ from pyarrow import parquet  # noqa: TID253 - as above
 
 from etc_policy.adapters.logs.blocks import MAX_BLOCK_BYTES
 from etc_policy.adapters.logs.event_times import LogTimes, TimesWanted, read_times
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 from tests.hostile.avro import array, nested, record, recursive
 from tests.unit.adapters import log_file as log
 from tests.unit.adapters.log_file import zigzag

@@ -10,8 +10,8 @@ from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs import log_times
 from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.adapters.storage import below
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.publish.freshness import table_freshness
 from tests.unit.adapters import log_file as log
 from tests.unit.adapters.log_file import avro, deletes

@@ -3,8 +3,8 @@
 import pytest
 
 from etc_policy.adapters.spark.client_options import client_options, lock_config, lock_options, merge_options
-from etc_policy.compile.manifest import EventTime, Policy, Writer
 from etc_policy.execute.ports import Job
+from etc_policy.policy.manifest import EventTime, Policy, Writer
 
 INDEXES = {
     "column_stats": "hoodie.metadata.index.column.stats.enable",

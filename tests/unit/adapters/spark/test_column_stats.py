@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from etc_policy.adapters.spark.column_stats import _times, event_time_ms
-from etc_policy.compile.manifest import EventTime
+from etc_policy.policy.manifest import EventTime
 
 S = 1_767_200_000
 

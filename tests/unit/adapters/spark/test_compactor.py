@@ -15,11 +15,11 @@ from etc_policy.adapters.lease.file_lease import FileLease
 from etc_policy.adapters.spark import compactor as hudi_compactor
 from etc_policy.adapters.spark import plan_files
 from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError
 from etc_policy.execute.ports import Job
 from etc_policy.execute.runner import Runner
 from etc_policy.plan.commit_metadata import withdrawn_metadata
+from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.adapters.reading import OURS, read
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, at, avro, base, commit_metadata, log, operation
 

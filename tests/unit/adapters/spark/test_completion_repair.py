@@ -9,10 +9,10 @@ import pytest
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.spark.completion_repair import HudiRepairFiles
 from etc_policy.adapters.storage.local import LocalStorage
-from etc_policy.compile.manifest import EventTime
 from etc_policy.errors import EngineError, TableError
 from etc_policy.plan.instants import instant_from_ms
 from etc_policy.plan.repair import plan_repair
+from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.table_folder import base, log
 
 NOW_MS = time.time_ns() // 1_000_000

@@ -6,8 +6,8 @@ import pytest
 
 from etc_policy.adapters.spark.session import _without_secrets
 from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
+from etc_policy.policy.project_schema import StorageSettings
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hidden"}
 

@@ -10,8 +10,8 @@ from hdfs_native import WriteOptions
 
 from etc_policy.adapters.storage import hdfs_client
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EtcError, ExitCode, TableError
+from etc_policy.policy.project_schema import StorageSettings
 from tests.hdfs_cluster.lossy_proxy import lossy_proxy
 
 AWAY = "hdfs://127.0.0.1:1/t"

@@ -10,7 +10,7 @@ from etc_policy.adapters.storage import remote_files
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.adapters.storage.object_cache import MAX_FILE_BYTES, ObjectCache, cache_folder
 from etc_policy.adapters.storage.remote_files import ReadAhead
-from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.policy.project_schema import StorageSettings
 from tests.faulty_proxy import faulty_proxy
 
 

@@ -9,8 +9,8 @@ import pytest
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.adapters.storage.object_contents import CHUNK_BYTES
 from etc_policy.adapters.storage.port import StoreRefusedError
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import EtcError, ExitCode, TableError
+from etc_policy.policy.project_schema import StorageSettings
 from tests.faulty_proxy import faulty_proxy
 
 

@@ -12,7 +12,7 @@ from etc_policy.adapters.storage import local
 from etc_policy.adapters.storage.door import open_storage, use_storage_settings
 from etc_policy.adapters.storage.local import LocalStorage
 from etc_policy.adapters.storage.object_storage import ObjectStorage, Stores
-from etc_policy.declare.project_schema import StorageSettings
+from etc_policy.policy.project_schema import StorageSettings
 
 
 def on_local_disk(request):

@@ -6,8 +6,8 @@ import pytest
 
 from etc_policy.adapters.storage.object_stores import open_object_storage, parse_bucket
 from etc_policy.adapters.storage.store_keys import AwsKeys, aws_keys, require_other_keys
-from etc_policy.declare.project_schema import StorageSettings
 from etc_policy.errors import TableError
+from etc_policy.policy.project_schema import StorageSettings
 
 ENVIRONMENT = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 NOTHING = StorageSettings()

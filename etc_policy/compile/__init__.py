@@ -1,1 +1,0 @@
-"""Compile: policy models in, a manifest of resolved policies out (pure)."""

@@ -1,1 +1,0 @@
-"""Declare: YAML files in, validated policy models with their positions out."""

@@ -1,0 +1,1 @@
+"""Policy: YAML files in, validated and resolved policies with their positions out."""

@@ -1,0 +1,193 @@
+"""The manifest: every policy with its defaults filled in, ready to plan with, and its values in words where one changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
+from pydantic_core import PydanticSerializationError
+
+from etc_policy import __version__
+from etc_policy.errors import Where
+from etc_policy.policy.hudi_options import STOCK, stock_options
+from etc_policy.policy.quantities import duration_text, size_text
+from etc_policy.policy.schema import EventTime, Freshness, PolicyDeclaration, Sample, Strategy, Sync, Verify, Writer
+from etc_policy.policy.schema_values import Granularity, VerifyLevel
+
+__all__ = [
+    "EventTime",
+    "Freshness",
+    "Frozen",
+    "GitState",
+    "Granularity",
+    "Manifest",
+    "Policy",
+    "Sample",
+    "Strategy",
+    "Sync",
+    "Verify",
+    "VerifyLevel",
+    "Writer",
+    "digest",
+]  # fmt: skip
+
+MANIFEST_SCHEMA_VERSION = 1
+
+OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "file_slice": "log_file"}
+#: Those that need no rows, and so no Spark.
+LEVELS_WITHOUT_ROWS: tuple[VerifyLevel, ...] = ("metadata", "logs")
+
+#: Keys of a policy that decide nothing, so that they are not part of its fingerprint.
+NOT_IN_FINGERPRINT = frozenset({"source", "description", "tags", "enabled", "sync", "extends", "fingerprint"})
+
+
+class Frozen(BaseModel):
+    """Base of the wire models: immutable, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def as_json(self, indent: int | None = None) -> str:
+        """The model as JSON. A file's name that is not UTF-8 is in it as Python and JSON escape it."""
+        try:
+            return self.model_dump_json(indent=indent)
+        except PydanticSerializationError:
+            return json.dumps(self.model_dump(), indent=indent)
+
+
+class Policy(PolicyDeclaration):
+    """A policy, resolved: its table's path is absolute, it has the target's lock where it has none, and its granularity is that
+    of its strategy.
+    """
+
+    #: `file:line:column` of the policy's name.
+    source: str | None = None
+    #: Tells the contents of a suite of the project's own apart; shipped suites have none.
+    suite_digest: str | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides what is done; texts, tags and places do not count."""
+        return digest(self.deciding_values())
+
+    @property
+    def place(self) -> Where | None:
+        """Where the policy is in its file."""
+        if self.source is None:
+            return None
+        path, line, column = self.source.rsplit(":", 2)
+        return Where(path, int(line), int(column), self.name)
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether it is carried out by a strategy of Hudi's own."""
+        return self.strategy.type in STOCK
+
+    @property
+    def stock_options(self) -> dict[str, str]:
+        """What a strategy of Hudi's own becomes, and what it is carried out from; empty for `event_time`."""
+        return stock_options(self.strategy)
+
+    def deciding_values(self) -> dict[str, Any]:
+        """What the fingerprint covers, without what is not set: a new key leaves the fingerprints of others as they are."""
+        values = self.model_dump(
+            mode="json", exclude={**dict.fromkeys(NOT_IN_FINGERPRINT, True), "writer": {"lock_wait_ms"}}
+        )
+        return _as_set(self, values)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_fingerprint(cls, values: Any) -> Any:  # noqa: ANN401 - whatever is validated
+        """A manifest that is read back: the fingerprint is computed again, not believed."""
+        return (
+            {key: value for key, value in values.items() if key != "fingerprint"}
+            if isinstance(values, dict)
+            else values
+        )
+
+
+def _as_set(model: BaseModel, values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a model without those that are nothing, as they are where nobody sets them."""
+    kept = {}
+    for name, value in values.items():
+        part = getattr(model, name)
+        if isinstance(part, BaseModel):
+            kept[name] = _as_set(part, value)
+        elif not _is_nothing(value) or type(model).model_fields[name].default:
+            kept[name] = value
+    return {name: value for name, value in kept.items() if value != {}}
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or value is False or (isinstance(value, list | dict) and not value)
+
+
+class GitState(Frozen):
+    """The project's commit, and whether its files differ from that commit."""
+
+    sha: str
+    dirty: bool
+
+
+class Manifest(Frozen):
+    """All policies of a project, sorted by name; `git` is None outside git.
+
+    `project` and `target` are names; `table_root` is what relative paths of tables start from; `vars` are those that were
+    given beside the files (`--vars`).
+    """
+
+    schema_version: int = MANIFEST_SCHEMA_VERSION
+    etc_version: str = __version__
+    git: GitState | None = None
+    project: str | None = None
+    target: str | None = None
+    table_root: str | None = None
+    vars: dict[str, Any] = Field(default_factory=dict)
+    policies: tuple[Policy, ...]
+
+
+def digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """First 16 hex digits of the SHA-256 of a JSON value's canonical text."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def policy_values(policy: Policy) -> dict[str, str]:
+    """Every value that the fingerprint covers, by its dotted key (`freshness.target`: `6h`); what is not set is left out."""
+    return dict(sorted(_flat(policy, policy.deciding_values(), "")))
+
+
+def event_time_values(event_time: EventTime) -> dict[str, str]:
+    """Those of them that say how event times are read."""
+    return dict(_flat(event_time, event_time.model_dump(mode="json"), "event_time_column."))
+
+
+def changed_values(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """One `key: old -> new` for each key that differs, sorted; `not set` is shown for a key that is missing."""
+    keys = sorted(before.keys() | after.keys())
+    pairs = ((key, before.get(key, "not set"), after.get(key, "not set")) for key in keys)
+    return tuple(f"{key}: {old} -> {new}" for key, old, new in pairs if old != new)
+
+
+def _flat(model: BaseModel, values: Mapping[str, Any], before: str) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        key = f"{before}{type(model).model_fields[name].alias or name}"
+        if isinstance(part := getattr(model, name), BaseModel):
+            yield from _flat(part, value, f"{key}.")
+        elif isinstance(value, Mapping):
+            yield from ((f"{key}.{option}", str(item)) for option, item in value.items())
+        elif value is not None:
+            yield key, _text(name, value)
+
+
+def _text(name: str, value: Any) -> str:  # noqa: ANN401 - any JSON value
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    if name.endswith("_ms"):
+        return duration_text(value)
+    if name.endswith("_bytes"):
+        return size_text(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,114 @@
+"""What reading a project gives: the policies that could be read, where each part is, all that is wrong so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from etc_policy.errors import Issue, Where
+from etc_policy.plain_text import without_passwords
+from etc_policy.policy.project_schema import Folders
+from etc_policy.policy.schema import PolicyDeclaration
+from etc_policy.policy.secrets import without_secret
+from etc_policy.policy.targets import Target
+from etc_policy.policy.yaml_marks import Mark, YamlPath
+
+
+@dataclass(frozen=True, slots=True)
+class FileMarks:
+    """The places of one file's values; `path` as errors name it, `relative` to the project."""
+
+    path: str
+    relative: str
+    marks: Mapping[YamlPath, Mark] = field(repr=False)
+
+    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
+        """The place of the value at `path` (of its key with `at_key`), or of the nearest value round it."""
+        for length in range(len(path), -1, -1):
+            mark = self.marks.get(path[:length])
+            if mark is not None:
+                if at_key and length == len(path):
+                    return Where(self.path, mark.key_line, mark.key_column, object_name)
+                return Where(self.path, mark.line, mark.column, object_name)
+        return Where(self.path, object_name=object_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The places of a value at `path` of a file; parts of it may come `from` elsewhere (templates, defaults)."""
+
+    file: FileMarks
+    path: YamlPath = ()
+    origins: Mapping[YamlPath, tuple[FileMarks, YamlPath]] = field(default_factory=dict)
+
+    def where(self, path: YamlPath, object_name: str | None = None, *, at_key: bool = False) -> Where:
+        """The place of the value at `path` below, or of the nearest value round it."""
+        file, whole = self._origin(path)
+        return file.where(whole, object_name, at_key=at_key)
+
+    def source(self, path: YamlPath) -> str:
+        """`file:line:column` of the value at `path`, the file relative to the project."""
+        file, whole = self._origin(path)
+        where = file.where(whole)
+        return f"{file.relative}:{where.line}:{where.column}"
+
+    def _origin(self, path: YamlPath) -> tuple[FileMarks, YamlPath]:
+        for length in range(len(path), 0, -1) if self.origins else ():
+            origin = self.origins.get(path[:length])
+            if origin is not None:
+                return origin[0], (*origin[1], *path[length:])
+        return self.file, (*self.path, *path)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredPolicy:
+    """A policy that is right by itself, with the place of each of its keys; `values` are as merged, before defaults."""
+
+    declaration: PolicyDeclaration
+    places: Places
+    values: Mapping[str, object] = field(repr=False)
+
+    def where(self, *keys: str, at_key: bool = False) -> Where:
+        """The place of a value of the policy, found by its keys."""
+        return self.places.where(keys, self.declaration.name, at_key=at_key)
+
+    def shown(self, *keys: str) -> str:
+        """The value at the keys as messages show it: not long, and a reference where it came from the environment."""
+        return without_passwords(str(without_secret(value_at(self.values, keys)))).strip()[:60]
+
+    @property
+    def source(self) -> str:
+        """`file:line:column` of the policy's name, the file relative to the project."""
+        return self.places.source(("name",))
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFiles:
+    """A project as read: `project_dir` is absolute, `issues` are those of files and single values.
+
+    `name` and `folders` are those of etc_project.yml; `target` is where this run takes place, at `target_places`; `texts` are
+    the files by the path that errors name; `variables` are those that were given beside the files.
+    """
+
+    project_dir: str
+    policies: tuple[DeclaredPolicy, ...]
+    issues: tuple[Issue, ...]
+    name: str | None = None
+    target: Target = field(default_factory=Target)
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    target_places: Places | None = None
+    variables: Mapping[str, object] = field(default_factory=dict)
+    folders: Folders = field(default_factory=Folders)
+
+
+def value_at(value: Any, path: YamlPath) -> Any:  # noqa: ANN401 - any YAML value
+    """The part of a value that keys and numbers lead to; None where it is missing."""
+    for part in path:
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value

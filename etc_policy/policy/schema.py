@@ -1,0 +1,383 @@
+"""The YAML file as models: what may be written, with a description of each key.
+
+Durations and sizes are validated into milliseconds and bytes, options into text; all else keeps the form it was written in.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
+
+from etc_policy.policy.schema_values import (
+    Budget,
+    Count,
+    Declared,
+    DurationMs,
+    FormatVersion,
+    Granularity,
+    IntervalMs,
+    Name,
+    Option,
+    PartitionRegex,
+    PartitionTerms,
+    SizeBytes,
+    StrategyType,
+    Text,
+    VerifyLevel,
+    WriterIndex,
+)
+
+
+class Strategy(Declared):
+    """How log files are chosen for compaction."""
+
+    type: StrategyType = Field(
+        "event_time",
+        description="`event_time` compacts what holds events at or before the threshold, now minus `data_latency`. The others "
+        "choose whole file slices as the strategies of Hudi do that they are named after, and T is what RO holds then.",
+        examples=["event_time", "log_file_num"],
+    )
+    granularity: Granularity = Field(
+        "log_file",
+        description="`log_file` merges only the log files up to the threshold (the RFC's way); "
+        "`file_slice` merges every log file of each slice that has one due, and over a day rewrites less for the same promise.",
+        examples=["file_slice"],
+    )
+    partitions: PartitionTerms = Field(
+        (),
+        description="Compact only these partitions: globs over their paths, where `*` is also `/`, or ranges `FROM..TO` in the "
+        "order of texts, either end of which may be omitted. How far RO is complete still counts for the whole table.",
+        examples=[["region=eu*", "2026-01-01..2026-01-31"]],
+    )
+    max_io_bytes: SizeBytes | None = Field(
+        None,
+        alias="max_io",
+        description="Bytes that one run reads and writes at most: the file slices with the oldest events go first, and T is what "
+        "they reach. A slice that alone takes more is compacted alone.",
+        examples=["50 GiB"],
+    )
+    every_ms: IntervalMs | None = Field(
+        None,
+        alias="every",
+        description="How often `etc apply` runs, from start to start (`--every` wins). With `freshness.target` a slice is "
+        "compacted just in time then: when its oldest event would break the target before the next run has ended.",
+        examples=["5m"],
+    )
+    carry: Literal["auto", "hard_link", "copy", "symlink"] | None = Field(
+        None,
+        description="For tables of version 6 with `granularity: log_file`, whose writers do not compact: how the log files "
+        "that stay get their names in the new slice. `auto` takes a hard link, or a copy where the file system has none; "
+        "`symlink` is refused. Without it such a table is refused.",
+        examples=["auto"],
+    )
+    target_io_bytes: Budget | None = Field(
+        None,
+        alias="target_io",
+        description="For `bounded_io`, `log_file_size`, `log_file_num` and `day_based`: Hudi takes slices until they read and "
+        "write as much, so that the last one may go beyond it. 512000 MiB where it is not given, which is Hudi's default.",
+        examples=["50 GiB"],
+    )
+    min_log_bytes: SizeBytes | None = Field(
+        None,
+        alias="min_log_size",
+        description="For `log_file_size`: only slices with so many bytes in log files are compacted, the most first.",
+        examples=["256 MiB"],
+    )
+    min_log_files: Count | None = Field(
+        None,
+        description="For `log_file_num`: only slices with so many log files are compacted, the most first.",
+        examples=[5],
+    )
+    latest_partitions: Count | None = Field(
+        None,
+        description="For `day_based`, whose partitions are days as `yyyy/MM/dd`: only so many of the latest are compacted, "
+        "10 where it is not given.",
+        examples=[3],
+    )
+    regex: PartitionRegex | None = Field(
+        None,
+        description="For `partition_regex`, which needs it: only partitions in whose paths it is found are compacted. Java and "
+        "Python must read it alike, so groups may not be repeated, and there are no look-arounds or back references.",
+        examples=["^2026/0[1-6]/"],
+    )
+
+
+class EventTime(Declared):
+    """The column that carries event time, with what is needed to read it as a time."""
+
+    column: Text = Field(
+        description="Name of the column that holds each row's event time; a dotted name leads into structs.",
+        examples=["placed_at", "event.placed_at"],
+    )
+    unit: Literal["s", "ms", "us"] | None = Field(
+        None,
+        description="Unit of an integer column: seconds, milliseconds or microseconds since 1970 (UTC).",
+        examples=["ms"],
+    )
+    format: Text | None = Field(
+        None, description="Spark pattern of a text column, for example `yyyy-MM-dd HH:mm:ss`.", examples=["yyyy-MM-dd"]
+    )
+    trust_commit_metadata: bool = Field(
+        True,
+        description="`false` reads event times from the log files themselves, not from what the writer recorded in its "
+        "commits: for columns with values that Hudi's tracking drops, such as 0 or times before 2001-09-09.",
+        examples=[False],
+    )
+
+
+class Freshness(Declared):
+    """How far the read-optimized view's completeness may lag behind now."""
+
+    target_ms: DurationMs | None = Field(
+        None, alias="target", description="The lag that is promised; at least `data_latency`.", examples=["1h"]
+    )
+    warn_after_ms: DurationMs | None = Field(
+        None,
+        alias="warn_after",
+        description="`etc freshness` warns beyond this lag; shorter than `target`, beyond which it warns anyway.",
+        examples=["45m"],
+    )
+    error_after_ms: DurationMs | None = Field(
+        None,
+        alias="error_after",
+        description="`etc freshness` fails (exit 1) beyond this lag; without it beyond `target`.",
+        examples=["3h"],
+    )
+    proof: Literal["logs", "data"] | None = Field(
+        None,
+        description="Count only what a verification of this level, or of a stronger one, has proved since the last compaction; "
+        "a table without such a proof is `unknown`.",
+        examples=["logs"],
+    )
+
+
+class Sample(Declared):
+    """Which file groups level `sample` reads."""
+
+    share: Annotated[StrictFloat | StrictInt, Field(gt=0, le=1)] = Field(
+        0.1,
+        description="Share of the file groups that is read, above 0 and at most 1; one group at least.",
+        examples=[0.1],
+    )
+    seed: StrictInt | None = Field(
+        None,
+        description="The same seed chooses the same file groups; without one each run chooses others.",
+        examples=[7],
+    )
+
+
+class Verify(Declared):
+    """How a compaction is proved after it ran."""
+
+    suite: Text = Field(
+        "ro_complete",
+        description="Name of a suite of expectations, a file `suites/<name>.yml`.",
+        examples=["ro_complete", "orders"],
+    )
+    level: VerifyLevel = Field(
+        "data",
+        description="`data` compares the rows of both views; `sample` those of some whole file groups; `logs` reads the event "
+        "times of log files that are not compacted; `metadata` proves from the timeline alone.",
+        examples=["metadata"],
+    )
+    sample: Sample | None = Field(
+        None,
+        description="Which file groups level `sample` reads, a tenth by default.",
+        examples=[{"share": 0.1, "seed": 7}],
+    )
+    window_ms: IntervalMs | None = Field(
+        None,
+        alias="window",
+        description="Compare only rows whose event time is at most this long before the threshold.",
+        examples=["7d"],
+    )
+    where: Text | None = Field(
+        None,
+        description="Compare only partitions for which this Spark SQL condition on partition columns holds.",
+        examples=["region = 'eu'"],
+    )
+    full: StrictBool = Field(
+        False,
+        description="At level `data` compare all rows of both views by their values, also where both read the same file.",
+        examples=[True],
+    )
+
+
+class Sync(Declared):
+    """Where the catalog records how far the read-optimized view is complete."""
+
+    ro_table: Text | None = Field(
+        None,
+        description="The table `db.table` of the catalog that shows the read-optimized view, such as the `_ro` table that "
+        "Hudi's hive sync makes; its properties `etc.event_time.*` are set by `etc apply` and `etc sync`.",
+        examples=["lake.orders_ro"],
+    )
+
+
+class Writer(Declared):
+    """Facts about the table's writers that the table itself does not record."""
+
+    index: WriterIndex | None = Field(
+        None,
+        description="Index by which the writers find keys. Where it finds them in log files too (`bucket`, `record_index`, "
+        "`global_record_index`), deletes are compacted beside a write in flight; what is not declared does not.",
+        examples=["bloom", "bucket"],
+    )
+    lock: dict[StrictStr, Option] = Field(
+        default_factory=dict,
+        description="The writers' lock options (`hoodie.write.lock.*`), so that etc takes the same lock.",
+        examples=[
+            {
+                "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider",
+                "hoodie.write.lock.zookeeper.url": "zk1,zk2,zk3",
+            }
+        ],
+    )
+    lock_wait_ms: DurationMs = Field(
+        "60s",
+        alias="lock_wait",
+        validate_default=True,
+        description="How long to wait for a lock that a writer holds.",
+        examples=["5m"],
+    )
+    compaction: Literal["none", "inline", "async"] = Field(
+        "none", description="Compaction that the writers do on their own.", examples=["none"]
+    )
+
+
+class PolicyDeclaration(Declared):
+    """One policy: what is promised for one merge-on-read table."""
+
+    #: An editor sees one file: there the rest may come from a template or a folder's defaults.
+    model_config = ConfigDict(json_schema_extra={"required": ["name", "table"]})
+
+    name: Name = Field(
+        description="Name of the policy, unique in the project: lower-case letters, digits, `_` and `-`.",
+        examples=["orders_ro"],
+    )
+    extends: Name | None = Field(
+        None,
+        description="Template that gives what is not set here: a file `templates/<name>.yml`.",
+        examples=["hourly"],
+    )
+    description: StrictStr = Field(
+        "",
+        description="What the table is and who relies on it.",
+        examples=["Orders by the time they were placed; the reports of the morning read them."],
+    )
+    table: Text = Field(
+        description="Base path or URI of the table, or `db.table` of the Spark catalog.",
+        examples=["lake/orders", "/mnt/lake/orders", "sales.orders"],
+    )
+    event_time: Annotated[
+        EventTime, BeforeValidator(lambda value: _column(value), json_schema_input_type=str | EventTime)
+    ] = Field(
+        alias="event_time_column",
+        description="The event-time column: its name, or a mapping with `column`, `unit` and `format`. "
+        "Required, here or by `extends` or a default.",
+        examples=["placed_at", {"column": "placed_at", "unit": "ms"}],
+    )
+    data_latency_ms: DurationMs = Field(
+        alias="data_latency",
+        description="How late events may arrive: whatever is older than now minus this is assumed to have arrived. "
+        "Required, here or by `extends` or a default.",
+        examples=["30m", "1h30m"],
+    )
+    log_file_max_bytes: SizeBytes | None = Field(
+        None,
+        alias="log_file_max_size",
+        description="Size at which writers begin a new log file; smaller files make finer cuts.",
+        examples=["128 MiB"],
+    )
+    strategy: Strategy = Field(
+        Strategy(),
+        description="Which log files are compacted, and how finely.",
+        examples=[{"type": "event_time", "granularity": "log_file"}],
+    )
+    freshness: Freshness = Field(
+        Freshness(),
+        description="How far completeness may lag behind now.",
+        examples=[{"target": "1h", "warn_after": "45m", "error_after": "3h"}],
+    )
+    verify: Verify = Field(
+        Verify(),
+        description="How a compaction is verified.",
+        examples=[{"suite": "ro_complete", "level": "data"}],
+    )
+    writer: Writer = Field(
+        Writer(),
+        description="Facts about the table's writers.",
+        examples=[{"index": "bloom", "compaction": "none"}],
+    )
+    hudi_options: dict[StrictStr, Option] = Field(
+        default_factory=dict,
+        description="Further Hudi options, passed to the client that compacts.",
+        examples=[{"hoodie.memory.merge.max.size": "1073741824"}],
+    )
+    sync: Sync = Field(
+        Sync(),
+        description="Where the catalog records how far the view is complete.",
+        examples=[{"ro_table": "lake.orders_ro"}],
+    )
+    tags: tuple[Text, ...] = Field((), description="Words to group policies by.", examples=[["orders", "hourly"]])
+    enabled: bool = Field(
+        True, description="`false` keeps the policy in the file but out of every run.", examples=[False]
+    )
+
+
+class PolicyEntry(PolicyDeclaration):
+    """A policy as a file says it; `for_each` is worked out before the rest."""
+
+    for_each: str | list[JsonValue] | dict[str, JsonValue] | None = Field(
+        None,
+        description="Makes one policy for each item of a list, each entry of a mapping (`each.key`, `each.value`), or each table "
+        "that a glob over folders means (`each.path`, `each.name`); `{{ each }}` is the item.",
+        examples=["{{ var('tables') }}", ["orders", "payments"], "lake/sales/*"],
+    )
+
+
+class PolicyFile(Declared):
+    """A file under `policies/`."""
+
+    version: FormatVersion = Field(description="Version of this file format.", examples=[1])
+    vars: dict[StrictStr, JsonValue] = Field(
+        default_factory=dict,
+        description="Values for `{{ var('name') }}` in this file; they win over etc_project.yml.",
+        examples=[{"lake": "/mnt/lake", "tables": ["orders", "payments"]}],
+    )
+    policies: tuple[PolicyEntry, ...] = Field(
+        description="The policies of this file.",
+        examples=[[{"name": "orders_ro", "table": "lake/orders", "event_time_column": "ts", "data_latency": "30m"}]],
+    )
+
+
+class PolicyFileShape(Declared):
+    """A file under `policies/` whose policies are looked at one by one."""
+
+    version: FormatVersion
+    vars: dict[StrictStr, JsonValue] = Field(default_factory=dict)
+    policies: tuple[Any, ...]
+
+
+class TemplateFile(Declared):
+    """A file under `templates/` that policies extend; its name is the template's."""
+
+    version: FormatVersion = Field(description="Version of this file format.", examples=[1])
+    template: dict[StrictStr, Any] = Field(
+        description="Keys of a policy, all but `name` and `table`.", examples=[{"data_latency": "30m"}]
+    )
+
+
+def _column(value: Any) -> Any:  # noqa: ANN401 - any YAML value
+    """A bare column name as the mapping that it means."""
+    return {"column": value} if isinstance(value, str) else value

@@ -1,0 +1,203 @@
+"""What the keys of YAML files hold: durations, sizes, texts, names, plain expressions, and the base of the files' models."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+)
+from pydantic.json_schema import WithJsonSchema
+from pydantic_core import PydanticCustomError, PydanticKnownError
+
+from etc_policy.policy.quantities import MAX_MS, QuantityError, parse_duration_ms, parse_size_bytes
+
+_MAX_LENGTH = 500
+_ESCAPE = r"\\[dDwWsS]|\\[^A-Za-z0-9\s]"
+_IN_CLASS = rf"(?:{_ESCAPE}|[^\[\]\\&~|\-^]|(?<=[0-9A-Za-z])-(?=[0-9A-Za-z]))"
+#: One character or class, and what may repeat it. Groups are not repeated: a search could take for ever.
+_ONE = rf"(?:{_ESCAPE}|\[\^?{_IN_CLASS}+\]|[^\\\[\](){{}}*+?|^$])(?:[*+?]|\{{[0-9]{{1,3}}(?:,[0-9]{{0,3}})?\}})?"
+_PLAIN = re.compile(rf"(?:{_ONE}|\((?:\?:)?|\)(?![*+?{{])|[|^$])+")
+
+
+def require_plain(text: str) -> str:
+    """The expression, if both languages take it and mean the same by it.
+
+    Raises:
+        ValueError: they may not.
+
+    """
+    if (
+        not text
+        or len(text) > _MAX_LENGTH
+        or not text.isascii()
+        or not _PLAIN.fullmatch(text)
+        or _compiled(text) is None
+    ):
+        raise ValueError(
+            "the regular expression must be one that Java and Python read alike: ASCII letters, classes, `.`, `*`, `+`, `?`, "
+            "`{m,n}`, `^`, `$`, `|`, and groups that are not repeated"
+        )
+    return text
+
+
+def is_found(text: str, searched: str) -> bool:
+    """Whether a plain expression is found anywhere in a text, as Java's `asPredicate` does."""
+    return re.search(text, searched, re.ASCII) is not None
+
+
+def _compiled(text: str) -> re.Pattern[str] | None:
+    try:
+        return re.compile(text, re.ASCII)
+    except (re.error, OverflowError):
+        return None
+
+
+def _at_least(least: int, message: str) -> AfterValidator:
+    """A validator of whole numbers; `message` may show the number."""
+
+    def check(value: int) -> int:
+        if value < least:
+            raise ValueError(message.format(value))
+        return value
+
+    return AfterValidator(check)
+
+
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,99}$"
+
+DurationMs: TypeAlias = Annotated[
+    int,
+    BeforeValidator(lambda value, info: _duration_ms(value, info)),
+    WithJsonSchema({"type": "string", "examples": ["30m", "1h30m", "2d", "PT30M"]}, mode="validation"),
+]
+#: A time that has something in it.
+IntervalMs: TypeAlias = Annotated[DurationMs, _at_least(1, "an interval is longer than nothing")]
+SizeBytes: TypeAlias = Annotated[
+    int,
+    BeforeValidator(parse_size_bytes),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["128 MiB", "1GB", 134217728]}, mode="validation"),
+]
+Count: TypeAlias = Annotated[StrictInt, _at_least(1, "a count is 1 at least, not {}"), Field(ge=1, le=1_000_000_000)]
+Text: TypeAlias = Annotated[StrictStr, Field(min_length=1)]
+_PartitionTerm: TypeAlias = Annotated[Text, AfterValidator(lambda term: _in_order(term))]
+#: A bare term is the list that it means.
+PartitionTerms: TypeAlias = Annotated[
+    tuple[_PartitionTerm, ...],
+    BeforeValidator(
+        lambda value: [value] if isinstance(value, str) else value,
+        json_schema_input_type=str | tuple[_PartitionTerm, ...],
+    ),
+]
+#: What the partitions of `partition_regex` are found by: Java and Python read it alike.
+PartitionRegex: TypeAlias = Annotated[StrictStr, AfterValidator(require_plain)]
+#: Hudi counts a budget in whole MiB.
+Budget: TypeAlias = Annotated[SizeBytes, _at_least(2**20, "a budget is 1 MiB at least: Hudi counts it in whole MiB")]
+Name: TypeAlias = Annotated[StrictStr, Field(pattern=NAME_PATTERN)]
+#: An option as Hudi and Spark read it: text, booleans in lower case.
+Option: TypeAlias = Annotated[
+    str,
+    BeforeValidator(
+        lambda value: _option_text(value), json_schema_input_type=StrictStr | StrictBool | StrictInt | StrictFloat
+    ),
+]
+WriterIndex: TypeAlias = Literal[
+    "simple",
+    "bloom",
+    "bucket",
+    "record_index",
+    "global_record_index",
+    "global_simple",
+    "global_bloom",
+    "hbase",
+    "flink_state",
+    "unknown",
+]
+
+
+Granularity: TypeAlias = Literal["log_file", "file_slice"]
+#: The weakest first.
+VerifyLevel: TypeAlias = Literal["metadata", "logs", "sample", "data"]
+StrategyType: TypeAlias = Literal[
+    "event_time",
+    "unbounded",
+    "bounded_io",
+    "log_file_size",
+    "log_file_num",
+    "day_based",
+    "partition_regex",
+]
+
+
+#: The version of a file's format; `true` is not 1 there, as it is in Python.
+FormatVersion: TypeAlias = Annotated[Literal[1], BeforeValidator(lambda value: _no_flag(value))]
+
+
+class Declared(BaseModel):
+    """Base of the files' models: immutable, no unknown keys.
+
+    A key that has a unit in its text has an alias without one: `data_latency: 30m` is `data_latency_ms`. Files are read by
+    aliases, and what etc writes itself is read by names, with numbers.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def from_yaml(cls, value: object) -> Self:
+        """The model of what a file says.
+
+        Raises:
+            ValidationError: it is wrong.
+
+        """
+        return cls.model_validate(value, by_alias=True, by_name=False, context=_OF_A_FILE)
+
+    @classmethod
+    def names_by_key(cls) -> dict[str, str]:
+        """The name of each field by its key in files."""
+        return {field.alias or name: name for name, field in cls.model_fields.items()}
+
+
+#: What a validation is given as context that reads a file.
+_OF_A_FILE = {"file": True}
+
+
+def _duration_ms(value: object, info: ValidationInfo) -> int:
+    """Milliseconds; a number without a unit is one where etc wrote it."""
+    if type(value) is int and info.context is None:
+        if not 0 <= value <= MAX_MS:
+            raise QuantityError("duration", f"`{value}` is not a number of milliseconds", "write it as etc does")
+        return value
+    return parse_duration_ms(value)
+
+
+def _option_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise PydanticCustomError("union", "text, a number or `true`/`false`")
+
+
+def _no_flag(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticKnownError("literal_error", {"expected": "1"})
+    return value
+
+
+def _in_order(term: str) -> str:
+    """A glob, or a range that has something in it."""
+    first, dots, last = term.partition("..")
+    if dots and last and last < first:
+        raise ValueError(f"the range `{term}` ends before it begins")
+    return term

@@ -1,0 +1,225 @@
+"""Which policies a command works on, said as in dbt: `name`, globs, `tag:`, `path:`, `strategy:`, `state:`.
+
+Terms are joined by spaces into a union; parts of a term are joined by commas into an intersection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import NoReturn, TypeAlias, get_args
+
+from etc_policy.codes.registry import Code
+from etc_policy.errors import UsageError
+from etc_policy.policy.manifest import Granularity, Manifest, Policy
+from etc_policy.policy.schema_values import StrategyType
+from etc_policy.policy.suggestions import did_you_mean
+
+_MAX_TERMS = 10_000
+_STATES = ("modified", "new", "old", "unmodified")
+_Names: TypeAlias = frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What `--select`, `--exclude` and `--state` say; `earlier` is the manifest that `state:` compares with."""
+
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    earlier: Manifest | None = None
+
+
+def split_terms(values: Sequence[str]) -> tuple[str, ...]:
+    """The terms of a union, each once, in the order given: `["a b", "c,d"]` has three."""
+    terms = (term.strip(",") for value in values for term in re.split(r"\s+", re.sub(r"\s*,\s*", ",", value)))
+    return tuple(dict.fromkeys(term for term in terms if term))
+
+
+def select_policies(manifest: Manifest, selection: Selection | Sequence[str]) -> tuple[Policy, ...]:
+    """The policies that are selected, in the manifest's order; a selection of nothing is every enabled policy.
+
+    Raises:
+        UsageError: a name, tag, path, strategy or method that does not exist, a policy that is named but disabled, or
+            `state:` without an earlier manifest.
+
+    """
+    if not isinstance(selection, Selection):
+        selection = Selection(tuple(selection))
+    if len(selection.select) + len(selection.exclude) > _MAX_TERMS:
+        raise UsageError(Code.BAD_SELECTION, f"a selection has at most {_MAX_TERMS} terms")
+    chooser = _Chooser(manifest, selection.earlier)
+    chosen = chooser.union(selection.select) if selection.select else chooser.enabled
+    chosen -= chooser.union(selection.exclude, excluding=True)
+    return tuple(policy for policy in manifest.policies if policy.name in chosen)
+
+
+def require_some(manifest: Manifest, selection: Selection) -> None:
+    """Return if the terms could select a policy: that nothing has changed since an earlier manifest is no mistake.
+
+    Raises:
+        UsageError: they select none, whatever `state:` means.
+
+    """
+    chooser = _Chooser(manifest, selection.earlier, any_state=True)
+    chosen = chooser.union(selection.select) if selection.select else chooser.enabled
+    certain = (term for term in selection.exclude if not any(p.startswith("state:") for p in term.split(",")))
+    if chosen - chooser.union(certain, excluding=True):
+        return
+    selected, excluded = (" ".join(terms)[:60] for terms in (selection.select, selection.exclude))
+    if not chooser.enabled:
+        raise UsageError(Code.BAD_SELECTION, "no policy is enabled, so none is selected")
+    said = f"`{selected}` selects no policy" if selected else "no policy is left"
+    without = f" without `{excluded}`" if excluded else ""
+    raise UsageError(Code.BAD_SELECTION, f"{said}{without}", hint=_why_none(selection, chosen))
+
+
+def _why_none(selection: Selection, chosen: _Names) -> str:
+    if chosen:
+        return "what is excluded is left out, also where it is selected by its name"
+    if any("," in term for term in selection.select):
+        return "a comma keeps what all of its parts select; to select each of them put spaces between them"
+    return "`etc ls` lists the policies"
+
+
+def disabled_policies(manifest: Manifest, selection: Selection) -> tuple[Policy, ...]:
+    """The disabled policies that a selection would mean if they were enabled.
+
+    Raises:
+        UsageError: as `select_policies`.
+
+    """
+    enabled = tuple(policy.model_copy(update={"enabled": True}) for policy in manifest.policies)
+    meant = {one.name for one in select_policies(manifest.model_copy(update={"policies": enabled}), selection)}
+    return tuple(policy for policy in manifest.policies if policy.name in meant and not policy.enabled)
+
+
+class _Chooser:
+    """Finds the names that terms mean; with `any_state` every policy is in the state that is asked for."""
+
+    def __init__(self, manifest: Manifest, earlier: Manifest | None, *, any_state: bool = False) -> None:
+        self._manifest, self._earlier, self._any_state = manifest, earlier, any_state
+        self._policies = [policy for policy in manifest.policies if policy.enabled]
+        self._known = {policy.name: policy for policy in manifest.policies}
+        self.enabled: _Names = frozenset(policy.name for policy in self._policies)
+        self._methods: Mapping[str, Callable[[str], _Names]] = {
+            "name": self._by_name,
+            "tag": self._by_tag,
+            "path": self._by_path,
+            "strategy": self._by_strategy,
+            "state": self._by_state,
+        }
+
+    def union(self, terms: Iterable[str], *, excluding: bool = False) -> _Names:
+        """The names of all terms; what is excluded may be disabled anyway."""
+        found: set[str] = set()
+        for term in terms:
+            found |= frozenset.intersection(*(self._part(part, excluding) for part in term.split(",") if part))
+        return frozenset(found)
+
+    def _part(self, part: str, excluding: bool) -> _Names:
+        method, colon, value = part.partition(":")
+        if not colon:
+            method, value = ("path" if "/" in part or part.endswith((".yml", ".yaml")) else "name"), part
+        if method not in self._methods:
+            _nothing(f"there is no way to select by `{method[:60]}:`", method, "methods", list(self._methods))
+        if excluding and method == "name" and value in self._known:
+            return frozenset({value})
+        return self._methods[method](value)
+
+    def _by_name(self, pattern: str) -> _Names:
+        if pattern in self._known and not self._known[pattern].enabled:
+            hint = f"set `enabled: true` at {self._known[pattern].source}"
+            raise UsageError(Code.UNKNOWN_POLICY, f"the policy `{pattern}` is disabled", hint=hint)
+        message = f"there is no policy `{pattern[:60]}`"
+        found = self._names(lambda policy: fnmatchcase(policy.name, pattern))
+        return found or _nothing(message, pattern, "policies", list(self._known), Code.UNKNOWN_POLICY)
+
+    def _by_tag(self, pattern: str) -> _Names:
+        found = self._names(lambda policy: any(fnmatchcase(tag, pattern) for tag in policy.tags))
+        if not found:
+            known = sorted({tag for policy in self._policies for tag in policy.tags})
+            _nothing(f"no enabled policy has the tag `{pattern[:60]}`", pattern, "tags", known)
+        return found
+
+    def _by_path(self, pattern: str) -> _Names:
+        wanted = pattern.removeprefix("./").rstrip("/")
+
+        def matches(policy: Policy) -> bool:
+            path = (policy.source or "").rsplit(":", 2)[0]
+            return path == wanted or path.startswith(f"{wanted}/") or fnmatchcase(path, wanted)
+
+        found = self._names(matches)
+        if not found:
+            files = {(policy.source or "").rsplit(":", 2)[0] for policy in self._policies}
+            known = sorted(files | {file.rpartition("/")[0] for file in files})
+            _nothing(f"no enabled policy is in the path `{pattern[:60]}`", wanted, "files and folders", known)
+        return found
+
+    def _by_strategy(self, pattern: str) -> _Names:
+        kinds = (*get_args(StrategyType), *get_args(Granularity))
+        if not any(fnmatchcase(kind, pattern) for kind in kinds):
+            _nothing(f"there is no strategy `{pattern[:60]}`", pattern, "strategies", kinds)
+        return self._names(
+            lambda p: any(fnmatchcase(kind, pattern) for kind in (p.strategy.type, p.strategy.granularity))
+        )
+
+    def _by_state(self, state: str) -> _Names:
+        if state not in _STATES:
+            _nothing(f"there is no state `{state[:60]}`", state, "states", _STATES)
+        if self._earlier is None:
+            hint = "name the folder of an earlier manifest: --state DIR"
+            raise UsageError(Code.BAD_SELECTION, f"`state:{state}` needs something to compare with", hint=hint)
+        _require_comparable(self._manifest, self._earlier)
+        if self._any_state:
+            return self.enabled
+        before = {policy.name: _comparable(policy, self._earlier) for policy in self._earlier.policies}
+        same = self._names(lambda policy: before.get(policy.name) == _comparable(policy, self._manifest))
+        old = self.enabled & frozenset(before)
+        return {"new": self.enabled - old, "old": old, "unmodified": same, "modified": self.enabled - same}[state]
+
+    def _names(self, matches: Callable[[Policy], bool]) -> _Names:
+        return frozenset(policy.name for policy in self._policies if matches(policy))
+
+
+def _require_comparable(now: Manifest, earlier: Manifest) -> None:
+    """Return where manifests are of one target and one set of variables; else every policy could differ.
+
+    Raises:
+        UsageError: they are not.
+
+    """
+    if now.target and earlier.target and now.target != earlier.target:
+        message = f"the manifest of `--state` is of the target `{earlier.target}`, this run is of `{now.target}`"
+        hint = f"compare with that of `etc compile --target {now.target} --target-dir DIR`"
+        raise UsageError(Code.BAD_STATE, message, hint=hint)
+    names = sorted(now.vars.keys() | earlier.vars.keys())
+    other = [
+        name
+        for name in names
+        if (name in now.vars, now.vars.get(name)) != (name in earlier.vars, earlier.vars.get(name))
+    ]
+    if other:
+        message = (
+            f"the manifest of `--state` was made with other values of --vars: {', '.join(f'`{n}`' for n in other[:10])}"
+        )
+        raise UsageError(Code.BAD_STATE, message, hint="compile both with the same --vars")
+
+
+def _comparable(policy: Policy, manifest: Manifest) -> tuple[bool, str]:
+    """What decides whether a policy was modified; a table below the manifest's root counts by its relative path."""
+    root = manifest.table_root
+    if root and policy.table.startswith(f"{root}/"):
+        policy = policy.model_copy(update={"table": policy.table.removeprefix(f"{root}/")})
+    return policy.enabled, policy.fingerprint
+
+
+def _nothing(message: str, word: str, what: str, known: Sequence[str], code: Code = Code.BAD_SELECTION) -> NoReturn:
+    """Raise that a word means nothing, with the nearest known one, or some that are known."""
+    raise UsageError(code, message, hint=did_you_mean(word, known) or f"the {what} are {_some(known)}")
+
+
+def _some(words: Sequence[str]) -> str:
+    shown = ", ".join(words[:10]) or "none"
+    return shown if len(words) <= 10 else f"{shown} and {len(words) - 10} more"

@@ -1,0 +1,116 @@
+import pytest
+
+from etc_policy.policy.locations import is_catalog_name, location_fault, location_identity, resolve_location
+
+
+@pytest.mark.parametrize(
+    ("table", "resolved"),
+    [
+        ("lake/orders", "/project/lake/orders"),
+        ("./lake//orders/", "/project/lake/orders"),
+        ("../orders", "/orders"),
+        ("/lake/orders", "/lake/orders"),
+        ("file:/lake/orders", "file:/lake/orders"),
+        ("file:///lake/orders", "file:///lake/orders"),
+        ("file://localhost/lake/orders", "file:///lake/orders"),
+        ("s3a://bucket/orders", "s3a://bucket/orders"),
+        ("sales.orders", "sales.orders"),
+        ("./sales.orders", "/project/sales.orders"),
+        ("orders", "/project/orders"),
+        ("lake/v1.2", "/project/lake/v1.2"),
+        ("größe/naïve", "/project/größe/naïve"),
+    ],
+)
+def test_tables(table, resolved):
+    assert resolve_location(table, "/project") == resolved
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        (
+            "/lake/orders",
+            "/lake/orders/",
+            "//lake//orders",
+            "/lake/x/../orders",
+            "file:/lake/orders",
+            "file:///lake/orders/",
+        ),
+        ("s3://bucket/orders", "s3a://bucket/orders/", "s3n://bucket//orders"),
+        ("abfs://files@lake.dfs.core.windows.net/orders", "abfss://files@lake.dfs.core.windows.net/orders/"),
+        ("sales.orders", "Sales.ORDERS", "`sales`.`orders`"),
+        ("hdfs://host:8020/orders", "HDFS://host:8020/orders", "hdfs://host/orders"),
+        ("hdfs:///orders", "hdfs:/orders/"),
+    ],
+)
+def test_spellings_of_one_table_have_one_identity(same):
+    assert len({location_identity(spelling) for spelling in same}) == 1
+
+
+def test_different_tables_have_different_identities():
+    tables = [
+        "/a/b",
+        "/a/B",
+        "s3://a/b",
+        "s3://b/b",
+        "gs://a/b",
+        "hdfs:///a/b",
+        "hdfs://a/b",
+        "hdfs://a:1/b",
+        "hdfs://a:1/user/jane@corp.example/b",
+        "a.b",
+        "b.a",
+    ]
+    assert len({location_identity(table) for table in tables}) == len(tables)
+
+
+@pytest.mark.parametrize("table", ["db.orders", "`my db`.orders", "_a.b1"])
+def test_catalog_names(table):
+    assert is_catalog_name(table)
+    assert location_fault(table) is None
+
+
+@pytest.mark.parametrize("table", ["orders", "db/orders", "./db.orders", "a.b.c", "1.2", "db.orders/", "file:/a.b"])
+def test_what_is_no_catalog_name(table):
+    assert not is_catalog_name(table)
+
+
+@pytest.mark.parametrize("table", [" lake", "lake\n", "la\tke", "~/lake", "a.b.c"])
+def test_what_cannot_be_found(table):
+    assert location_fault(table) is not None
+
+
+@pytest.mark.parametrize(
+    ("table", "fault", "hint"),
+    [
+        ("s3://", "names no bucket", "write `s3://BUCKET/FOLDER`"),
+        ("s3a:///orders", "names no bucket", "write `s3a://BUCKET/FOLDER`"),
+        ("gs:/bucket/orders", "names no bucket", "write `gs://BUCKET/FOLDER`"),
+        ("abfs://files/x", "names no bucket", "write `abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER`"),
+        ("ftp://host/orders", "has the scheme `ftp`, which etc cannot read", "the schemes are `file`, `hdfs`, "),
+        ("S3://bucket/orders", "has the scheme `S3`, which etc cannot read", "write `s3:` in small letters"),
+        ("s3://bucket/x/../orders", "has `.` or `..` in its path", "without them"),
+        ("s3://bucket/./orders", "has `.` or `..` in its path", "without them"),
+        ("hdfs://host/lake/../orders", "has `.` or `..` in its path", "without them"),
+        ("hdfs:/lake/orders", "names no folder", "write `hdfs://HOST:PORT/FOLDER`"),
+        ("hdfs://host/", "names no folder", "write `hdfs://HOST:PORT/FOLDER`"),
+        ("s3://a@b/orders", "names no bucket", "write `s3://BUCKET/FOLDER`"),
+        ("file://other/lake/orders", "is on another machine, `other`", "file:///FOLDER"),
+        ("s3://user:hunter2@bucket/orders", "has a password in it", "environment"),
+    ],
+)
+def test_what_no_storage_takes_is_found_by_its_text(table, fault, hint):
+    found = location_fault(table)
+    assert found is not None
+    assert (fault in found[0], hint in found[1]) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "s3://bucket", "s3a://bucket/a..b/.hidden", "gs://bucket/orders", "abfss://files@lake.dfs.core.windows.net/x",
+        "hdfs:///orders", "hdfs://nn:8020/orders", "file:/x/../y", "file://localhost/x", "/x/../y", "../y",
+    ],
+)  # fmt: skip
+def test_what_a_storage_takes(table):
+    assert location_fault(table) is None
