@@ -8,24 +8,25 @@ from collections.abc import Mapping
 
 from etc_policy import __version__
 from etc_policy.plan.carry import CARRIED, carried_text
+from etc_policy.plan.commit_keys import (
+    FINGERPRINT,
+    GIT_DIRTY,
+    GIT_SHA,
+    GRANULARITY,
+    LEFT_OUT,
+    PLAN_ID,
+    POLICY,
+    POLICY_VALUES,
+    SEEN_UNTIL,
+    THRESHOLD,
+    VERSION,
+    WATERMARK_BEFORE,
+    WITHDRAWN,
+)
 from etc_policy.plan.formats import FIRST_MS, LAST_MS
 from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.policy.manifest import GitState
-
-THRESHOLD = "etc.event_time.threshold"
-POLICY = "etc.policy"
-FINGERPRINT = "etc.policy_fingerprint"
-PLAN_ID = "etc.plan_id"
-SEEN_UNTIL = "etc.seen_until"
-GRANULARITY = "etc.granularity"
-GIT_SHA = "etc.git_sha"
-GIT_DIRTY = "etc.git_dirty"
-POLICY_VALUES = "etc.policy_values"
-VERSION = "etc.version"
-LEFT_OUT = "etc.left_out"
-WATERMARK_BEFORE = "etc.watermark_before"
-WITHDRAWN = "etc.withdrawn"
 
 #: What `git describe --dirty` adds to a commit whose files were changed since.
 DIRTY_SUFFIX = "-dirty"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
-from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD, WITHDRAWN
+from etc_policy.plan.commit_keys import PLAN_ID, THRESHOLD, WITHDRAWN
 from etc_policy.plan.table_state import CompactionRecord, GroupKey, LogFile, TableState
 from etc_policy.policy.manifest import EventTime, Policy, event_time_values
 

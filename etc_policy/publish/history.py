@@ -9,7 +9,7 @@ from pydantic import Field
 
 from etc_policy.errors import EtcError
 from etc_policy.execute.ports import TableStatus
-from etc_policy.plan.commit_metadata import (
+from etc_policy.plan.commit_keys import (
     FINGERPRINT,
     GIT_DIRTY,
     GIT_SHA,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.commit_keys import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.table_history import Commit, TableHistory

@@ -15,7 +15,7 @@ import pytest
 from etc_policy.adapters.gx.verifier import GxVerifier
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import read_all_logs
-from etc_policy.plan.commit_metadata import SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.commit_keys import SEEN_UNTIL, THRESHOLD
 from etc_policy.plan.instants import add_ms, instant_to_ms
 from etc_policy.plan.stages import make_plan
 from etc_policy.policy.files import read_suite

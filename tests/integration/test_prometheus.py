@@ -10,7 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.commit_keys import THRESHOLD
 from etc_policy.publish.metrics import GAUGES
 from etc_policy.publish.results import RunResults
 from tests.integration.prometheus_server import prometheus, promtool, wait_for

@@ -12,7 +12,8 @@ from etc_policy.adapters.hudi.timeline import Timeline
 from etc_policy.adapters.hudi.values import pairs_of
 from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.adapters.storage.port import TableReader
-from etc_policy.plan.commit_metadata import WITHDRAWN, compaction_record
+from etc_policy.plan.commit_keys import WITHDRAWN
+from etc_policy.plan.commit_metadata import compaction_record
 from etc_policy.plan.table_history import WRITES, Commit, GroupWrite, TableHistory
 from etc_policy.plan.table_state import CompactionRecord, GroupKey
 

@@ -1,7 +1,7 @@
 """What a table's reading says, in a few words."""
 
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.plan.commit_metadata import PLAN_ID, POLICY, SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.commit_keys import PLAN_ID, POLICY, SEEN_UNTIL, THRESHOLD
 from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.table_folder import at
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.commit_keys import THRESHOLD
 from tests.unit.adapters import log_file
 from tests.unit.adapters.table_folder import TableFolder, at, base
 from tests.unit.adapters.table_folder import log as written

@@ -16,7 +16,8 @@ from etc_policy.api.project import Project
 from etc_policy.cli.main import main
 from etc_policy.errors import SeveralErrors, TableError
 from etc_policy.execute.finisher import Finisher
-from etc_policy.plan.commit_metadata import THRESHOLD, extra_metadata
+from etc_policy.plan.commit_keys import THRESHOLD
+from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.writers import FORMS
 from etc_policy.wiring import Environment
 from tests.fakes import MemoryCompactor, MemoryTable

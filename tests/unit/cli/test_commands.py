@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from etc_policy.plan.commit_metadata import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.plan.stages import Plan
 from etc_policy.wiring import clock_ms
 from tests.unit.adapters.table_folder import TableFolder, at, base, log

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
 from etc_policy.api.project import Project
 from etc_policy.errors import ExitCode, UsageError
-from etc_policy.plan.commit_metadata import THRESHOLD as COMMITTED
+from etc_policy.plan.commit_keys import THRESHOLD as COMMITTED
 from etc_policy.publish.schemas import json_schema
 from etc_policy.publish.sync import COMPLETE_UNTIL, STATUS
 from etc_policy.wiring import Environment

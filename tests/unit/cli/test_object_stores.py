@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from etc_policy.plan.commit_metadata import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.policy.settings import read_own_settings
 from tests.faulty_proxy import faulty_proxy
 from tests.unit.adapters.table_folder import TableFolder, at, base, log

@@ -8,7 +8,7 @@ import pytest
 from etc_policy import Project
 from etc_policy.api import syncing
 from etc_policy.errors import RetryableError, SeveralErrors, TableError, UsageError
-from etc_policy.plan.commit_metadata import THRESHOLD as COMMITTED
+from etc_policy.plan.commit_keys import THRESHOLD as COMMITTED
 from etc_policy.publish.results import RunResults
 from etc_policy.publish.sync import COMPLETE_UNTIL, INSTANT, STATUS, THRESHOLD, VERIFIED_AT
 from etc_policy.wiring import Environment

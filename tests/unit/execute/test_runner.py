@@ -5,7 +5,8 @@ import pytest
 from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError, TableError
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.carry import carried_in
-from etc_policy.plan.commit_metadata import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD, extra_metadata
+from etc_policy.plan.commit_keys import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.table_state import LogFile, WriteInFlight
 from etc_policy.plan.zone_evidence import ZoneReading
 from etc_policy.policy.manifest import Strategy

@@ -6,7 +6,7 @@ from etc_policy.adapters.hudi.archive import Archive
 from etc_policy.adapters.hudi.plan_file import encode_plan
 from etc_policy.adapters.storage.door import open_storage
 from etc_policy.errors import TableError
-from etc_policy.plan.commit_metadata import THRESHOLD
+from etc_policy.plan.commit_keys import THRESHOLD
 from tests.unit.adapters.reading import OURS, read, slices
 from tests.unit.adapters.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
 

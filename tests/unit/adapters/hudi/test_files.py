@@ -4,7 +4,7 @@ from etc_policy.adapters.hudi.files import HudiFiles
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.errors import TableError
 from etc_policy.execute.ports import Job
-from etc_policy.plan.commit_metadata import PLAN_ID, THRESHOLD
+from etc_policy.plan.commit_keys import PLAN_ID, THRESHOLD
 from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.adapters.table_folder import TableFolder, at, base, log, operation
 

@@ -1,5 +1,6 @@
 from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.plan.commit_metadata import PLAN_ID, SEEN_UNTIL, THRESHOLD, withdrawn_metadata
+from etc_policy.plan.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.plan.commit_metadata import withdrawn_metadata
 from etc_policy.policy.manifest import EventTime
 from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
 

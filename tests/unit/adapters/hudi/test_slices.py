@@ -5,7 +5,7 @@ from datetime import UTC
 import pytest
 
 from etc_policy.adapters.hudi import commits as hudi_commits
-from etc_policy.plan.commit_metadata import POLICY_VALUES
+from etc_policy.plan.commit_keys import POLICY_VALUES
 from etc_policy.plan.instants import instant_to_ms
 from etc_policy.plan.refusals import find_damage, find_refusal
 from etc_policy.plan.watermark import watermark_of
