@@ -74,7 +74,7 @@ def failed_by(words):
 def test_a_lock_that_is_held_is_worth_another_try(job):
     words = "org.apache.hudi.exception.HoodieLockException: Unable to acquire the lock"
     with (
-        pytest.raises(RetryableError, match="another process holds the lock of `.*/t`") as error,
+        pytest.raises(RetryableError, match=r"another process holds the lock of `.*/t`") as error,
         hudi_client(SimpleNamespace(_jvm=Dead(failed_by(words))), job, EngineError("ETC304", "no luck")),
     ):
         pass
