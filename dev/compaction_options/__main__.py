@@ -45,6 +45,22 @@ _OF_TABLE = (
     "hoodie.populate.meta.fields",
     "hoodie.record.merge.",
 )
+#: What the writers may set and a compaction does not take from anywhere.
+_NOTES = {
+    **dict.fromkeys(
+        (
+            "hoodie.parquet.outputtimestamptype",
+            "hoodie.parquet.writelegacyformat.enabled",
+            "hoodie.parquet.field_id.write.enabled",
+            "hoodie.parquet.bloom.filter.enabled",
+            "hoodie.write.record.positions",
+            "hoodie.merge.use.record.positions",
+        ),
+        "writers that set it: rows, types of columns and later writes as with their own client (1.2.0, run)",
+    ),
+    "hoodie.write.record.merge.custom.implementation.classes": "name the classes of a merger of your own in `hudi_options`",
+    "hoodie.schema.on.read.enable": "the schema is that of the last write before the compaction (FACTS 1.8)",
+}
 _HEAD = """# Options that a compaction reads
 
 Made by `python -m dev.compaction_options` from runs of a compaction under each bundle, with every index that it has. What the
@@ -97,7 +113,8 @@ def _lines(read: Mapping[str, list[str]]) -> Iterator[str]:
         for option in options:
             if treatment(option) == section:
                 by = [bundle for bundle, found in read.items() if option in found]
-                yield f"- `{option}`" + ("" if len(by) == len(read) else f" ({', '.join(by)})")
+                note = f": {_NOTES[option]}" if option in _NOTES else ""
+                yield f"- `{option}`" + ("" if len(by) == len(read) else f" ({', '.join(by)})") + note
         yield ""
 
 
