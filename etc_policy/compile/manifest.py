@@ -37,6 +37,7 @@ _LATER_KEYS = (
     ("freshness", "proof"),
     ("verify", "full"),
     ("verify", "suite_digest"),
+    ("writer", "keys"),
 )
 
 
@@ -109,6 +110,12 @@ class Writer(Frozen):
     lock: dict[str, str] = Field(default_factory=dict)
     lock_wait_ms: int = 60_000
     compaction: Literal["none", "inline", "async"] = "none"
+    keys: Literal["repeated"] | None = None
+
+    @property
+    def keys_repeated(self) -> bool:
+        """Whether writers keep a key more than once on purpose."""
+        return self.keys == "repeated"
 
 
 class Sync(Frozen):

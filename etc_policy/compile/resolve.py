@@ -119,6 +119,7 @@ def resolve_policy(
             lock=option_texts(declared.writer.lock) or dict(lock),
             lock_wait_ms=declared.writer.lock_wait,
             compaction=declared.writer.compaction,
+            keys=None if declared.writer.keys == "unique" else declared.writer.keys,
         ),
         hudi_options=option_texts(declared.hudi_options),
         sync=Sync(**declared.sync.model_dump()),

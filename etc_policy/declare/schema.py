@@ -164,6 +164,12 @@ class WriterFacts(Declared):
     compaction: Literal["none", "inline", "async"] = Field(
         "none", description="Compaction that the writers do on their own.", examples=["none"]
     )
+    keys: Literal["unique", "repeated"] = Field(
+        "unique",
+        description="`repeated`: writers keep a key more than once on purpose (operation insert), so that no verification asks "
+        "for keys that are there once.",
+        examples=["repeated"],
+    )
 
 
 class PolicyDeclaration(Declared):
