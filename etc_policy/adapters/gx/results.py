@@ -12,7 +12,10 @@ from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
 
 _SAMPLE_SIZE = 20
-_IF_ON_PURPOSE = "if writers keep copies of a key on purpose, declare `writer.keys: repeated`, else docs/how-to/double-keys.md removes them"
+_IF_ON_PURPOSE = (
+    "if writers keep copies of a key on purpose, declare `writer.keys: repeated`, else docs/how-to/double-keys.md "
+    "removes them"
+)
 _REPORTED = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")
 
 
