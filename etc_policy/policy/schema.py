@@ -253,6 +253,17 @@ class Writer(Declared):
     compaction: Literal["none", "inline", "async"] = Field(
         "none", description="Compaction that the writers do on their own.", examples=["none"]
     )
+    keys: Literal["unique", "repeated"] = Field(
+        "unique",
+        description="`repeated`: writers keep a key more than once on purpose (operation insert), so that no verification asks "
+        "for keys that are there once.",
+        examples=["repeated"],
+    )
+
+    @property
+    def keys_repeated(self) -> bool:
+        """Whether a key may be there more than once on purpose."""
+        return self.keys == "repeated"
 
 
 class PolicyDeclaration(Declared):

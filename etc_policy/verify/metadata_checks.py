@@ -13,7 +13,7 @@ from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.refusals import Refusal
 from etc_policy.plan.table_state import CompactionRecord, LogFile, TableState
 from etc_policy.plan.watermark import event_time_bound
-from etc_policy.policy.manifest import Freshness
+from etc_policy.policy.manifest import Freshness, Writer
 from etc_policy.verify.catalog import FRESHNESS, NO_KEY_TWICE, OWN, VIEWS_AGREE
 from etc_policy.verify.evidence import Evidence, is_cut, judged
 from etc_policy.verify.freshness import completeness_lag_ms, has_limits, judge_lag
@@ -48,6 +48,7 @@ def always_checked(evidence: Evidence, rows_read: Collection[str] = ()) -> tuple
         found.append(check_logs(evidence, rows_compared=VIEWS_AGREE in rows_read))
     if (
         NO_KEY_TWICE not in rows_read
+        and not evidence.policy.writer.keys_repeated
         and evidence.policy.writer.index not in SEES_LOG_FILES
         and merged_by(evidence.state.instants)
     ):
@@ -176,11 +177,11 @@ def check_double_keys(evidence: Evidence) -> ExpectationResult:
     return judged(DOUBLE_KEYS, observed, message).model_copy(update={"status": "warn"})
 
 
-def is_wanted(expectation: SuiteExpectation) -> bool:
-    """Whether there is anything to check: freshness without any limit is left out."""
-    if expectation.type != FRESHNESS:
-        return True
-    return has_limits(_limits(expectation.kwargs))
+def is_wanted(expectation: SuiteExpectation, writer: Writer) -> bool:
+    """Whether there is anything to check: freshness without a limit is left out, and unique keys where keys are repeated."""
+    if expectation.type == NO_KEY_TWICE:
+        return not writer.keys_repeated
+    return expectation.type != FRESHNESS or has_limits(_limits(expectation.kwargs))
 
 
 def check_metadata(expectation: SuiteExpectation, evidence: Evidence) -> ExpectationResult:

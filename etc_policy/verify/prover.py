@@ -75,7 +75,7 @@ def verify_table(
 
     """
     request = _data_check(evidence, suite, level)
-    bound = [item for item in bind_suite(suite, suite_parameters(request)) if is_wanted(item)]
+    bound = [item for item in bind_suite(suite, suite_parameters(request)) if is_wanted(item, evidence.policy.writer)]
     found = {
         place: check_metadata(item, evidence) for place, item in enumerate(bound) if source_of(item.type) == "metadata"
     }

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from etc_policy.adapters.gx.ro_counts import RoCounts, count_ro, files_of, has_double_keys
-from etc_policy.adapters.gx.view_join import Comparison, aggregated, facts, is_wrong, joined
+from etc_policy.adapters.gx.view_join import Comparison, aggregated, facts, faults_of, joined, paired
 from etc_policy.adapters.gx.view_rows import HASHED, is_global, is_one_of, ro_rows, rt_rows, with_files, without_files
 from etc_policy.verify.ports import DataCheck
 
@@ -21,6 +21,7 @@ def count_where_views_can_differ(comparison: Comparison, threshold_ms: int) -> d
 
     A row whose key is in a file that both views read alike would be there twice: as there is no such key, the rows that
     are left need to be compared with each other alone. Of RO all keys are looked at, of RT those that RO does not have.
+    Where keys are repeated on purpose, both views have equal copies in the files that they read alike: those cancel out.
     """
     counted = count_ro(comparison.spark, comparison.ro, comparison.check, threshold_ms)
     if counted.odd_rows:
@@ -30,7 +31,8 @@ def count_where_views_can_differ(comparison: Comparison, threshold_ms: int) -> d
         seen = counts.pop("partitions")
         is_narrow = views.rt is not comparison.rt
         if counts["ro_rows"] + counted.same_rows == counted.ro_rows and (not is_narrow or _has_all(views, seen)):
-            wrong = is_wrong(counts) or _is_key_twice(comparison, views, counted, only_in_rt=counts["only_in_rt"])
+            faults = any(counts[name] for name in faults_of(comparison.check))
+            wrong = faults or _is_key_twice(comparison, views, counted, only_in_rt=counts["only_in_rt"])
             return None if wrong else counted.added_to(counts)
     return None
 
@@ -87,7 +89,10 @@ def _counts(views: Comparison, threshold_ms: int, *, once_in_ro: bool) -> dict[s
         with_files(spark, views.ro, check.base_files - check.same_files),
     )
     sides = rt_rows(spark, rt, check, hashed=True), ro_rows(spark, ro, check, hashed=True)
-    rows = joined(*sides, threshold_ms, HASHED, once_in_ro=once_in_ro)
+    if check.policy.writer.keys_repeated:
+        rows = paired(*sides, threshold_ms, HASHED)
+    else:
+        rows = joined(*sides, threshold_ms, HASHED, once_in_ro=once_in_ro)
     only_in_rt = F.col("rt_copy").isNotNull() & F.col("ro_copy").isNull()
     return aggregated(rows, {**facts(HASHED), "only_in_rt": only_in_rt})
 
@@ -99,7 +104,7 @@ def _has_all(views: Comparison, partitions: Collection[str]) -> bool:
 
 def _is_key_twice(whole: Comparison, views: Comparison, counted: RoCounts, *, only_in_rt: int) -> bool:
     """Whether a key may be in a view twice, by a closer look where one hash was, or where RT has keys that RO does not have."""
-    if not counted.buckets_with_doubles and not only_in_rt:
+    if views.check.policy.writer.keys_repeated or not (counted.buckets_with_doubles or only_in_rt):
         return False
     looked_at = whole if counted.buckets_with_doubles or is_global(views.check) else views
     rt = without_files(views.spark, views.rt, views.check.same_files)

@@ -12,6 +12,10 @@ from etc_policy.verify.ports import CheckStatus, ExpectationResult
 from etc_policy.verify.suites import SuiteExpectation
 
 _SAMPLE_SIZE = 20
+_IF_ON_PURPOSE = (
+    "if writers keep copies of a key on purpose, declare `writer.keys: repeated`, else docs/how-to/double-keys.md "
+    "removes them"
+)
 _REPORTED = ("observed_value", "element_count", "unexpected_count", "unexpected_percent", "partial_unexpected_list")
 
 
@@ -79,9 +83,11 @@ def _message(status: CheckStatus, observed: Mapping[str, Any]) -> str | None:
     counts = [f"{observed[kind]:,} {kind.replace('_', ' ')}" for kind in samples]
     first = next((keys[0] for keys in samples.values() if keys), None)
     if first is not None:
-        groups = next((keys[0]["file_groups"] for keys in samples.values() if keys and "file_groups" in keys[0]), None)
-        where = f", in the file groups {' and '.join(groups)}; docs/how-to/double-keys.md mends it" if groups else ""
-        return f"{', '.join(counts)}; for example key `{first['key']}` in partition `{first['partition']}`{where}"
+        groups = next((keys[0]["file_groups"] for keys in samples.values() if keys and "file_groups" in keys[0]), ())
+        where = f", in the file group{'s' if len(groups) > 1 else ''} {' and '.join(groups)}" if groups else ""
+        example = f"for example key `{first['key']}` in partition `{first['partition']}`{where}"
+        advice = f"; {_IF_ON_PURPOSE}" if any(kind.startswith("duplicate_keys") for kind in samples) else ""
+        return f"{', '.join(counts)}; {example}{advice}"
     unexpected = observed.get("unexpected_count")
     if unexpected is None:
         return None

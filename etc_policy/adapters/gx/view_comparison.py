@@ -8,10 +8,11 @@ from typing import Any
 
 from etc_policy.adapters.gx.changed_rows import count_where_views_can_differ
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
-from etc_policy.adapters.gx.view_join import SAMPLED, Comparison, aggregated, facts, joined
+from etc_policy.adapters.gx.view_join import TWICE, Comparison, aggregated, facts, faults_of, joined, paired
 from etc_policy.adapters.gx.view_rows import no_meta_columns, require_meta_columns, ro_rows, rt_rows, sampled
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
+from etc_policy.verify.ports import DataCheck
 
 SAMPLE_SIZE = 20
 #: Counts of rows that are alone in the file groups that were looked at.
@@ -58,32 +59,40 @@ def _count_all(comparison: Comparison, threshold_ms: int, sample_size: int) -> d
     """All rows, or those of a sample, compared by their values.
 
     Within a sample a key that is alone is looked up in the whole of the other view before it counts: it may have
-    moved to a file group that was not chosen.
+    moved to a file group that was not chosen. Of keys that are repeated all copies are looked up then.
     """
     spark, check = comparison.spark, comparison.check
     whole_rt, whole_ro = rt_rows(spark, comparison.rt, check), ro_rows(spark, comparison.ro, check)
     if check.file_ids is None:
-        return _counts(whole_rt, whole_ro, threshold_ms, sample_size)
+        return _counts(whole_rt, whole_ro, check, threshold_ms, sample_size)
     rt = rt_rows(spark, sampled(spark, comparison.rt, check), check)
     ro = ro_rows(spark, sampled(spark, comparison.ro, check), check)
-    counts = _counts(rt, ro, threshold_ms, sample_size)
+    counts = _counts(rt, ro, check, threshold_ms, sample_size)
     if not any(counts[name] for name in _ALONE):
         return counts
     key = ["partition", "key"]
+    if check.policy.writer.keys_repeated:
+        keys = rt.select(key).union(ro.select(key))
+        return _counts(_only(whole_rt, keys, key), _only(whole_ro, keys, key), check, threshold_ms, sample_size)
     all_ro = ro.unionByName(_only(whole_ro, rt, key).join(ro.select(key), key, "left_anti"))
     all_rt = rt.unionByName(_only(whole_rt, ro, key).join(rt.select(key), key, "left_anti"))
-    return _counts(all_rt, all_ro, threshold_ms, sample_size)
+    return _counts(all_rt, all_ro, check, threshold_ms, sample_size)
 
 
 def _only(frame: Any, wanted: Any, key: list[str]) -> Any:
     return frame.join(wanted.select(key).distinct(), key, "left_semi")
 
 
-def _counts(rt: Any, ro: Any, threshold_ms: int, sample_size: int) -> dict[str, Any]:
-    rows, known = joined(rt, ro, threshold_ms), facts()
+def _counts(rt: Any, ro: Any, check: DataCheck, threshold_ms: int, sample_size: int) -> dict[str, Any]:
+    """The counts and samples of two sides; where a key is there twice its copies are paired, else a join by key says all."""
+    are_repeated, known = check.policy.writer.keys_repeated, facts()
+    rows = (paired if are_repeated else joined)(rt, ro, threshold_ms)
     counts = aggregated(rows, known)
+    if not are_repeated and any(counts[name] for name in TWICE):
+        rows = paired(rt, ro, threshold_ms)
+        counts = aggregated(rows, known)
     del counts["partitions"]
-    wanted = [name for name in SAMPLED if counts[name]]
+    wanted = [name for name in faults_of(check) if counts[name]]
     counts["samples"] = samples_of(rows, known, wanted, sample_size) if wanted and sample_size else {}
     if "duplicate_keys_in_rt" in counts["samples"]:
         counts["samples"]["duplicate_keys_in_rt"] = with_file_groups(rt, counts["samples"]["duplicate_keys_in_rt"])

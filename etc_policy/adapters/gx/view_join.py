@@ -11,8 +11,8 @@ from typing import Any
 from etc_policy.adapters.gx.view_rows import NAMED, copy_in_ro, copy_of
 from etc_policy.verify.ports import DataCheck
 
-_TWICE = ("duplicate_keys", "duplicate_keys_in_rt")
-SAMPLED = ("missing", "different", "deleted", *_TWICE, "rows_of_other_files", "null_event_times_not_in_ro")
+TWICE = ("duplicate_keys", "duplicate_keys_in_rt")
+SAMPLED = ("missing", "different", "deleted", *TWICE, "rows_of_other_files", "null_event_times_not_in_ro")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Comparison:
     check: DataCheck
 
 
-def is_wrong(counts: Mapping[str, Any]) -> bool:
-    """Whether there is a row among them that may not be there."""
-    return any(counts[name] for name in SAMPLED)
+def faults_of(check: DataCheck) -> tuple[str, ...]:
+    """The counts that must be zero."""
+    return tuple(name for name in SAMPLED if not (check.policy.writer.keys_repeated and name in TWICE))
 
 
 def aggregated(rows: Any, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,18 +79,61 @@ def joined(
 ) -> Any:
     """Both sides by key, copies of one key numbered from 1; the windows' shuffle and sort serve the join too.
 
-    RT rows that nothing is promised for go without their values, to keep the shuffle small. Where it is known that no key is
-    in RO twice, copies are not numbered: one that is in RT twice makes more rows of RO than there are, or is in RT alone.
+    Where it is known that no key is in RO twice, copies are not numbered: one that is in RT twice makes more rows of RO than
+    there are, or is in RT alone. Each copy of RT meets each of RO: `paired` says which belong together.
     """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rt = _with_promise(rt, threshold_ms).withColumn("rt_copy", F.lit(1) if once_in_ro else copy_of(*found_by))
+    rt = rt if "rt_place" in rt.columns else rt.withColumn("rt_place", F.col("rt_copy"))
+    ro = ro.withColumn("ro_copy", F.lit(1) if once_in_ro else copy_in_ro(*found_by))
+    ro = ro.withColumn("ro_place", F.col("ro_copy"))
+    return rt.join(ro.drop(*set(NAMED).difference(found_by)), list(found_by), "full_outer")
+
+
+def _with_promise(rt: Any, threshold_ms: int) -> Any:
+    """RT and what is promised of it; rows that nothing is promised for go without their values, to keep the shuffle small."""
     from pyspark.sql import functions as F  # noqa: N812
 
     promised = F.coalesce(F.col("event_ms") <= threshold_ms, F.lit(False)) & F.col("rt_inside")
     compared = F.col("promised") | F.col("event_ms").isNull()
-    rt = rt.withColumn("promised", promised).withColumn("rt_values", F.when(compared, F.col("rt_values")))
-    rt = rt.withColumn("rt_copy", F.lit(1) if once_in_ro else copy_of(*found_by))
-    rt = rt if "rt_place" in rt.columns else rt.withColumn("rt_place", F.col("rt_copy"))
-    ro = ro.withColumn("ro_copy", F.lit(1) if once_in_ro else copy_in_ro(*found_by))
-    return rt.join(ro.drop(*set(NAMED).difference(found_by)), list(found_by), "full_outer")
+    return rt.withColumn("promised", promised).withColumn("rt_values", F.when(compared, F.col("rt_values")))
+
+
+def paired(rt: Any, ro: Any, threshold_ms: int, found_by: tuple[str, str] = NAMED) -> Any:
+    """Both sides as `joined`, but each row once: copies of one key are two multisets, whose equal rows are pairs.
+
+    Only what is left over is missing, different or deleted. A file group's base file is all that RO can show of its rows, so
+    that rows of one group are paired first, and unequal ones nowhere else: a row too many stays alone.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    rt = _with_promise(rt, threshold_ms).withColumns({
+        "in_ro": F.lit(False), "rt_copy": F.lit(1), "hash": F.col("rt_hash"), "group": F.col("rt_group"),
+        "left_last": F.col("late"),
+    })  # fmt: skip
+    ro = ro.withColumns({
+        "in_ro": F.lit(True), "ro_copy": F.lit(1), "hash": F.col("ro_hash"), "group": F.col("ro_group"),
+        "left_last": ~F.col("open"),
+    })  # fmt: skip
+    both = rt.unionByName(ro, allowMissingColumns=True).repartition(*found_by)
+    place = copy_of(*found_by, "in_ro", order=(F.col("open"), F.col("written").desc()))
+    both = both.withColumn("place", place).withColumn("pair", F.lit(None).cast("string"))
+    rt_place = F.col("rt_place") if "rt_place" in rt.columns else F.when(~F.col("in_ro"), F.col("place"))
+    both = both.withColumns({"rt_place": rt_place, "ro_place": F.when(F.col("in_ro"), F.col("place"))})
+    for level, agree in enumerate((("hash", "group"), ("hash",), ("group",))):
+        alike = (*found_by, *agree, F.col("pair").isNull())
+        number = copy_of(*alike, "in_ro", order=(F.col("left_last"),))
+        of_ro = F.sum(F.col("in_ro").cast("int")).over(Window.partitionBy(*alike))
+        of_rt = F.sum((~F.col("in_ro")).cast("int")).over(Window.partitionBy(*alike))
+        both = both.withColumns({"number": number, "pairs": F.least(of_ro, of_rt)})
+        named = F.to_json(F.struct(F.lit(level).alias("level"), *agree, "number"))
+        both = both.withColumn("pair", F.coalesce("pair", F.when(F.col("number") <= F.col("pairs"), named)))
+    alone = F.concat_ws("/", F.col("in_ro").cast("string"), F.col("place").cast("string"))
+    both = both.withColumn("pair", F.coalesce("pair", alone))
+    own = [name for name in both.columns if name not in (*found_by, "pair")]
+    return both.groupBy(*found_by, "pair").agg(*[F.first(name, ignorenulls=True).alias(name) for name in own])
 
 
 def facts(found_by: tuple[str, str] = NAMED) -> dict[str, Any]:
@@ -120,7 +163,7 @@ def facts(found_by: tuple[str, str] = NAMED) -> dict[str, Any]:
         "deleted_not_yet_compacted": ghost & F.col("open") & ~F.col("newer"),
         "newer_than_pinned": ghost & F.col("newer"),
         "rows_of_other_files": F.col("stranger") & first_pairing,
-        "duplicate_keys": (F.col("ro_copy") == 2) & ~F.col("open") & first_pairing,
-        "duplicate_keys_not_yet_compacted": (F.col("ro_copy") == 2) & F.col("open") & first_pairing,
+        "duplicate_keys": (F.col("ro_place") == 2) & ~F.col("open") & first_pairing,
+        "duplicate_keys_not_yet_compacted": (F.col("ro_place") == 2) & F.col("open") & first_pairing,
         "duplicate_keys_in_rt": (F.col("rt_place") == 2) & (F.coalesce(F.col("ro_copy"), F.lit(1)) == 1),
     }

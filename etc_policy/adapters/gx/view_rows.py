@@ -100,6 +100,7 @@ def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> A
         "rt_inside": inside(event_ms, check),
         "late": _late(spark, check),
         "rt_values": row_hash(rt.schema) if hashed else row_values(rt.schema),
+        "rt_hash": row_hash(rt.schema),
         "rt_group": F.concat_ws("/", KEY[0], _file_id()),
     }
     keyed = _keyed(rt, columns, hashed=hashed)
@@ -120,6 +121,8 @@ def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> A
         "written": F.col("_hoodie_commit_time"),
         "stranger": ~is_one_of(spark, F.col(FILE_NAME), check.base_files),
         "ro_values": row_hash(ro.schema) if hashed else row_values(ro.schema),
+        "ro_hash": row_hash(ro.schema),
+        "ro_group": group,
     }
     return _keyed(ro, columns, hashed=hashed)
 
@@ -129,7 +132,7 @@ def is_global(check: DataCheck) -> bool:
     return (check.policy.writer.index or "").startswith("global_")
 
 
-def copy_of(*columns: str, order: Iterable[Any] = ()) -> Any:
+def copy_of(*columns: Any, order: Iterable[Any] = ()) -> Any:
     """The number of a row among those that agree in the columns, from 1, in the order of the given expressions."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812

@@ -57,6 +57,14 @@ def test_keys_and_values_are_those_of_a_policy_file():
     }
 
 
+def test_repeated_keys_are_shown_as_declared_and_unique_ones_not_at_all():
+    """So that a policy that does not name them keeps the fingerprint that it had before."""
+    repeated = POLICY.model_copy(update={"writer": POLICY.writer.model_copy(update={"keys": "repeated"})})
+    shown = changed_values(policy_values(POLICY), policy_values(repeated))
+    assert shown == ("writer.keys: not set -> repeated",)
+    assert repeated.fingerprint != POLICY.fingerprint
+
+
 @pytest.mark.parametrize("key", CHANGES)
 def test_what_changes_the_fingerprint_changes_a_value(key):
     other = POLICY.model_copy(update={key: CHANGES[key]})

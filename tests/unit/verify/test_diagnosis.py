@@ -220,6 +220,16 @@ class TestDefectsOfStockHudi:
         assert look("double keys", first, ours, second, index="bucket")[0] == "ok"
         assert look("double keys", first, ours)[0] == "ok"
 
+    def test_rows_that_inserts_wrote_are_not_known(self):
+        """It said `ok` of a table whose inserts had kept a key twice: no row is read here."""
+        insert = replace(commit("10:00:00", "10:00:01"), operation="INSERT")
+        for index in ("bloom", "bucket"):
+            status, message, hint = look("double keys", commit("09:00:00", "09:00:01"), insert, index=index)
+            assert (status, "1 write by insert looked no key up" in message) == ("skipped", True)
+            assert "`etc verify --level data`" in hint
+        status, message, hint = look("double keys", insert, keys="repeated")
+        assert (status, "`writer.keys`" in message, hint) == ("skipped", True, None)
+
     def test_a_pending_compaction_of_others_counts(self):
         pending = (*STATE.instants, Instant(instant("11:00:00"), "compaction", "requested"))
         assert look("double keys", state=replace(self.deletes, instants=pending))[0] == "warn"

@@ -6,7 +6,7 @@ import pytest
 
 from etc_policy.plan.table_history import GroupWrite
 from etc_policy.plan.table_state import CompactionRecord
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy, Writer
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import (
     check_files,
@@ -184,9 +184,14 @@ class TestFreshness:
 
     def test_without_limits_there_is_nothing_to_check(self):
         item = SuiteExpectation(type="expect_freshness_within", kwargs={"now_ms": NOW, "target_ms": None})
-        assert not is_wanted(item)
-        assert is_wanted(item.model_copy(update={"kwargs": {"now_ms": NOW, "error_after_ms": 0}}))
-        assert is_wanted(SuiteExpectation(type="expect_no_key_twice"))
+        assert not is_wanted(item, Writer())
+        assert is_wanted(item.model_copy(update={"kwargs": {"now_ms": NOW, "error_after_ms": 0}}), Writer())
+        assert is_wanted(SuiteExpectation(type="expect_no_key_twice"), Writer())
+
+    def test_unique_keys_are_not_asked_for_where_keys_are_repeated_on_purpose(self):
+        repeated = Writer(keys="repeated")
+        assert not is_wanted(SuiteExpectation(type="expect_no_key_twice"), repeated)
+        assert is_wanted(SuiteExpectation(type="expect_ro_to_contain_rt_up_to"), repeated)
 
 
 def test_completeness_that_fell_below_what_was_published():

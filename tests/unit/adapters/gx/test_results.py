@@ -52,6 +52,16 @@ def test_a_failure_names_its_counts_and_the_first_key():
     assert found.message == "2 missing; for example key `k` in partition `p`"
 
 
+def test_a_key_that_is_there_twice_may_be_so_on_purpose():
+    key = {"partition": "p", "key": "k"}
+    samples = {"duplicate_keys": [key], "duplicate_keys_in_rt": [{**key, "file_groups": ["p/f"]}]}
+    details = {"duplicate_keys": 1, "duplicate_keys_in_rt": 1, "samples": samples}
+    assert read({"success": False, "result": {"details": details}}).message == (
+        "1 duplicate keys, 1 duplicate keys in rt; for example key `k` in partition `p`, in the file group p/f; if writers "
+        "keep copies of a key on purpose, declare `writer.keys: repeated`, else docs/how-to/double-keys.md removes them"
+    )
+
+
 def test_the_view_is_told_only_where_one_view_was_looked_at():
     assert read({"success": True, "result": {}}).on == "ro"
     assert read({"success": True, "result": {}}, on="rt").on == "rt"
