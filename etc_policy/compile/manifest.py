@@ -16,6 +16,8 @@ from etc_policy.errors import Where
 MANIFEST_SCHEMA_VERSION = 1
 
 EventTimeUnit = Literal["s", "ms", "us"]
+#: An event time later than its own commit by more than this cannot be true.
+MAX_AHEAD_MS = 86_400_000
 Granularity = Literal["log_file", "file_slice"]
 OTHER_GRANULARITY: dict[Granularity, Granularity] = {"log_file": "file_slice", "file_slice": "log_file"}
 #: How a log file that stays gets its name in the slice that a compaction begins (table version 6).
@@ -34,6 +36,7 @@ _LATER_KEYS = (
     ("", "every_ms"),
     ("", "carry"),
     ("", "stock_options"),
+    ("event_time", "max_ahead_ms"),
     ("freshness", "proof"),
     ("verify", "full"),
     ("verify", "suite_digest"),
@@ -56,13 +59,20 @@ class Frozen(BaseModel):
 class EventTime(Frozen):
     """The column that carries event time; `unit` for integers, `format` (Spark pattern) for strings.
 
-    `trust_commit_metadata` is false where the writer records event times that cannot be trusted.
+    `trust_commit_metadata` is false where the writer records event times that cannot be trusted. `max_ahead_ms` is how much
+    later than its own commit an event may be; None for a day.
     """
 
     column: str
     unit: EventTimeUnit | None = None
     format: str | None = None
     trust_commit_metadata: bool = True
+    max_ahead_ms: int | None = None
+
+    @property
+    def ahead_ms(self) -> int:
+        """How much later than its own commit an event may be."""
+        return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms
 
 
 class Freshness(Frozen):

@@ -23,7 +23,7 @@ from etc_policy.compile.manifest import (
 from etc_policy.compile.rules import PROJECT_RULES, CheckedProject
 from etc_policy.compile.stock_options import STOCK, stock_options
 from etc_policy.declare.project import DeclaredPolicy, ProjectFiles
-from etc_policy.declare.schema import VerifyChoice
+from etc_policy.declare.schema import EventTimeColumn, VerifyChoice
 from etc_policy.declare.schema_strategy import Strategy
 from etc_policy.declare.targets import option_texts
 from etc_policy.errors import Issue, PolicyError
@@ -97,7 +97,7 @@ def resolve_policy(
         name=declared.name,
         description=declared.description,
         table=resolve_location(declared.table, root),
-        event_time=EventTime(**declared.event_time_column.model_dump()),
+        event_time=_event_time(declared.event_time_column),
         data_latency_ms=declared.data_latency,
         log_file_max_bytes=declared.log_file_max_size,
         strategy=declared.strategy.type,
@@ -144,6 +144,16 @@ def _with_lines(issues: Iterable[Issue], texts: Mapping[str, str]) -> Iterator[I
         lines = split.get(where.path) or split.setdefault(where.path, texts[where.path].split("\n"))
         is_there = 0 < where.line <= len(lines)
         yield replace(issue, where=replace(where, excerpt=lines[where.line - 1])) if is_there else issue
+
+
+def _event_time(declared: EventTimeColumn) -> EventTime:
+    return EventTime(
+        column=declared.column,
+        unit=declared.unit,
+        format=declared.format,
+        trust_commit_metadata=declared.trust_commit_metadata,
+        max_ahead_ms=declared.max_ahead,
+    )
 
 
 def _verify(declared: VerifyChoice, suite_digest: str | None) -> Verify:

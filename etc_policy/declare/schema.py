@@ -53,6 +53,12 @@ class EventTimeColumn(Declared):
         "commits: for columns with values that Hudi's tracking drops, such as 0 or times before 2001-09-09.",
         examples=[False],
     )
+    max_ahead: IntervalMs | None = Field(
+        None,
+        description="How much later than its own commit an event may be, a day by default. What is later cannot be true: it "
+        "counts as an unknown event time, and a table where all are is refused.",
+        examples=["30d"],
+    )
 
 
 class FreshnessLimits(Declared):

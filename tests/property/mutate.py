@@ -166,6 +166,7 @@ NOT_IN_HISTORIES = {
     "hidden_by_savepoint": "they have no savepoints",
     "files_damaged": "what they write stays",
     "unreadable_times": "their event times are numbers",
+    "impossible_times": "their events come before their commits",
 }
 
 
