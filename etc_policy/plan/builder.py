@@ -15,6 +15,7 @@ from etc_policy.plan.pace import Pace
 from etc_policy.plan.plan_warnings import (
     budget_warning,
     exposed_warning,
+    impossible_warning,
     left_out_warnings,
     pace_warning,
     space_warning,
@@ -243,6 +244,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
     before = context.watermark(files)
     unknown = sum(f.min_event_time_ms is None for f in files)
     moves = place.moves if place else ()
+    impossible = impossible_warning(policy.event_time, state)
     return TablePlan(
         policy=policy.name,
         policy_fingerprint=policy.fingerprint,
@@ -276,7 +278,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=(*unknown_warning(context), *pace_warning(context.pace, policy.data_latency_ms)),
+        warnings=(*unknown_warning(context), *impossible, *pace_warning(context.pace, policy.data_latency_ms)),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 
-from etc_policy.plan.formats import count_of, format_bytes, format_duration
+from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.idle_reasons import not_ended
+from etc_policy.plan.impossible_times import too_early_unit, unit_advice
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.planning_context import PlanningContext
 from etc_policy.plan.stages import Operation, TablePlan
 from etc_policy.plan.table_state import FileSlice, TableState, path_below
-from etc_policy.policy.manifest import Policy
+from etc_policy.policy.manifest import EventTime, Policy
 
 
 def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
     """Log files without a known event time cost work, whatever they hold; to a strategy of Hudi they are as any other."""
     state, kept = context.state, filterfalse(context.leaves_out, context.state.slices)
-    unknown = sum(f.min_event_time_ms is None for file_slice in kept for f in file_slice.log_files)
+    files = [f for file_slice in kept for f in file_slice.log_files if f.min_event_time_ms is None]
+    unknown = sum(f.impossible_ms is None for f in files)
     if not unknown or context.policy.is_stock:
         return ()
     total = sum(len(file_slice.log_files) for file_slice in state.slices)
@@ -30,6 +32,23 @@ def unknown_warning(context: PlanningContext) -> tuple[str, ...]:
         f"{unknown} of {total} log files have no known event time and are compacted whatever they hold: "
         "let the writer record event times (`etc compile` prints its options), or plan with --read-stats",
     )
+
+
+def impossible_warning(event_time: EventTime, state: TableState) -> Iterator[str]:
+    """Event times that cannot be true, and those that look as if they were read in too small a unit."""
+    ahead, column = state.log_files_ahead, event_time.column
+    if ahead:
+        yield (
+            f"{count_of(len(ahead), 'log file')} with an event time in `{column}` that is later than its commit by more than "
+            f"{format_duration(event_time.ahead_ms)} (`event_time_column.max_ahead`), for example {ahead[0].name}: "
+            f"{format_time(ahead[0].impossible_ms)}. It counts as unknown, so that the file is compacted whatever it holds"
+        )
+    early = too_early_unit(event_time, state)
+    if early is not None:
+        yield (
+            f"no known event time in `{column}` is later than {format_time(early.event_time_ms)}, so that all is always due: "
+            f"{unit_advice(early.fitting, column)}"
+        )
 
 
 def left_out_warnings(table: TablePlan, state: TableState) -> Iterator[str]:

@@ -10,6 +10,8 @@ from etc_policy.codes.registry import Code
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.evolved_schema import find_lacking
+from etc_policy.plan.formats import format_duration, format_time
+from etc_policy.plan.impossible_times import unit_advice, wrong_unit
 from etc_policy.plan.recorded_sizes import not_as_recorded
 from etc_policy.plan.table_state import PARQUET, TableState
 from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
@@ -210,6 +212,20 @@ def unreadable_times(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal("unreadable_times", reason, hint)
 
 
+def impossible_times(policy: Policy, state: TableState) -> Refusal | None:
+    """Event times in another unit than the policy says: all of them are to come, and nothing would ever be due."""
+    found = wrong_unit(policy.event_time, state)
+    if found is None:
+        return None
+    column, ahead = policy.event_time.column, format_duration(policy.event_time.ahead_ms)
+    reason = (
+        f"every event time that is known of column `{column}` is later than its commit by more than {ahead}: log file "
+        f"{found.log_file.name}, committed at {found.log_file.completed}, holds {format_time(found.event_time_ms)} "
+        f"in the unit `{policy.event_time.unit}`"
+    )
+    return Refusal("impossible_times", reason, unit_advice(found.fitting, column))
+
+
 #: What a restore that failed leaves pending (FACTS 5).
 _BY_RESTORE = ("restore", "rollback")
 
@@ -239,12 +255,13 @@ REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     files_damaged,
     schema_hidden,
     unreadable_times,
+    impossible_times,
 )
 
 
 def find_damage(policy: Policy, state: TableState) -> Refusal | None:
     """What keeps anybody from knowing how complete the table is, whatever is pending on it."""
-    damage = (files_missing, files_unclear, hidden_by_savepoint, files_damaged, unreadable_times)
+    damage = (files_missing, files_unclear, hidden_by_savepoint, files_damaged, unreadable_times, impossible_times)
     return next((found for rule in damage if (found := rule(policy, state))), None)
 
 

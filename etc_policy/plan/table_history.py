@@ -15,8 +15,8 @@ WriteAction = Literal["deltacommit", "commit", "replacecommit"]
 #: Actions that write rows, as completed instants have them.
 WRITES: tuple[WriteAction, ...] = get_args(WriteAction)
 _COLUMN = "event_time_column."
-#: It says how a writer's statistics are believed, not what the times are.
-_TRUST = f"{_COLUMN}trust_commit_metadata"
+#: They say which times are believed, not what the times are.
+_BELIEF = frozenset({f"{_COLUMN}trust_commit_metadata", f"{_COLUMN}max_ahead"})
 
 
 class GroupWrite(NamedTuple):
@@ -27,6 +27,7 @@ class GroupWrite(NamedTuple):
     has a time and there are no deletes. `rows` are those written, deletes included; `has_deletes` says that there are deletes
     among them, or may be, `unknown_is_deletes` that all rows but deletes have times. `previous` is the instant of the slice
     that was there before, None for a new file group. `merged_log_files` and `merged_log_bytes` are those that a compaction read.
+    `impossible_ms` is the latest event time where it cannot be true: then the smallest is not certain.
     """
 
     requested: str
@@ -43,6 +44,7 @@ class GroupWrite(NamedTuple):
     previous: str | None = None
     merged_log_files: int = 0
     merged_log_bytes: int = 0
+    impossible_ms: int | None = None
 
     @property
     def certain_min_ms(self) -> int | None:
@@ -186,4 +188,4 @@ def is_of_column(event_time: EventTime, record: CompactionRecord) -> bool:
 
 
 def _column_in(values: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in values.items() if key.startswith(_COLUMN) and key != _TRUST}
+    return {key: value for key, value in values.items() if key.startswith(_COLUMN) and key not in _BELIEF}

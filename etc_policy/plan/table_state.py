@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import Literal, NamedTuple, Protocol
 
@@ -62,7 +63,8 @@ class LogFile(NamedTuple):
     `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no commit that is known has a stat.
     `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too, but for
     those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows
-    was written, where they may be older than `completed`; it is empty where nobody knows one.
+    was written, where they may be older than `completed`; it is empty where nobody knows one. `impossible_ms` is the latest event
+    time in it where that cannot be true (`plan/impossible_times.py`): then the smallest is not known.
     """
 
     name: str
@@ -75,6 +77,7 @@ class LogFile(NamedTuple):
     seen_event_time_ms: int | None = None
     unknown_is_deletes: bool = False
     rows_since: str | None = None
+    impossible_ms: int | None = None
 
     @property
     def may_hold_anything(self) -> bool:
@@ -82,7 +85,7 @@ class LogFile(NamedTuple):
         return self.rows_since == "" and self.min_event_time_ms is None and not self.unknown_is_deletes
 
 
-_EVENT_TIME = attrgetter("min_event_time_ms")
+_EVENT_TIME, _IMPOSSIBLE = attrgetter("min_event_time_ms"), attrgetter("impossible_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +268,12 @@ class TableState:
     def lacks_event_times(self) -> bool:
         """Whether the smallest event time of some log file that is not compacted is unknown."""
         return any(None in map(_EVENT_TIME, one.log_files) for one in self.slices)
+
+    @property
+    def log_files_ahead(self) -> tuple[LogFile, ...]:
+        """Those that are not compacted and hold an event time which cannot be true."""
+        found = (filter(_IMPOSSIBLE, one.log_files) for one in self.slices)
+        return tuple(chain.from_iterable(found))
 
     @property
     def partitions_with_logs(self) -> tuple[str, ...]:

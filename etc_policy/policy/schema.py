@@ -112,6 +112,10 @@ class Strategy(Declared):
     )
 
 
+#: A day: an event that is later than its own commit by more cannot be true.
+MAX_AHEAD_MS = 86_400_000
+
+
 class EventTime(Declared):
     """The column that carries event time, with what is needed to read it as a time."""
 
@@ -133,6 +137,18 @@ class EventTime(Declared):
         "commits: for columns with values that Hudi's tracking drops, such as 0 or times before 2001-09-09.",
         examples=[False],
     )
+    max_ahead_ms: IntervalMs | None = Field(
+        None,
+        alias="max_ahead",
+        description="How much later than its own commit an event may be, a day by default. What is later cannot be true: it "
+        "counts as an unknown event time, and a table where all are is refused.",
+        examples=["30d"],
+    )
+
+    @property
+    def ahead_ms(self) -> int:
+        """How much later than its own commit an event may be."""
+        return MAX_AHEAD_MS if self.max_ahead_ms is None else self.max_ahead_ms
 
 
 class Freshness(Declared):

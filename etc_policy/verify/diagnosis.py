@@ -12,6 +12,7 @@ from typing import Literal
 from etc_policy.plan.commit_keys import THRESHOLD
 from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
 from etc_policy.plan.formats import count_of, format_bytes
+from etc_policy.plan.plan_warnings import impossible_warning
 from etc_policy.plan.table_history import Commit, TableHistory
 from etc_policy.plan.table_state import LogFile, TableState, WriterOption
 from etc_policy.plan.time_refusals import writers_elsewhere
@@ -139,6 +140,9 @@ def event_times(facts: TableFacts) -> Found:
     """Whether delta commits record event times, so that nothing has to be read from log files."""
     commits = [c for c in facts.history.commits if any(group.log_files for group in c.groups)]
     bare = [c for c in commits if any(group.log_files and group.certain_min_ms is None for group in c.groups)]
+    impossible = next(impossible_warning(facts.policy.event_time, facts.state), None)
+    if impossible is not None:
+        return "warn", impossible, "look at the writer's clock and at `event_time_column`, or raise its `max_ahead`"
     if not bare:
         return "ok", f"all {len(commits)} commits to log files record event times", None
     recent = sum(c in bare for c in commits[-_RECENT:])

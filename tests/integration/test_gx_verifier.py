@@ -15,6 +15,7 @@ from tests.integration.row_checks import (
     DELETED,
     ROW_SUITE,
     TWICE,
+    alike,
     check,
     request_for,
     row,
@@ -69,6 +70,19 @@ def test_an_update_below_the_threshold_that_ro_lacks_fails(logged):
     sample = found.observed["samples"]["different"]
     assert sample == [{"partition": "x", "key": "1", "columns": ["ts", "v"]}]
     assert "key `1`" in found.message
+
+
+@pytest.mark.parametrize("same", [frozenset(), None])
+def test_a_column_in_another_unit_is_refused_with_the_one_that_fits(logged, same):
+    """Else no row would be at or below T, and the views would agree."""
+    known = {**alike(logged), **({} if same is None else {"same_files": same})}
+    with pytest.raises(
+        TableError, match="every event time of column `ts` is later than the table's last commit"
+    ) as raised:
+        check(logged, event_time=EventTime(column="ts", unit="s"), **known)
+    assert raised.value.hint == "the values look like milliseconds: set `event_time_column: {column: ts, unit: ms}`"
+    ahead = EventTime(column="ts", unit="s", max_ahead_ms=2**60)
+    assert check(logged, event_time=ahead, **known)[1][CONTAINMENT].observed["promised_rows"] == 0
 
 
 def test_rows_of_late_commits_are_counted_and_not_failed(logged):

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
-from etc_policy.errors import EtcError
+from etc_policy.errors import TableError
 from etc_policy.policy.files import read_suite
 from etc_policy.publish.freshness import table_freshness
 from etc_policy.verify.evidence import Claim, Evidence
+from etc_policy.verify.metadata_checks import KNOWN
+from etc_policy.verify.ports import Verification
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
 from tests.lies.honest import NOW, Honest
@@ -38,15 +40,22 @@ def look(found: Honest, level: str) -> Seen:
         path, text = read_suite("ro_complete", Path("no-such-project"))
         verdict = verify_table(evidence, parse_suite(text, path), level, _no_rows)
         fresh = table_freshness(found.policy, state, NOW, NOW, history)
-    except EtcError as error:
+    except TableError as error:
         return Seen(f"{error.code}: {error.message}")
-    if verdict.status in ("fail", "error"):
-        return Seen(verdict.failures, claim, fresh.complete_until_ms)
+    if caught := caught_by(verdict):
+        return Seen(caught, claim, fresh.complete_until_ms)
     if level == "logs" and verdict.level != "logs":
         return Seen(f"unproven: {verdict.failures}", claim, fresh.complete_until_ms)
     if fresh.status == "unknown":
         return Seen(f"unknown: {fresh.reason}", claim)
     return Seen("", claim, fresh.complete_until_ms)
+
+
+def caught_by(verdict: Verification) -> str:
+    """What failed, empty where nothing did; a check that could not be carried out catches nothing, and is an error here."""
+    broken = [str(one) for one in verdict.expectations if one.status == "error" and one.expectation != KNOWN]
+    assert not broken, broken
+    return verdict.failures if verdict.status in ("fail", "error") else ""
 
 
 def _no_rows():

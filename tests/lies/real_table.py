@@ -15,7 +15,7 @@ import pyarrow.parquet  # noqa: TID253
 from etc_policy.adapters.gx.verifier import GxVerifier
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
-from etc_policy.errors import EtcError
+from etc_policy.errors import TableError
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import Verify
 from etc_policy.verify import compared_rows
@@ -24,7 +24,7 @@ from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.verify.suites import parse_suite
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history
-from tests.lies.judging import Seen
+from tests.lies.judging import Seen, caught_by
 
 LEVELS = ("metadata", "logs", "data")
 #: After every event of the history.
@@ -82,9 +82,9 @@ class RealTable:
             path, text = read_suite("ro_complete", Path("no-such-project"))
             with patch.object(compared_rows, "LEAST_SHARE", 0):  # however small the table is
                 found = verify_table(evidence, parse_suite(text, path), level, lambda: GxVerifier(self.bench.spark))
-        except EtcError as error:
+        except TableError as error:
             return Seen(f"{error.code}: {error.message}")
-        return Seen(found.failures if found.status in ("fail", "error") else "", claim)
+        return Seen(caught_by(found), claim)
 
     def is_false(self, seen: Seen) -> bool:
         """Whether RO, read without Spark, is not what the history says it must be up to the claimed threshold."""

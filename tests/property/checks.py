@@ -18,7 +18,7 @@ from tests.property.expected_cut import (
 )
 from tests.property.history import EVENT_ZERO_MS, LATENCY_MS, START_MS, History
 from tests.property.leaving_out import bytes_of, check_budget, check_threshold_without, has_unknown, limited_plan
-from tests.property.model import Row, Table, instant_text, instant_time, publish_plan
+from tests.property.model import Row, Table, cut_time, instant_text, instant_time, publish_plan
 
 Rows = dict[str, dict[int, Row]]
 LATER_STEPS = 6
@@ -99,8 +99,7 @@ def check_beside_living_writers(data: bytes) -> None:
             f"{plan.reason}, though {possible[0].file_id} could be compacted"
         )
         return
-    assert plan.instant is not None
-    assert instant_time(plan.instant) < min(writers), "C is not before a writer in flight"
+    assert cut_time(plan) < min(writers), "C is not before a writer in flight"
     chosen = {(operation.partition, operation.file_id) for operation in plan.operations}
     assert chosen <= {(one.partition, one.file_id) for one in possible} or policy.hudi_options, (
         "a slice that has no cut"
@@ -179,8 +178,7 @@ def check_cut(history: History, state: TableState, plan: TablePlan) -> None:
     assert {op.file_id for op in plan.operations} == {one.file_id for one in chosen}, (
         "not exactly the slices with due log files"
     )
-    assert plan.instant is not None, "no instant"
-    instant = instant_time(plan.instant)
+    instant = cut_time(plan)
     delete_rule = not history.writers.indexes_logs
     broken = list(broken_rules(instant, history.policy(), state, chosen, history.clock, delete_rule=delete_rule))
     assert not broken, f"C {plan.instant}: {'; '.join(broken)}"
@@ -203,9 +201,7 @@ def check_cut(history: History, state: TableState, plan: TablePlan) -> None:
 
 def check_readers(history: History, plan: TablePlan) -> None:
     """RT, time travel and incremental are the same before, while pending and after; RO is complete up to T."""
-    table = history.table
-    assert plan.instant is not None
-    instant = instant_time(plan.instant)
+    table, instant = history.table, cut_time(plan)
     before, ro_before = views(table, instant), table.ro()
     publish_plan(table, plan)
     assert_same(before, views(table, instant), "while the plan is pending")

@@ -268,9 +268,17 @@ def log_file_name(file_id: str, requested: int, sequence: int) -> str:
     return f".{file_id}_{instant_text(requested)}.log.{sequence}_0-1-0"
 
 
+def cut_time(plan: TablePlan) -> int:
+    """The time of a plan's C."""
+    assert plan.instant is not None, "no instant"
+    try:
+        return instant_time(plan.instant)
+    except ValueError as error:
+        raise AssertionError(f"C {plan.instant} is not a time") from error
+
+
 def publish_plan(table: Table, plan: TablePlan) -> int:
     """Publishes our plan on the modelled table and returns its instant C."""
-    assert plan.instant is not None
-    instant = instant_time(plan.instant)
+    instant = cut_time(plan)
     table.publish(instant, {op.file_id: (op.base_file, op.log_files_compacted) for op in plan.operations})
     return instant

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,9 +14,9 @@ from hypothesis import strategies as st
 from etc_policy.plan import cut, refusals
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.stages import TablePlan
-from tests.property import mutate
+from tests.property import checks, mutate
 from tests.property.checks import check, check_cut, check_later_writes, check_readers, describe
-from tests.property.histories import broken_promise, histories, report, run, shorten
+from tests.property.histories import broken_promise, failure, histories, report, run, shorten
 from tests.property.history import EVENT_ZERO_MS, INDEXES, LATENCY_MS, History
 from tests.property.mutate import MUTATIONS, NOT_IN_HISTORIES, SEEN_BY_READERS, noticed_after
 from tests.property.writers import Change, Style
@@ -47,6 +49,22 @@ def test_a_broken_rule_is_noticed(name: str) -> None:
 @pytest.mark.parametrize("name", SEEN_BY_READERS)
 def test_a_broken_rule_shows_in_what_readers_see(name: str) -> None:
     assert noticed_after(MUTATIONS[name], 5_000, seed=1, readers_only=True) is not None
+
+
+def _planner_that(error: type[Exception]) -> Any:
+    """A planner that always ends with this error."""
+
+    def build(*_: object, **__: object) -> TablePlan:
+        raise error("an error of the planner itself")
+
+    return patch.object(checks, "build_table_plan", build)
+
+
+@pytest.mark.parametrize("error", [AttributeError, ValueError, AssertionError])
+def test_an_error_of_a_mutation_is_no_broken_promise(error: type[Exception]) -> None:
+    """Else a mutation that cannot even run would count as noticed."""
+    with pytest.raises(error, match="of the planner itself"):
+        noticed_after(lambda: _planner_that(error), 1, seed=1, readers_only=False)
 
 
 class Scenario(History):
@@ -113,7 +131,7 @@ def test_no_key_stands_twice_after_a_delete_and_a_later_write() -> None:
 def test_a_failing_history_is_reported_in_its_shortest_form() -> None:
     with MUTATIONS["events at T are due"]():
         failing = next(data for data in histories(1_000, seed=1) if broken_promise(data))
-        short = shorten(failing, lambda data: broken_promise(data) is not None, seconds=180)
+        short = shorten(failing, lambda data: failure(data) is not None, seconds=180)
         assert len(short) < len(failing)
         assert f"--bytes {short.hex()}" in report(short)
     assert broken_promise(short) is None

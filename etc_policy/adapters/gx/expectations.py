@@ -72,7 +72,7 @@ class ExpectRoToContainRtUpTo(_ComparisonExpectation):
 
     failures = ("missing", "different")
     reported = ("late_rows", "rt_rows", "null_event_times")
-    reported_if_any = ("unreadable_event_times", "unreadable_sample", "rows_without_key")
+    reported_if_any = ("unreadable_event_times", "unreadable_sample", "rows_without_key", "earliest_impossible_ms")
     rows = "promised_rows"
 
 

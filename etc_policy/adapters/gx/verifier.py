@@ -251,4 +251,4 @@ def _require_times(results: tuple[ExpectationResult, ...], views: Mapping[View, 
     for result in results:
         if result.expectation == _CONTAINMENT and "rt" in views:
             types = dict(views["rt"].dtypes)
-            require_readable(result.observed, column, types.get(column, "field of a struct"))
+            require_readable(result.observed, request, types.get(column, "field of a struct"))

@@ -12,6 +12,8 @@ from etc_policy.adapters.gx.view_join import TWICE, Comparison, aggregated, fact
 from etc_policy.adapters.gx.view_rows import no_meta_columns, require_meta_columns, ro_rows, rt_rows, sampled
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
+from etc_policy.plan.formats import format_time
+from etc_policy.plan.impossible_times import fitting_unit, unit_advice
 from etc_policy.verify.ports import DataCheck
 
 SAMPLE_SIZE = 20
@@ -48,11 +50,20 @@ def count_differences(comparison: Comparison, threshold_ms: int, sample_size: in
     Rows of files that both views read alike are not compared with themselves. Where that finds anything wrong, all rows are
     compared by their values, for exact counts and samples.
     """
-    if comparison.check.same_files:
-        counts = count_where_views_can_differ(comparison, threshold_ms)
-        if counts is not None:
-            return counts
-    return _count_all(comparison, threshold_ms, sample_size)
+    check = comparison.check
+    counts = count_where_views_can_differ(comparison, threshold_ms) if check.same_files else None
+    counts = counts or _count_all(comparison, threshold_ms, sample_size)
+    earliest_ms = counts["earliest_event_ms"]
+    is_possible = earliest_ms is None or fitting_unit_of_all(check, earliest_ms) is None
+    return {**counts, "earliest_impossible_ms": None if is_possible else earliest_ms}
+
+
+def fitting_unit_of_all(check: DataCheck, earliest_ms: int) -> str | None:
+    """The unit that fits where even the earliest event time is later than the table's last commit can have written."""
+    event_time, last_ms = check.policy.event_time, check.last_commit_ms
+    if last_ms is None or earliest_ms <= last_ms + event_time.ahead_ms:
+        return None
+    return fitting_unit(event_time, earliest_ms, last_ms + event_time.ahead_ms)
 
 
 def _count_all(comparison: Comparison, threshold_ms: int, sample_size: int) -> dict[str, Any]:
@@ -99,10 +110,19 @@ def _counts(rt: Any, ro: Any, check: DataCheck, threshold_ms: int, sample_size: 
     return counts
 
 
-def require_readable(counts: Mapping[str, Any], column: str, type_name: str) -> None:
-    """Raises TableError where rows had no key or values of the event-time column could not be read as times."""
+def require_readable(counts: Mapping[str, Any], check: DataCheck, type_name: str) -> None:
+    """Raises TableError where rows had no key, or values of the event-time column are no times, or of another unit."""
+    column = check.policy.event_time.column
     if counts.get("rows_without_key"):
         raise no_meta_columns()
+    earliest_ms = counts.get("earliest_impossible_ms")
+    if earliest_ms is not None and (fitting := fitting_unit_of_all(check, earliest_ms)):
+        raise TableError(
+            Code.UNREADABLE_TIMES,
+            f"every event time of column `{column}` is later than the table's last commit, the first "
+            f"{format_time(earliest_ms)} in the unit `{check.policy.event_time.unit}`",
+            hint=unit_advice(fitting, column),
+        )
     if counts.get("unreadable_event_times"):
         raise TableError(
             Code.UNREADABLE_TIMES,

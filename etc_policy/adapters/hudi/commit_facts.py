@@ -20,11 +20,11 @@ from etc_policy.adapters.storage.port import TableReader
 from etc_policy.policy.manifest import digest
 
 #: Raised when the same bytes may be decoded to something else: what was kept before is then ignored.
-FORM = 1
+FORM = 2
 
 _COLUMNS = tuple(field.name for field in fields(WriteStats))
 #: Version, columns, and the fields of a commit that follow its stats.
-_Packed = tuple[str, tuple[Any, ...], dict[str, str], str | None, frozenset[tuple[str, str]], str]
+_Packed = tuple[str, tuple[Any, ...], dict[str, str], str | None, frozenset[tuple[str, str]], str, int]
 
 
 class CommitFacts:
@@ -73,7 +73,13 @@ class KeptFacts(CommitFacts):
         version = self._versions.get(name)
         if version is not None:
             columns = tuple(getattr(commit.stats, column) for column in _COLUMNS)
-            rest = self._shared(commit.extra), commit.operation, commit.replaced, commit.plain_instant
+            rest = (
+                self._shared(commit.extra),
+                commit.operation,
+                commit.replaced,
+                commit.plain_instant,
+                commit.latest_event_ms,
+            )
             self._kept[name] = (version, columns, *rest)
             self._changed = True
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from io import BytesIO
+from itertools import chain
 from typing import Any, NamedTuple
 
 from etc_policy.adapters.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_record, read_header
@@ -40,7 +41,7 @@ _STATS = "partitionToWriteStats"
 _WANTED = {
     **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
     **dict.fromkeys(("numWrites", "numDeletes", "fileSizeInBytes", "minEventTime"), "long"),
-    **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted"), "long"),
+    **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted", "maxEventTime"), "long"),
 }
 
 
@@ -57,6 +58,7 @@ class WriteStat(NamedTuple):
     min_event_time_ms: int | None
     merged_log_files: int
     merged_log_bytes: int
+    max_event_time_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class WriteStats:
     min_event_times_ms: Sequence[int | None] = ()
     merged_log_files: Sequence[int] = ()
     merged_log_bytes: Sequence[int] = ()
+    max_event_times_ms: Sequence[int | None] = ()
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -88,6 +91,7 @@ class CommitMetadata:
 
     `plain_instant` is the instant that all its files bear, where each is the one log file that it wrote to a file group, without
     deletes and with an event time: what most commits are. It is empty for any other.
+    `latest_event_ms` is the latest event time that it records, 0 where it records none.
     """
 
     stats: WriteStats
@@ -95,6 +99,7 @@ class CommitMetadata:
     operation: str | None
     replaced: frozenset[tuple[str, str]] = frozenset()
     plain_instant: str = ""
+    latest_event_ms: int = 0
 
     @property
     def file_ids(self) -> frozenset[str]:
@@ -149,7 +154,9 @@ def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
         (text_of(partition), text_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
     )
     operation = text_of(record.get("operationType")) or None
-    return CommitMetadata(stats, pairs_of(record), operation, replaced, _plain_instant(stats))
+    times = chain(stats.min_event_times_ms, stats.max_event_times_ms)
+    latest_ms = max(filter(None, times), default=0)
+    return CommitMetadata(stats, pairs_of(record), operation, replaced, _plain_instant(stats), latest_ms)
 
 
 def _plain_instant(stats: WriteStats) -> str:
@@ -165,7 +172,7 @@ def _plain_instant(stats: WriteStats) -> str:
 def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
     for partition, stats in mapping_of(record.get(_STATS)).items():
         for stat in list_of(stats, nullable=False):
-            file_id, path, previous, rows, deletes, size, time, *merged = map(
+            file_id, path, previous, rows, deletes, size, time, files, merged, latest = map(
                 mapping_of(stat, nullable=False).get, _WANTED
             )
             yield WriteStat(
@@ -177,7 +184,9 @@ def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
                 number_of(deletes),
                 number_of(size),
                 time if is_long(time) else None,
-                *map(number_of, merged),
+                number_of(files),
+                number_of(merged),
+                latest if is_long(latest) else None,
             )
 
 
@@ -263,7 +272,9 @@ def _read_stats(content: bytes, start: int, form: _Form) -> tuple[WriteStats, in
 def _columns(partitions: Sequence[str], records: Sequence[tuple[bytes | None, ...]]) -> WriteStats:
     if not records:
         return WriteStats()
-    file_ids, paths, previous, rows, deletes, sizes, times, merged_files, merged_bytes = zip(*records, strict=True)
+    file_ids, paths, previous, rows, deletes, sizes, times, merged_files, merged_bytes, latest = zip(
+        *records, strict=True
+    )
     return WriteStats(
         list(map(_group, partitions, file_ids)),
         [read_text(path).rpartition("/")[2] if path else "" for path in paths],
@@ -274,6 +285,7 @@ def _columns(partitions: Sequence[str], records: Sequence[tuple[bytes | None, ..
         [read_long(time) if time else None for time in times],
         list(map(_count, merged_files)),
         list(map(_count, merged_bytes)),
+        [read_long(time) if time else None for time in latest],
     )
 
 

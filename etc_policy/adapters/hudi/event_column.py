@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from etc_policy.adapters.hudi.avro_columns import find_column
 from etc_policy.adapters.hudi.commits import CommitMetadata, decode_metadata
 from etc_policy.adapters.hudi.log_facts import Trust, hides_deletes_of
 from etc_policy.adapters.hudi.properties import updates_in_part
 from etc_policy.adapters.hudi.values import list_of, text_of
+from etc_policy.adapters.hudi.zones import table_zone
 from etc_policy.codes.registry import Code
 from etc_policy.errors import TableError
 from etc_policy.policy.manifest import EventTime
@@ -27,7 +29,13 @@ _NO_SCHEMA = '"null"'
 def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None) -> Trust:
     """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
     times = layout >= 2 and _is_tracked(event_time, column_type)
-    return Trust(times, deletes=not hides_deletes_of(properties), bounds=not updates_in_part(properties))
+    return Trust(
+        times,
+        deletes=not hides_deletes_of(properties),
+        bounds=not updates_in_part(properties),
+        zone=ZoneInfo(table_zone(properties)),
+        max_ahead_ms=event_time.ahead_ms,
+    )
 
 
 def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from functools import partial
 from itertools import repeat
 
 from etc_policy.adapters.hudi.commits import CommitMetadata, GroupKey, WriteStats
+from etc_policy.plan.impossible_times import latest_possible_ms
 from etc_policy.plan.table_history import GroupWrite
+from etc_policy.policy.schema import MAX_AHEAD_MS
 
 #: As GroupWrite of a tuple, several times faster: there are as many calls as write stats.
 _GROUP_WRITE = partial(tuple.__new__, GroupWrite)
@@ -27,11 +30,18 @@ class Trust:
     """`times` is false where the recorded event times cannot be the policy's, `deletes` where stats do not count deletes.
 
     `bounds` is false where a row may change another one with an earlier event time: then a file's own times bound nothing.
+    `zone` is that of instants, and event times later than their commit by more than `max_ahead_ms` cannot be true.
     """
 
     times: bool
     deletes: bool
     bounds: bool = True
+    zone: tzinfo = UTC
+    max_ahead_ms: int = MAX_AHEAD_MS
+
+    def latest_ms(self, completed: str) -> int:
+        """The latest event time that a commit which completed then can have."""
+        return latest_possible_ms(completed, self.zone, self.max_ahead_ms)
 
 
 #: Where nobody asks for event times and deletes.
@@ -60,7 +70,7 @@ class CommitWrites(Mapping[str, Mapping[GroupKey, GroupWrite]]):
 
     def are_plain(self, requested: str) -> bool:
         """Whether all that a commit wrote are log files without deletes, each with its event time."""
-        return _is_plain(requested, self._commits[requested], self._trust)
+        return _is_plain(requested, self._completions[requested], self._commits[requested], self._trust)
 
 
 def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> dict[GroupKey, GroupWrite]:
@@ -70,7 +80,7 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
     does a stat of the same group that names no log file, if it has deletes or no event time; its time counts with theirs.
     Of a group without log files nothing is known but what was written.
     """
-    if _is_plain(requested, commit, trust):
+    if _is_plain(requested, completed, commit, trust):
         return _plain_writes(requested, completed, commit.stats)
     writes: dict[GroupKey, GroupWrite] = {}
     with_rows: set[GroupKey] = set()
@@ -98,9 +108,10 @@ def group_writes(requested: str, completed: str, commit: CommitMetadata, trust: 
     return writes
 
 
-def _is_plain(requested: str, commit: CommitMetadata, trust: Trust) -> bool:
+def _is_plain(requested: str, completed: str, commit: CommitMetadata, trust: Trust) -> bool:
     is_trusted = trust.times and trust.deletes and trust.bounds
-    return is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
+    is_plain = is_trusted and commit.plain_instant == requested and commit.operation not in _OPAQUE
+    return is_plain and commit.latest_event_ms <= trust.latest_ms(completed)
 
 
 def _plain_writes(requested: str, completed: str, stats: WriteStats) -> dict[GroupKey, GroupWrite]:
@@ -116,7 +127,7 @@ def _plain_writes(requested: str, completed: str, stats: WriteStats) -> dict[Gro
         repeat(False),
         repeat(1),
     )
-    written = stats.sizes_bytes, previous, stats.merged_log_files, stats.merged_log_bytes
+    written = stats.sizes_bytes, previous, stats.merged_log_files, stats.merged_log_bytes, repeat(None)
     columns = repeat(requested), repeat(completed), *said, *written
     return dict(zip(stats.groups, map(_GROUP_WRITE, zip(*columns, strict=False)), strict=True))
 
@@ -128,12 +139,16 @@ def _of_stats(
     is_opaque = not trust.deletes or commit.operation in _OPAQUE
     stats = commit.stats
     columns = stats.groups, stats.file_names, stats.rows, stats.deletes, stats.min_event_times_ms, stats.sizes_bytes
-    others = stats.previous, stats.merged_log_files, stats.merged_log_bytes
-    for key, name, rows, deletes, time, size, previous, *merged in zip(*columns, *others, strict=True):
+    others = stats.previous, stats.max_event_times_ms, stats.merged_log_files, stats.merged_log_bytes
+    latest_ms = trust.latest_ms(completed) if trust.times else 0
+    for key, name, rows, deletes, time, size, previous, last, *merged in zip(*columns, *others, strict=True):
         time_ms, has_deletes = time if trust.times else None, is_opaque or deletes != 0
-        certain = time_ms is not None and not has_deletes and trust.bounds
+        ahead_ms = max(time_ms, last or time_ms) if time_ms is not None else None
+        ahead_ms = ahead_ms if ahead_ms is not None and ahead_ms > latest_ms else None
+        certain = time_ms is not None and ahead_ms is None and not has_deletes and trust.bounds
+        time_ms = time_ms if ahead_ms is None or (time_ms or 0) <= latest_ms else None
         known = requested, completed, *key, time_ms, certain, rows + deletes, has_deletes, False
-        write = _GROUP_WRITE((*known, int(name.startswith(".")), size, _previous(previous), *merged))
+        write = _GROUP_WRITE((*known, int(name.startswith(".")), size, _previous(previous), *merged, ahead_ms))
         yield write, bool(rows or is_opaque or not deletes)
 
 
@@ -155,6 +170,7 @@ def _joined(one: GroupWrite, other: GroupWrite) -> GroupWrite:
         previous=one.previous or other.previous,
         merged_log_files=one.merged_log_files + other.merged_log_files,
         merged_log_bytes=one.merged_log_bytes + other.merged_log_bytes,
+        impossible_ms=one.impossible_ms if other.impossible_ms is None else other.impossible_ms,
     )
 
 

@@ -65,7 +65,7 @@ class LogTimes:
     `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
     is unknown, `deletes` that a block of the file deletes rows and the others were understood, `damaged` that its bytes are not
     those of a log file.
-    `seen_ms` is the smallest that was read, whatever else is in the file.
+    `seen_ms` is the smallest that was read, whatever else is in the file, `max_ms` the latest.
     """
 
     min_ms: int | None
@@ -75,6 +75,7 @@ class LogTimes:
     deletes: bool = field(default=False, compare=False)
     damaged: bool = field(default=False, compare=False)
     seen_ms: int | None = field(default=None, compare=False)
+    max_ms: int | None = field(default=None, compare=False)
 
 
 def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
@@ -84,31 +85,58 @@ def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
         OSError: the file cannot be read; its times may be known another time.
 
     """
-    lowest: int | None = None
-    untimed: str | None = None
-    nulls = deletes = False
+    found = _Found()
     try:
         for block in read_blocks(stream, size):
-            deletes = deletes or block.kind == log_blocks.DELETE
-            try:
-                for value in _block_times(block, wanted):
-                    if value is None:
-                        nulls = True
-                    elif lowest is None or value < lowest:
-                        lowest = value
-            except UntimedDelete as found:
-                untimed = str(found)
+            found.add(block, wanted)
     except OSError:
         raise
-    except UnreadableText as found:
-        return LogTimes(None, unreadable=found.sample if lowest is None else None, why=str(found), seen_ms=lowest)
-    except UnknownTimes as found:
-        return LogTimes(None, why=str(found), seen_ms=lowest)
-    except log_blocks.BadLogFile as found:
-        return LogTimes(None, why=f"damaged: {found}", damaged=True, seen_ms=lowest)
+    except UnreadableText as why:
+        return found.unknown(str(why), unreadable=why.sample if found.lowest is None else None)
+    except UnknownTimes as why:
+        return found.unknown(str(why))
+    except log_blocks.BadLogFile as why:
+        return found.unknown(f"damaged: {why}", damaged=True)
     except Exception:  # whatever a decoder raises over bytes that are not what they should be
-        return LogTimes(None, why="damaged: a block that cannot be decoded", damaged=True, seen_ms=lowest)
-    return LogTimes(None if untimed else lowest, nulls, why=untimed, deletes=deletes, seen_ms=lowest)
+        return found.unknown("damaged: a block that cannot be decoded", damaged=True)
+    lowest_ms = None if found.untimed else found.lowest
+    return LogTimes(
+        lowest_ms, found.nulls, why=found.untimed, deletes=found.deletes, seen_ms=found.lowest, max_ms=found.highest
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found in the blocks so far; `untimed` says why a delete has no event time."""
+
+    lowest: int | None = None
+    highest: int | None = None
+    nulls: bool = False
+    deletes: bool = False
+    untimed: str | None = None
+
+    def add(self, block: Block, wanted: TimesWanted) -> None:
+        """Look at a block; what was read of it before an error counts."""
+        lowest, highest = self.lowest, self.highest
+        self.deletes = self.deletes or block.kind == log_blocks.DELETE
+        try:
+            for value in _block_times(block, wanted):
+                if value is None:
+                    self.nulls = True
+                elif lowest is None or highest is None:
+                    lowest = highest = value
+                elif value < lowest:
+                    lowest = value
+                elif value > highest:
+                    highest = value
+        except UntimedDelete as why:
+            self.untimed = str(why)
+        finally:
+            self.lowest, self.highest = lowest, highest
+
+    def unknown(self, why: str, *, unreadable: str | None = None, damaged: bool = False) -> LogTimes:
+        """The times of a file that was not understood to its end."""
+        return LogTimes(None, unreadable=unreadable, why=why, damaged=damaged, seen_ms=self.lowest, max_ms=self.highest)
 
 
 def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:

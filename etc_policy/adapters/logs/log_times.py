@@ -14,6 +14,7 @@ from etc_policy.adapters.storage.door import open_reader
 from etc_policy.adapters.storage.port import TableReader
 from etc_policy.errors import EtcError
 from etc_policy.plan.formats import count_of, format_bytes
+from etc_policy.plan.impossible_times import latest_in, with_impossible
 from etc_policy.plan.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
 from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
 from etc_policy.plan.table_versions import CUT_VERSIONS
@@ -37,7 +38,10 @@ def fill_from_logs(
     not in full, stays unknown.
     """
     missing = _unknown(state)
-    return _filled(state, missing, _read_files(state, missing, policy, cache_dir, progress)) if missing else state
+    if not missing:
+        return state
+    cache = _read_files(state, missing, policy, cache_dir, progress)
+    return replace(_filled(state, policy, cache, known_too=False), unreadable_time=_unreadable(missing, cache))
 
 
 def read_all_logs(
@@ -50,8 +54,9 @@ def read_all_logs(
     cache = _read_files(state, files, policy, cache_dir, progress)
     grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
     witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
-    filled = replace(_filled(state, _unknown(state), cache), witnesses=witnesses)
-    return with_true_times(filled, misrecorded_in(witnesses))
+    filled = _filled(state, policy, cache, known_too=True)
+    read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
+    return with_true_times(read, misrecorded_in(witnesses))
 
 
 def _unknown(state: TableState) -> Files:
@@ -85,12 +90,17 @@ def _witness(path: str, log_file: LogFile, cache: TimesCache, *, may_delete: boo
     return LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, why, times.has_nulls, times.damaged)
 
 
-def _filled(state: TableState, missing: Files, cache: TimesCache) -> TableState:
-    slices = tuple(
-        replace(one, log_files=tuple(_with_time(state, f, cache, path_of(one, f)) for f in one.log_files))
-        for one in state.slices
-    )
-    return replace(state, slices=slices, unreadable_time=_unreadable(missing, cache)) if missing else state
+def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: bool) -> TableState:
+    """The state with what was read of log files whose time is not known, or of all."""
+
+    def filled(file_slice: FileSlice, log_file: LogFile) -> LogFile:
+        if log_file.min_event_time_ms is not None and not known_too:
+            return log_file
+        times = cache.get(path_of(file_slice, log_file), log_file.size_bytes)
+        return log_file if times is None else _with_time(state, policy, log_file, times)
+
+    slices = tuple(replace(one, log_files=tuple(filled(one, f) for f in one.log_files)) for one in state.slices)
+    return replace(state, slices=slices)
 
 
 def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
@@ -99,13 +109,15 @@ def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
     return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
 
 
-def _with_time(state: TableState, log_file: LogFile, cache: TimesCache, path: str) -> LogFile:
+def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogTimes) -> LogFile:
     """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due (FACTS 4).
 
-    So does each where rows change earlier ones in part.
+    So does each where rows change earlier ones in part. One with an event time that cannot be true becomes unknown.
     """
-    times = cache.get(path, log_file.size_bytes) if log_file.min_event_time_ms is None else None
-    if times is None:
+    latest_ms = latest_in(state, log_file, policy.event_time)
+    if times.max_ms is not None and times.max_ms > latest_ms:
+        return with_impossible(log_file, times.seen_ms, times.max_ms, latest_ms)
+    if log_file.min_event_time_ms is not None:
         return log_file
     if times.min_ms is not None and not times.has_nulls and not state.updates_in_part:
         return log_file._replace(min_event_time_ms=times.min_ms)

@@ -16,7 +16,7 @@ from etc_policy.adapters.outputs.files import read_below, write_below
 from etc_policy.policy.manifest import digest
 
 #: Raised when the same bytes may give another answer: earlier caches are then ignored.
-RULES_VERSION = 5
+RULES_VERSION = 6
 _MAX_BYTES = 256 * 1024 * 1024
 
 
@@ -53,7 +53,7 @@ class TimesCache:
     def save(self, present: set[str]) -> None:
         """Write the cache, without log files that are gone; a folder that cannot be written only costs the next reading."""
         own = {
-            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms)
+            path: (size, t.min_ms, t.has_nulls, t.unreadable, t.why, t.deletes, t.damaged, t.seen_ms, t.max_ms)
             for path, (size, t) in self.entries.items()
             if path in present and not t.damaged  # it may be restored, in as many bytes
         }
@@ -97,6 +97,7 @@ def _entry(raw: Any) -> tuple[int, LogTimes] | None:
             bool(deletes),
             bool(damaged),
             int() | None as seen_ms,
-        ] if not (isinstance(min_ms, bool) or isinstance(seen_ms, bool)):
-            return size, LogTimes(min_ms, has_nulls, unreadable, why, deletes, damaged, seen_ms)
+            int() | None as max_ms,
+        ] if not any(isinstance(time, bool) for time in (min_ms, seen_ms, max_ms)):
+            return size, LogTimes(min_ms, has_nulls, unreadable, why, deletes, damaged, seen_ms, max_ms)
     return None

@@ -11,11 +11,14 @@ from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table, metad
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
+from etc_policy.plan.impossible_times import latest_in, with_impossible
 from etc_policy.plan.table_state import FileSlice, LogFile, TableState
 from etc_policy.policy.manifest import EventTime, Policy
 
 _DAY_MS = 86_400_000
 _EPOCH = dt.date(1970, 1, 1)
+#: The smallest and the latest event time of a log file.
+Ends = tuple[int, int]
 
 
 def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableState:
@@ -27,19 +30,22 @@ def fill_event_times(spark: Any, policy: Policy, state: TableState) -> TableStat
     """
     wanted = [(s.partition, f.name) for s, f in state.log_files if f.min_event_time_ms is None and not f.has_deletes]
     found = _read(spark, policy, state, wanted)
-    slices = tuple(
-        replace(file_slice, log_files=tuple(_filled(file_slice, log_file, found) for log_file in file_slice.log_files))
-        for file_slice in state.slices
-    )
+
+    def filled(file_slice: FileSlice, log_file: LogFile) -> LogFile:
+        ends = found.get((file_slice.partition, log_file.name))
+        return log_file if ends is None else _with_ends(log_file, ends, latest_in(state, log_file, policy.event_time))
+
+    slices = tuple(replace(one, log_files=tuple(filled(one, f) for f in one.log_files)) for one in state.slices)
     return replace(state, slices=slices)
 
 
-def _filled(file_slice: FileSlice, log_file: LogFile, found: dict[tuple[str, str], int]) -> LogFile:
-    value = found.get((file_slice.partition, log_file.name))
-    return log_file if value is None else log_file._replace(min_event_time_ms=value)
+def _with_ends(log_file: LogFile, ends: Ends, latest_ms: int) -> LogFile:
+    if ends[1] > latest_ms:
+        return with_impossible(log_file, *ends, latest_ms)
+    return log_file._replace(min_event_time_ms=ends[0])
 
 
-def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], int]:
+def _read(spark: Any, policy: Policy, state: TableState, wanted: list[tuple[str, str]]) -> dict[tuple[str, str], Ends]:
     jvm = spark._jvm
     pairs = jvm.java.util.ArrayList()
     for partition, name in wanted:
@@ -57,15 +63,17 @@ def _times(
     stats: Any,
     event_time: EventTime,
     column_type: str | None,
-) -> list[tuple[tuple[str, str], int]]:
+) -> list[tuple[tuple[str, str], Ends]]:
     times = []
     for pair in stats:
         least, greatest = (_plain(end) for end in (stats[pair].getMinValue(), stats[pair].getMaxValue()))
         has_nulls = stats[pair].getNullCount() != 0  # rows without an event time, which is unknown
         is_earliest = not has_nulls and _in_order(least, greatest, event_time.unit, column_type)
-        value = event_time_ms(least, event_time, column_type) if is_earliest else None
-        if value is not None:
-            times.append(((str(pair.getLeft()), str(pair.getRight())), value))
+        first, last = (
+            event_time_ms(end, event_time, column_type) if is_earliest else None for end in (least, greatest)
+        )
+        if first is not None:
+            times.append(((str(pair.getLeft()), str(pair.getRight())), (first, first if last is None else last)))
     return times
 
 

@@ -106,6 +106,7 @@ class TestRefusals:
         ("files_damaged", "ETC405", ExitCode.ENGINE),
         ("schema_hidden", "ETC405", ExitCode.ENGINE),
         ("unreadable_times", "ETC405", ExitCode.ENGINE),
+        ("impossible_times", "ETC405", ExitCode.ENGINE),
         ("base_file_format", "ETC405", ExitCode.ENGINE),
         ("ETC234", "ETC234", ExitCode.ENGINE),
         ("unknown_left_out", "ETC405", ExitCode.ENGINE),

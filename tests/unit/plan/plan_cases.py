@@ -14,7 +14,9 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
     metadata_partitions, cdc, merges_otherwise, lacks_meta_columns, base_file_format, missing_files, unclear_files   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
+               `impossible <ms after 1970>` is an event time that cannot be true
                `deletes` are by key, `deletes, seen <time>` beside rows from then on; of `may delete` nobody knows what is in it
+    unit       of the event-time column
     unreadable_time    a text that is not a time, and its log file: {value, log_file}
     wrong_times  completion times that cannot be true: requested > completed, action [right time]
     other_zone   what shows that the table's instants are of another zone
@@ -106,7 +108,7 @@ def _inputs(name: str, table: dict[str, Any]) -> Inputs:
     policy = Policy(
         name=name,
         table=f"/{name}",
-        event_time=EventTime(column="ts"),
+        event_time=EventTime(column="ts", unit=table.get("unit")),
         data_latency_ms=table.get("latency", 60) * 60_000,
         strategy=strategy,
         verify=Verify(level=table.get("level", "data")),
@@ -200,7 +202,9 @@ def _log_file(name: str, text: str) -> LogFile:
     deletes, seen = "deletes" in rest, [word.removeprefix("seen ") for word in rest if word.startswith("seen ")]
     file = LogFile(name, 10_000, requested, completed, event_ms, deletes or "may delete" in rest, recorded[0])
     seen_ms = epoch_ms(seen[0]) if seen else None
-    return file._replace(seen_event_time_ms=seen_ms, unknown_is_deletes=deletes and event_ms is None)
+    ahead = [int(word.removeprefix("impossible ")) for word in rest if word.startswith("impossible ")] or [None]
+    is_deletes = deletes and event_ms is None
+    return file._replace(seen_event_time_ms=seen_ms, unknown_is_deletes=is_deletes, impossible_ms=ahead[0])
 
 
 def _instants(table: dict[str, Any], slices: tuple[FileSlice, ...]) -> tuple[Instant, ...]:

@@ -59,10 +59,11 @@ def test_a_threshold_of_another_column_is_no_promise(old):
     [
         record_of(NEW),
         record_of(policy_with(COLUMN.model_copy(update={"trust_commit_metadata": False}))),
+        record_of(policy_with(COLUMN.model_copy(update={"max_ahead_ms": 60_000}))),
         replace(record_of(NEW), policy_values={}),
         record_of(NEW.model_copy(update={"data_latency_ms": 1})),
     ],
-    ids=["the same", "believed otherwise", "by an older version", "another value"],
+    ids=["the same", "believed otherwise", "bounded otherwise", "by an older version", "another value"],
 )
 def test_one_of_the_same_column_is(record):
     state = replace(state_of("/t", TABLE), last_compaction=record)

@@ -10,10 +10,13 @@ from etc_policy.plan.explainer import explain_plan, list_plan
 from etc_policy.plan.stages import make_plan
 from etc_policy.plan.table_state import UnreadableTime
 from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.policy.manifest import EventTime
 from etc_policy.publish.freshness import table_freshness
+from tests.unit.plan import states
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
-from tests.unit.plan.states import NOW, POLICY, STATE, with_instant, with_slice
+from tests.unit.plan.states import NOW, STATE, with_instant, with_slice
 
+POLICY = states.POLICY.model_copy(update={"event_time": EventTime(column="ts", unit="s")})
 WRONG = WrongTime("table", instant("09:00:00"), instant("08:00:00"), "commit", False, NOW, None, "no file bears it")
 UNKNOWN = {
     "files_missing": replace(STATE, missing_files=("p/.f2.log.1",)),
@@ -30,6 +33,10 @@ UNKNOWN = {
     ),
     "files_damaged": with_slice(STATE, "f1", base_file_bytes=1),
     "unreadable_times": replace(STATE, unreadable_time=UnreadableTime("L1", "31/12/2025")),
+    "impossible_times": state_of(
+        "/t",
+        {"slices": {"p/f1": {"base": "08:00:00", "logs": {"L1": "10:00:00 > 10:00:05, impossible 1767261300000000"}}}},
+    ),
     "wrong_time": replace(STATE, wrong_times=(WRONG,)),
     "writers_zone": replace(STATE, zone=ZoneReading("UTC", "contradicted", "its writers' clocks show another zone")),
     "clock_behind": with_instant(STATE, "13:00:00", "deltacommit", completed="13:00:01"),

@@ -53,15 +53,15 @@ def test_keys_and_values_are_those_of_a_policy_file():
         "verify.level": "data",
         "verify.suite": "ro_complete",
         "writer.compaction": "none",
+        "writer.keys": "unique",
         "writer.lock.hoodie.write.lock.provider": "p",
     }
 
 
-def test_repeated_keys_are_shown_as_declared_and_unique_ones_not_at_all():
-    """So that a policy that does not name them keeps the fingerprint that it had before."""
+def test_repeated_keys_are_another_promise():
     repeated = POLICY.model_copy(update={"writer": POLICY.writer.model_copy(update={"keys": "repeated"})})
     shown = changed_values(policy_values(POLICY), policy_values(repeated))
-    assert shown == ("writer.keys: not set -> repeated",)
+    assert shown == ("writer.keys: unique -> repeated",)
     assert repeated.fingerprint != POLICY.fingerprint
 
 

@@ -19,7 +19,7 @@ policies:
   - name: long
     description: All keys.
     table: s3a://bucket/long
-    event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false}
+    event_time_column: {column: placed_at, format: "yyyy-MM-dd'T'HH:mm", trust_commit_metadata: false, max_ahead: 2d}
     data_latency: PT1H
     log_file_max_size: 128 MiB
     strategy:
@@ -66,7 +66,13 @@ def test_defaults_are_filled_in(read):
     assert policy.model_dump(exclude={"table", "fingerprint"}) == {
         "name": "short",
         "description": "",
-        "event_time": {"column": "ts", "unit": None, "format": None, "trust_commit_metadata": True},
+        "event_time": {
+            "column": "ts",
+            "unit": None,
+            "format": None,
+            "trust_commit_metadata": True,
+            "max_ahead_ms": None,
+        },
         "data_latency_ms": 1_800_000,
         "log_file_max_bytes": None,
         "extends": None,
@@ -102,6 +108,7 @@ def test_every_key_reaches_the_manifest(read):
             "unit": None,
             "format": "yyyy-MM-dd'T'HH:mm",
             "trust_commit_metadata": False,
+            "max_ahead_ms": 172_800_000,
         },
         "data_latency_ms": 3_600_000,
         "log_file_max_bytes": 134_217_728,

@@ -2,15 +2,18 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC
 from zlib import crc32
 
 import pytest
 
 from etc_policy.adapters.hudi.table import FileTableReader
 from etc_policy.adapters.logs import log_times
-from etc_policy.adapters.logs.log_times import fill_from_logs
+from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
 from etc_policy.adapters.storage import below
 from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.impossible_times import latest_in
+from etc_policy.plan.instants import instant_to_ms
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.publish.freshness import table_freshness
 from tests.unit.adapters import log_file as log
@@ -288,6 +291,75 @@ def test_much_to_read_is_announced(folder, cache, monkeypatch):
     assert len(said) == 2
     fill_from_logs(state_of(folder), POLICY, cache, said.append)
     assert len(said) == 2
+
+
+def written_in(tmp_path, *values):
+    """A table with a log file for each list of numbers in its event-time column."""
+    table = TableFolder(tmp_path / "t")
+    table.commit(MIN, at("00:00:01"), *(base(f"f{number}") for number in range(len(values))))
+    files = {written(f"f{number}"): avro(list(one), "long") for number, one in enumerate(values)}
+    table.commit(SECOND, SECOND_DONE, *(replace(file, size=len(data)) for file, data in files.items()))
+    for file, data in files.items():
+        (table.base / "p" / file.name(SECOND)).write_bytes(data)
+    return table
+
+
+DONE_MS = instant_to_ms(SECOND_DONE, UTC)
+
+
+@pytest.mark.parametrize("read", [fill_from_logs, read_all_logs])
+@pytest.mark.parametrize(
+    ("unit", "factor", "fitting"), [("s", 1, "ms"), ("s", 1000, "us"), ("ms", 1000, "us"), ("us", 10**6, None)]
+)
+def test_where_all_event_times_are_impossible_the_table_is_refused_with_the_unit_that_fits(
+    tmp_path, cache, read, unit, factor, fitting
+):
+    """Else nothing would ever be due, and RO would be said to be complete. Nanoseconds are no unit."""
+    table = written_in(tmp_path, [DONE_MS * factor], [(DONE_MS - 9) * factor])
+    policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
+    for _ in range(2):  # from the cache too
+        state = read(state_of(table, policy.event_time), policy, cache)
+        plan = build_table_plan(policy, state, now_ms=2**42, clock_ms=2**42)
+        assert (plan.action, plan.reason_code, plan.watermark_known) == ("refused", "impossible_times", False)
+        assert (f"set `event_time_column: {{column: ts, unit: {fitting}}}`" in plan.hints[0]) == bool(fitting)
+        assert fitting or "nanoseconds, which cannot be read" in plan.hints[0]
+        fresh = table_freshness(policy, state, 2**42, 2**42)
+        assert (fresh.status, fresh.complete_until_ms) == ("unknown", None)
+
+
+@pytest.mark.parametrize("read", [fill_from_logs, read_all_logs])
+def test_a_few_impossible_event_times_count_as_unknown(tmp_path, cache, read):
+    """So the files that hold them are compacted, and what is seen beside them bounds completeness."""
+    never = 4_102_444_800_000  # 2100-01-01
+    table = written_in(tmp_path, [DONE_MS - 5, never], [never], [DONE_MS - 3])
+    state = read(state_of(table), POLICY, cache)
+    found = [(f.min_event_time_ms, f.seen_event_time_ms, f.impossible_ms) for _, f in state.log_files]
+    assert found == [(None, DONE_MS - 5, never), (None, None, never), (DONE_MS - 3, None, None)]
+    plan = build_table_plan(POLICY, state, now_ms=DONE_MS - 1_000, clock_ms=2**42)
+    assert {one.file_id for one in plan.operations} == {"f0", "f1"}
+    assert any("2 log files with an event time in `ts` that is later than its commit" in one for one in plan.warnings)
+    allowed = POLICY.model_copy(update={"event_time": TIMES.model_copy(update={"max_ahead_ms": never - DONE_MS})})
+    times = [f.min_event_time_ms for _, f in read(state_of(table, allowed.event_time), allowed, cache).log_files]
+    assert times == [DONE_MS - 5, never, DONE_MS - 3]
+
+
+@pytest.mark.parametrize(("unit", "divisor", "fitting"), [("ms", 1000, "s"), ("us", 1, "ms"), ("us", 1000, "s")])
+def test_of_event_times_around_1970_the_unit_that_fits_is_named(tmp_path, unit, divisor, fitting):
+    """All of them are due at once, which does no harm."""
+    table = written_in(tmp_path, [DONE_MS // divisor], [DONE_MS // divisor - 9])
+    policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
+    state = fill_from_logs(state_of(table, policy.event_time), policy, None)
+    plan = build_table_plan(policy, state, now_ms=DONE_MS, clock_ms=2**42)
+    assert (plan.action, len(plan.operations)) == ("compact", 2)
+    assert any(f"set `event_time_column: {{column: ts, unit: {fitting}}}`" in one for one in plan.warnings)
+
+
+def test_a_log_file_that_grows_is_not_older_than_the_table(tmp_path):
+    """Before table version 8 it bears the instant of its slice, however much later its rows came."""
+    state = state_of(written_in(tmp_path, [DONE_MS]))
+    old = state.slices[0].log_files[0]._replace(completed="20250101000000000")
+    assert latest_in(state, old, TIMES) < DONE_MS
+    assert latest_in(replace(state, table_version=6), old, TIMES) > DONE_MS
 
 
 def test_texts_that_are_no_times_stop_the_plan_before_anything_is_compacted(tmp_path, cache):

@@ -23,7 +23,8 @@ class Pair:
 def told(least, greatest, unit=None, column_type="long", nulls=0):
     """The event time of the one log file whose least and greatest value these are; None where nobody knows it."""
     ends = SimpleNamespace(getMinValue=lambda: least, getMaxValue=lambda: greatest, getNullCount=lambda: nulls)
-    return dict(_times({Pair(): ends}, EventTime(column="ts", unit=unit), column_type)).get(("p", "L1"))
+    found = dict(_times({Pair(): ends}, EventTime(column="ts", unit=unit), column_type)).get(("p", "L1"))
+    return None if found is None else found[0]
 
 
 def test_a_row_without_an_event_time_makes_it_unknown():
