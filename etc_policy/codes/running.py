@@ -152,7 +152,8 @@ RUNNING: Mapping[Code, str] = {
     Code.TABLE_IN_USE: "Wait for it to end, then run this again.",
     Code.RUN_IS_ALIVE: "It goes on writing. Wait for it to end, then run this again.",
     Code.CANNOT_COMPACT_NOW: "The message says why and the hint what to do. A write in flight passes by itself, and so does "
-    "a table that is too young. A write that has failed can stay in flight for as long as its process lives: Hudi keeps the "
+    "the clock-skew bound after a write, which etc has waited for once. "
+    "A write that has failed can stay in flight for as long as its process lives: Hudi keeps the "
     "heartbeat of a failed delete fresh, and its own cleaning waits for it too. If writes that began later complete and the one "
     "in the message does not, look at that writer's log, and end or restart its process: `etc apply` goes on within three "
     "minutes, and the next write rolls the failed one back. "
