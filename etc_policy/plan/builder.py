@@ -21,6 +21,7 @@ from etc_policy.plan.plan_warnings import (
     pace_warning,
     space_warning,
     unknown_warning,
+    unseen_warning,
 )
 from etc_policy.plan.planning_context import (
     Place,
@@ -282,6 +283,7 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
         warnings=(
+            *unseen_warning(state),
             *unknown_warning(context),
             *pace_warning(context.pace, policy.data_latency_ms),
         ),

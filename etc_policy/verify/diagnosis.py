@@ -27,6 +27,7 @@ _DROPPED_BY_DEFAULTS = ("record_index", "bloom_filters")
 #: File groups of the bucket index begin with the bucket's number in eight digits.
 _BUCKET = re.compile(r"\d{8}-")
 _RECENT = 10
+_NAMED_FILES = 5
 
 
 class Finding(Frozen):
@@ -308,6 +309,17 @@ def index_records(facts: TableFacts) -> Found:
     )
 
 
+def unseen_rows(facts: TableFacts) -> Found:
+    """Whether writes have added to file groups that a deletion or an overwrite of their partition had taken away."""
+    files = facts.state.unseen_files
+    if not files:
+        return "ok", "no log file was added to a file group that was deleted or overwritten before", None
+    named = ", ".join(files[:_NAMED_FILES]) + (", ..." if len(files) > _NAMED_FILES else "")
+    message = f"{count_of(len(files), 'log file')} with rows that no reader sees: {named}"
+    hint = "docs/how-to/unseen-rows.md says how that happens, and how the rows come back"
+    return "error", message, hint
+
+
 CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
     "completed at": completion_times,
@@ -318,6 +330,7 @@ CHECKS: Mapping[str, TableCheck] = {
     "index": declared_index,
     "lock": declared_lock,
     "double keys": duplicate_keys,
+    "unseen rows": unseen_rows,
     "lost indexes": dropped_indexes,
     "written as": written_as,
     "index records": index_records,
