@@ -132,7 +132,9 @@ RUNNING: Mapping[Code, str] = {
     Code.COMPLETED_TOO_EARLY: "The clock was set back, or its zone changed, since the plan was made: readers would miss "
     "what the compaction merged. Nothing was committed; `etc apply` finishes it once the clock is right.",
     Code.CANNOT_READ_VIEW: "Spark's own message is shown below the error. `etc verify --level metadata` says "
-    "whether a file is missing or damaged.",
+    "whether a file is missing or damaged. Where a plain read fails too, every Spark that reads the table meets it: etc then "
+    "reads the view as of right before its last compaction, and the message says whether that works. "
+    "Level `logs` reads no views.",
     Code.NOTHING_CHECKED: "The engine's own message is shown below the error. The table counts as not verified.",
     Code.NO_GREAT_EXPECTATIONS: "Install the extra `spark`, or set `verify.level: metadata`.",
     Code.TABLE_MOVED_ON: "Verify again between two commits.",

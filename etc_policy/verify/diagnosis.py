@@ -316,7 +316,10 @@ def unseen_rows(facts: TableFacts) -> Found:
         return "ok", "no log file was added to a file group that was deleted or overwritten before", None
     named = ", ".join(files[:_NAMED_FILES]) + (", ..." if len(files) > _NAMED_FILES else "")
     message = f"{count_of(len(files), 'log file')} with rows that no reader sees: {named}"
-    hint = "docs/how-to/unseen-rows.md says how that happens, and how the rows come back"
+    hint = (
+        "stop the writers of these partitions: what they write next may not be seen either (apache/hudi 19793). Copy the files "
+        "aside before a clean removes them"
+    )
     return "error", message, hint
 
 
