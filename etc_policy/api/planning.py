@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
 from etc_policy.codes.registry import Code
 from etc_policy.errors import PLAN_AGAIN, EtcError, RetryableError, StalePlanError, UsageError, Where
-from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.builder import build_table_plan, clock_skew_ms
 from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
 from etc_policy.plan.formats import iso_time
@@ -40,6 +41,11 @@ _RETRY_CODES = frozenset(
     }
 )
 
+#: The longest bound on clock skew that planning waits for; with a longer one the table is refused.
+_LONGEST_WAIT_MS = 5_000
+#: The instant that a plan needs may be some milliseconds after the last write.
+_AFTER_A_WRITE_MS = 50
+
 
 def plan_tables(
     environment: Environment,
@@ -53,13 +59,20 @@ def plan_tables(
     """The plan over all policies; a table that cannot be read is refused in it, with the reason.
 
     `written_to` are file slices to leave out, by the policy's name; `every_ms` is the time from run to run, where it is not
-    the policies'.
+    the policies'. Right after a write a table is read and planned again once the bound on clock skew is past.
     """
     left_out = written_to or {}
 
-    def plan(policy: Policy, state: TableState) -> TablePlan:
+    def plan_once(policy: Policy, state: TableState) -> TablePlan:
         whole = environment.with_statistics(policy, state) if read_stats else state
         return plan_table(policy, whole, now_ms, left_out.get(policy.name, WrittenTo()), every_ms)
+
+    def plan(policy: Policy, state: TableState) -> TablePlan:
+        first, skew_ms = plan_once(policy, state), clock_skew_ms(policy)
+        if first.reason_code != "too_young" or skew_ms > _LONGEST_WAIT_MS:
+            return first
+        time.sleep((skew_ms + _AFTER_A_WRITE_MS) / 1000)
+        return plan_once(policy, environment.read_state(policy))
 
     with no_garbage_collection():
         found = outcomes_of(policies, environment.read_state, plan, environment.jobs, environment.progress)

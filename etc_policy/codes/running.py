@@ -132,7 +132,9 @@ RUNNING: Mapping[Code, str] = {
     Code.COMPLETED_TOO_EARLY: "The clock was set back, or its zone changed, since the plan was made: readers would miss "
     "what the compaction merged. Nothing was committed; `etc apply` finishes it once the clock is right.",
     Code.CANNOT_READ_VIEW: "Spark's own message is shown below the error. `etc verify --level metadata` says "
-    "whether a file is missing or damaged.",
+    "whether a file is missing or damaged. Where a plain read fails too, every Spark that reads the table meets it: etc then "
+    "reads the view as of right before its last compaction, and the message says whether that works. "
+    "Level `logs` reads no views.",
     Code.NOTHING_CHECKED: "The engine's own message is shown below the error. The table counts as not verified.",
     Code.NO_GREAT_EXPECTATIONS: "Install the extra `spark`, or set `verify.level: metadata`.",
     Code.TABLE_MOVED_ON: "Verify again between two commits.",
@@ -152,7 +154,8 @@ RUNNING: Mapping[Code, str] = {
     Code.TABLE_IN_USE: "Wait for it to end, then run this again.",
     Code.RUN_IS_ALIVE: "It goes on writing. Wait for it to end, then run this again.",
     Code.CANNOT_COMPACT_NOW: "The message says why and the hint what to do. A write in flight passes by itself, and so does "
-    "a table that is too young. A write that has failed can stay in flight for as long as its process lives: Hudi keeps the "
+    "the clock-skew bound after a write, which etc has waited for once. "
+    "A write that has failed can stay in flight for as long as its process lives: Hudi keeps the "
     "heartbeat of a failed delete fresh, and its own cleaning waits for it too. If writes that began later complete and the one "
     "in the message does not, look at that writer's log, and end or restart its process: `etc apply` goes on within three "
     "minutes, and the next write rolls the failed one back. "

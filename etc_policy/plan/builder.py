@@ -20,6 +20,7 @@ from etc_policy.plan.plan_warnings import (
     pace_warning,
     space_warning,
     unknown_warning,
+    unseen_warning,
 )
 from etc_policy.plan.planning_context import (
     Place,
@@ -153,10 +154,14 @@ def _within_budget(context: PlanningContext, chosen: Slices) -> tuple[PlanningCo
     return within, tuple(one for one in chosen if one.group in groups)
 
 
+def clock_skew_ms(policy: Policy) -> int:
+    """How far the clocks of a table's writers may be apart."""
+    return int(policy.hudi_options.get("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS))
+
+
 def _too_young(context: PlanningContext, instant: str) -> Refusal | None:
     """A cut is in the past, beyond the clock skew; without one, C is the latest of all instants (FACTS 8)."""
-    skew_ms = context.option("hoodie.time.generator.max_expected_clock_skew_ms", MAX_CLOCK_SKEW_MS)
-    latest, state = instant_from_ms(context.clock_ms - skew_ms, context.zone), context.state
+    latest, state = instant_from_ms(context.clock_ms - clock_skew_ms(context.policy), context.zone), context.state
     last = max((i.requested for i in state.instants), default="")
     reason = None
     if state.table_version in CUT_VERSIONS and instant > latest:
@@ -278,7 +283,12 @@ def _idle(context: PlanningContext, action: Action, refusal: Refusal | None, pla
             refused=action == "refused",
         ),
         notes=tuple(f"C moved from {move.before} to {move.after}: {move.why}" for move in moves),
-        warnings=(*unknown_warning(context), *impossible, *pace_warning(context.pace, policy.data_latency_ms)),
+        warnings=(
+            *unseen_warning(state),
+            *unknown_warning(context),
+            *impossible,
+            *pace_warning(context.pace, policy.data_latency_ms),
+        ),
         hints=(refusal.hint,) if refusal and refusal.hint else (),
     )
 

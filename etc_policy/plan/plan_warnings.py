@@ -109,6 +109,17 @@ def exposed_warning(slices: tuple[FileSlice, ...]) -> tuple[str, ...]:
     )
 
 
+def unseen_warning(state: TableState) -> tuple[str, ...]:
+    """Rows that readers have lost, whatever is compacted."""
+    if not state.unseen_files:
+        return ()
+    count = count_of(len(state.unseen_files), "log file")
+    return (
+        f"{count} with rows that no reader sees, for example {state.unseen_files[0]}: written to a file group after a write had "
+        "deleted or overwritten its partition; `etc debug` says more",
+    )
+
+
 def space_warning(state: TableState, instant: str) -> tuple[str, ...]:
     """Rule 1.6 of FACTS: below the last clean's retained commit C costs only space."""
     if state.earliest_commit_to_retain is None or instant >= state.earliest_commit_to_retain:

@@ -63,10 +63,6 @@ class PlanningContext:
         """The context that merges chosen slices no further than that; the same for None."""
         return self if up_to_ms is None else replace(self, merged_up_to_ms=min(up_to_ms, self.merged_up_to_ms))
 
-    def option(self, key: str, default: int) -> int:
-        """A whole-number Hudi option that the policy declares, else Hudi's default."""
-        return int(self.policy.hudi_options.get(key, default))
-
     def is_due(self, file_slice: FileSlice) -> bool:
         """Whether RO up to T needs the slice, its strategy takes it, or some of its keys could come to exist twice."""
         at_once = self.is_exposed(file_slice) or file_slice.group in self.stock

@@ -30,6 +30,7 @@ _BUCKET = re.compile(r"\d{8}-")
 _RECENT = 10
 #: Operations that write a key again where it is there already, and keep copies within one batch.
 _LOOK_NO_KEY_UP = ("INSERT", "BULK_INSERT")
+_NAMED_FILES = 5
 
 
 class Finding(Frozen):
@@ -329,6 +330,20 @@ def index_records(facts: TableFacts) -> Found:
     )
 
 
+def unseen_rows(facts: TableFacts) -> Found:
+    """Whether writes have added to file groups that a deletion or an overwrite of their partition had taken away."""
+    files = facts.state.unseen_files
+    if not files:
+        return "ok", "no log file was added to a file group that was deleted or overwritten before", None
+    named = ", ".join(files[:_NAMED_FILES]) + (", ..." if len(files) > _NAMED_FILES else "")
+    message = f"{count_of(len(files), 'log file')} with rows that no reader sees: {named}"
+    hint = (
+        "stop the writers of these partitions: what they write next may not be seen either (apache/hudi 19793). Copy the files "
+        "aside before a clean removes them"
+    )
+    return "error", message, hint
+
+
 CHECKS: Mapping[str, TableCheck] = {
     "plan": can_be_planned,
     "completed at": completion_times,
@@ -339,6 +354,7 @@ CHECKS: Mapping[str, TableCheck] = {
     "index": declared_index,
     "lock": declared_lock,
     "double keys": duplicate_keys,
+    "unseen rows": unseen_rows,
     "lost indexes": dropped_indexes,
     "written as": written_as,
     "index records": index_records,

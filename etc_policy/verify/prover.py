@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.plan.instants import instant_to_ms
+from etc_policy.plan.instants import add_ms, instant_to_ms
 from etc_policy.plan.table_history import TableHistory, promise_of
 from etc_policy.plan.table_state import CompactionRecord, TableState
 from etc_policy.plan.watermark import complete_until_ms, watermark_of
@@ -184,6 +184,7 @@ def _data_check(evidence: Evidence, suite: Sequence[Mapping[str, Any]], level: V
         same_files=same,
         other_partitions=other_partitions(state, same),
         base_bytes=sum(one.base_file_bytes for one in state.slices),
+        before_etc=add_ms(state.last_compaction.instant, -1) if state.last_compaction else None,
     )
 
 

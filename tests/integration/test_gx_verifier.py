@@ -1,11 +1,12 @@
 """Every lie that a read-optimized view can tell, on real tables, and that each is found (and truths are not)."""
 
 import datetime as dt
+from pathlib import Path
 
 import pytest
 
 from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.errors import EngineError, PolicyError, TableError, Where
+from etc_policy.errors import EngineError, ExitCode, PolicyError, TableError, Where
 from etc_policy.policy.manifest import EventTime
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import (
@@ -402,3 +403,36 @@ def test_a_table_that_cannot_be_read_is_an_engine_error(spark, tmp_path, logged)
     with pytest.raises(EngineError) as raised:
         check(logged, base_path=str(tmp_path / "nothing"))
     assert raised.value.code == "ETC331"
+
+
+class TestAViewThatSparkCannotRead:
+    """It fails by a plain read too, and level `logs` needs none."""
+
+    @pytest.fixture
+    def damaged(self, spark, tmp_path):
+        """A table of two versions of its base file, of which the first, or both, are no Parquet."""
+        table = StockTable(spark, str(tmp_path / "t"), ROWS)
+        table.write([row(1)], "insert")
+        table.write([row(1, "new", 500)])
+        table.compact()
+        first, last = sorted(Path(table.base).glob("x/*.parquet"), key=lambda file: file.name.split("_")[-1])
+        last.write_bytes(b"\0" * last.stat().st_size)
+        return table, first
+
+    def fault(self, table, **changes):
+        with pytest.raises(EngineError) as raised:
+            check(table, **changes)
+        assert (raised.value.code, raised.value.exit_code) == ("ETC331", ExitCode.ENGINE)
+        assert "verify.level: logs" in raised.value.hint
+        assert "not a Parquet file" in raised.value.cause
+        return raised.value.message.partition(": a plain read fails too")[2]
+
+    def test_it_says_whether_it_could_before_etc_compacted(self, damaged):
+        table, first = damaged
+        before = table.completed()[0][0]
+        assert self.fault(table) == "; its timeline has no compaction by etc"
+        assert self.fault(table, before_etc=before) == f"; it can as of {before}, before the last compaction by etc"
+        first.write_bytes(b"\0" * first.stat().st_size)
+        assert self.fault(table, before_etc=before).startswith(f"; nor can it as of {before}")
+        first.unlink()
+        assert self.fault(table, before_etc=before) == ""

@@ -13,13 +13,10 @@ from pathlib import Path
 import pytest
 
 from etc_policy.cli.main import main
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.wiring import SparkSessions
 from tests.command_blocks import REPOSITORY, Shell, command_blocks_of
 
 pytestmark = pytest.mark.spark
-#: Right after a commit `etc plan` says so, and to plan again in a second.
-PAST_CLOCK_SKEW_SECONDS = 0.5
 HOW_TO = (REPOSITORY / "docs" / "how-to" / "existing-table.md").read_text("utf-8")
 SQL_TABLE, SQL_MERGE, SQL_VERSION_6 = re.findall(r"^```sql\n(.*?)^```$", HOW_TO, re.DOTALL | re.MULTILINE)
 MINUTE_S = 60
@@ -55,7 +52,6 @@ def types(one_session, capsys, monkeypatch):
 
     def run(block):
         capsys.readouterr()
-        time.sleep(PAST_CLOCK_SKEW_SECONDS)
         for line in block.splitlines():
             command, *arguments = shlex.split(line)
             if command == "cd":
@@ -280,14 +276,12 @@ def test_a_table_of_every_kind_is_adopted_by_the_page(
     fill_in(project / "policies" / "orders.yml", orders)
     assert "Plan " in types(look)
     types(compile_)
-    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
     assert "verified      PASS" in types(first)
     orders.check(threshold_of(project / "first.plan.json"))
     assert (orders.base / ".hoodie" / "hoodie.properties").read_text().split("\n", 2)[2] == properties
 
     orders.adopt(project / "target" / "writers")
     orders.go_on()
-    time.sleep(MAX_CLOCK_SKEW_MS / 1000)
     assert "verified      PASS" in types("etc apply --yes")
     orders.check(threshold_of(project / "target" / "plan.json"))
     assert "PASS" in types("etc verify")

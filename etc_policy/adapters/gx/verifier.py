@@ -17,7 +17,7 @@ from etc_policy.adapters.gx.ro_counts import BUCKETS_OF_A_TASK, buckets_for
 from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named, require_readable
 from etc_policy.adapters.gx.view_join import Comparison
 from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
-from etc_policy.adapters.gx.views import narrowed, read_view, require_columns
+from etc_policy.adapters.gx.views import narrowed, read_view, require_columns, require_stock_readers
 from etc_policy.adapters.spark.index_faults import wrong_statistics
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.java_causes import java_causes
@@ -75,7 +75,7 @@ class GxVerifier:
             EngineError: a view cannot be read.
 
         """
-        with _engine_errors(request.base_path):
+        with _engine_errors(self.spark, request):
             return rows_missed(self.spark, request, state)
 
     def check(self, request: DataCheck) -> tuple[int, tuple[ExpectationResult, ...]]:
@@ -85,7 +85,7 @@ class GxVerifier:
             PolicyError: the suite names an unknown expectation, argument, parameter or column, or the policy's condition
                 on partitions is not one.
             TableError: no times can be read from the event-time column.
-            EngineError: the table could not be read, or no expectation could run.
+            EngineError: the table cannot be read, by stock Spark alone either, or no expectation could run.
             RetryableError: its store did not answer.
 
         """
@@ -94,7 +94,7 @@ class GxVerifier:
         compares = any(source_of(e.type) == "rows" for e in suite)
         with _ONE_AT_A_TIME, ExitStack() as stack:
             configured = _configurations(suite)
-            stack.enter_context(_engine_errors(request.base_path))
+            stack.enter_context(_engine_errors(self.spark, request))
             for setting, value in _settings(self.spark, request).items():
                 stack.enter_context(_setting(self.spark, setting, value))
             sides: set[View] = {"ro", "rt"} if compares else {"ro", *(e.view for e in suite)}
@@ -107,6 +107,7 @@ class GxVerifier:
             results = _run(suite, configured, frames, views["ro"], request.base_path)
             _require_times(results, views, request)
         if results and all(result.status == "error" for result in results):
+            require_stock_readers(self.spark, request)
             raise EngineError(Code.NOTHING_CHECKED, "no expectation could be checked", cause=results[0].message)
         late = max((int(r.observed.get("late_rows", 0)) for r in results if r.expectation == _CONTAINMENT), default=0)
         return late, results
@@ -182,7 +183,7 @@ def _configuration_issue(expectation: SuiteExpectation, error: Exception) -> Iss
 
 
 @contextmanager
-def _engine_errors(base_path: str) -> Iterator[None]:
+def _engine_errors(spark: Any, request: DataCheck) -> Iterator[None]:
     """Whatever else Spark and Great Expectations raise, say where Java has died, as an error of this table alone."""
     try:
         yield
@@ -190,8 +191,9 @@ def _engine_errors(base_path: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise_if_interrupted()
-        raise_store_outage(base_path, error)
-        message = f"the rows of `{base_path}` could not be compared"
+        raise_store_outage(request.base_path, error)
+        require_stock_readers(spark, request)
+        message = f"the rows of `{request.base_path}` could not be compared"
         raise EngineError(Code.NOTHING_CHECKED, message, cause=java_causes(error)) from error
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.adapters.gx.view_rows import sampled
 from etc_policy.adapters.spark.client_options import MERGED_ROWS
+from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.java_causes import java_causes
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
@@ -24,6 +25,7 @@ _QUERIES: Mapping[View, Mapping[str, str]] = {
     "ro": {"hoodie.query.as.ro.table": "true", "hoodie.datasource.query.type": "read_optimized"},
     "rt": {"hoodie.query.as.ro.table": "false", "hoodie.datasource.query.type": "snapshot"},
 }
+_NAMES: Mapping[View, str] = {"rt": "real-time", "ro": "read-optimized"}
 
 
 def read_view(spark: Any, request: DataCheck, view: View, *, skips_data: bool | None = None) -> Any:
@@ -49,11 +51,58 @@ def read_view(spark: Any, request: DataCheck, view: View, *, skips_data: bool | 
         frame = reader.options(**_QUERIES[view]).load(request.base_path)
     except Exception as error:
         raise_store_outage(request.base_path, error)
-        name = "read-optimized" if view == "ro" else "real-time"
-        message = f"cannot read the {name} view of `{request.base_path}`"
+        message = f"cannot read the {_NAMES[view]} view of `{request.base_path}`"
         raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
     condition = request.policy.verify.where
     return frame if condition is None else _where(spark, frame, condition, request)
+
+
+def require_stock_readers(spark: Any, request: DataCheck) -> None:
+    """Return if Spark reads the rows of both views by a plain read, where nothing is asked for but the kind of query.
+
+    Raises:
+        EngineError: it does not; says whether it did before the last compaction by etc.
+        RetryableError: the table's store did not answer.
+
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    for view, name in _NAMES.items():
+        error = _plain_read_error(spark, request, view)
+        if isinstance(error, (Py4JJavaError, CapturedException)):  # else Spark itself has ended
+            since, cause = _since_when(spark, request, view, error), java_causes(error)
+            message = f"stock Spark cannot read the {name} view of `{request.base_path}`: a plain read fails too{since}"
+            hint = "see Spark's own error; `verify.level: logs` verifies by log files and metadata, without the views"
+            raise EngineError(Code.CANNOT_READ_VIEW, message, hint=hint, cause=cause) from error
+
+
+def _plain_read_error(spark: Any, request: DataCheck, view: View, **options: str) -> Exception | None:
+    """Why not all rows of a view can be read; None where they can."""
+    try:
+        frame = spark.read.format("hudi").options(**_QUERIES[view], **options).load(request.base_path)
+        frame.write.format("noop").mode("overwrite").save()
+    except Exception as error:
+        raise_if_interrupted()
+        raise_store_outage(request.base_path, error)
+        return error
+    return None
+
+
+def _since_when(spark: Any, request: DataCheck, view: View, error: Exception) -> str:
+    """What is known of the time before etc compacted; nothing where another error, such as of a cleaned file, hides it."""
+    if request.before_etc is None:
+        return "; its timeline has no compaction by etc"
+    earlier = _plain_read_error(spark, request, view, **{"as.of.instant": request.before_etc})
+    when = f"as of {request.before_etc}, before the last compaction by etc"
+    if earlier is None:
+        return f"; it can {when}"
+    return f"; nor can it {when}" if _root(earlier) == _root(error) else ""
+
+
+def _root(error: Exception) -> str:
+    """The kind of the root exception, without what it says of a file."""
+    return java_causes(error).partition(":")[0]
 
 
 def _where(spark: Any, frame: Any, condition: str, request: DataCheck) -> Any:

@@ -26,13 +26,14 @@ from etc_policy.plan.table_state import FileSlice, path_below
 
 
 class LatestSlices(NamedTuple):
-    """The latest slices, and paths of files: missing in them, carried ones without their compaction, base files of which nobody
-    knows which one counts, and those beside the one that does.
+    """The latest slices, and paths of files: missing in them, carried ones without their compaction, log files that were added to
+    file groups after these were replaced, base files of which nobody knows which one counts, and those beside the one that does.
     """
 
     latest: tuple[FileSlice, ...]
     missing: tuple[str, ...]
     orphans: tuple[str, ...]
+    unseen: tuple[str, ...]
     unclear: tuple[str, ...]
     stray: tuple[str, ...]
 
@@ -47,6 +48,7 @@ def latest_slices(commits: TableCommits) -> LatestSlices:
 def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> LatestSlices:
     """The slices of the partitions as `listed`; `beside` are the table's other folders."""
     timeline, archive = commits.timeline, commits.archive
+    unseen = tuple(sorted(set(_unseen_in(listed, commits))))
     groups = FileGroups(timeline)
     recorded = groups.add_recorded(listed, commits.metadata, commits.writes)
     completion = completions_of(timeline, archive)
@@ -70,7 +72,7 @@ def _slices_in(commits: TableCommits, listed: Listing, beside: Listing) -> Lates
         thresholds = {one.instant: one.threshold_ms for one in records if is_of_column(commits.event_time, one)}
         slices = tuple(_bounded_by_plan(one, thresholds) for one in slices)
     missing = (*groups.missing(recorded), *marks_lost(beside, then, timeline.replaced))
-    return LatestSlices(slices, missing, orphans, *groups.twins())
+    return LatestSlices(slices, missing, orphans, unseen, *groups.twins())
 
 
 def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> FileSlice:
@@ -88,6 +90,19 @@ def _bounded_by_plan(file_slice: FileSlice, thresholds: Mapping[str, int]) -> Fi
         for one in file_slice.log_files
     )
     return replace(file_slice, log_files=tuple(logs))
+
+
+def _unseen_in(listed: Listing, commits: TableCommits) -> Iterator[str]:
+    """Paths of log files to which a write added that completed after another had taken their file group away."""
+    gone, completions = commits.timeline.overwritten, commits.timeline.completions
+    first = min(gone.values(), default=None)
+    later = (one for one in commits.metadata if first is not None and completions[one] > first)
+    for requested in later:
+        stats = commits.metadata[requested].stats
+        for group, name in zip(stats.groups, stats.file_names, strict=True):
+            is_after = group in gone and completions[requested] > gone[group]
+            if is_after and name.startswith(".") and name in listed.get(group[0], ()):
+                yield path_below(group[0], name)
 
 
 def _orphans_in(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[str]:

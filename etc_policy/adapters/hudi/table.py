@@ -125,7 +125,7 @@ def _read(
 
 def _state(commits: TableCommits) -> TableState:
     storage, properties, timeline = commits.storage, commits.properties, commits.timeline
-    slices, missing_files, orphans, unclear_files, stray_files = latest_slices(commits)
+    slices, missing_files, orphans, unseen_files, unclear_files, stray_files = latest_slices(commits)
     timeline.expect(_read_besides_writes(timeline))
     zone, instants = read_zone(properties, timeline), with_schemas(timeline)
     compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(commits.completed)
@@ -150,6 +150,7 @@ def _state(commits: TableCommits) -> TableState:
         missing_files=missing_files,
         unclear_files=unclear_files,
         stray_files=stray_files,
+        unseen_files=unseen_files,
         exposed=still_exposed(slices, instants, writes),
         wrong_times=read_wrong_times(timeline, metadata, zone.timezone),
         zone=zone,

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from etc_policy.adapters.hudi.commit_facts import CommitFacts
@@ -23,6 +23,8 @@ from etc_policy.plan.table_history import WRITES
 from etc_policy.plan.table_state import WRITE_ACTIONS, Instant, InstantState
 
 _STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
+#: The operation of a clustering, as its commit names it.
+_CLUSTERING = "CLUSTER"
 _NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
 CUT_OFF_HINT = (
     "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
@@ -127,9 +129,24 @@ class Timeline:
     @read_once
     def replaced(self) -> frozenset[tuple[str, str]]:
         """(partition, file id) of the file groups that completed replace commits took away."""
+        return frozenset(group for _, commit in self._replacing for group in commit.replaced)
+
+    @read_once
+    def overwritten(self) -> Mapping[tuple[str, str], str]:
+        """Those of them that a write took away, a deletion or an overwrite, and when the last such write completed.
+
+        Beside a clustering a writer of consistent hashing writes twice, to the old and to the new file groups (FACTS 5).
+        """
+        writes = [one for one in self._replacing if one[1].operation != _CLUSTERING]
+        writes.sort(key=itemgetter(0))
+        return {group: end for end, commit in writes for group in commit.replaced}
+
+    @read_once
+    def _replacing(self) -> list[tuple[str, CommitMetadata]]:
+        """The completed replace commits, each with its completion time."""
         ends = map(self.latest, self.files)
-        done = (end for end in ends if end.state == "completed" and end.action == "replacecommit")
-        return frozenset(group for end in done for group in self.commit(end.requested).replaced)
+        done = (end.requested for end in ends if end.state == "completed" and end.action == "replacecommit")
+        return [(self.completions[requested], self.commit(requested)) for requested in done]
 
     def instants(self) -> tuple[Instant, ...]:
         """All instants in requested order, with the file groups that services touched."""

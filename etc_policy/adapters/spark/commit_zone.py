@@ -20,13 +20,12 @@ from etc_policy.adapters.storage.door import open_reader
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
-from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.builder import clock_skew_ms
 from etc_policy.plan.clock import EngineTime, completes_too_early, engine_disagrees
 
 _GENERATOR = "org.apache.hudi.common.table.timeline.HoodieInstantTimeGenerator"
 #: By bundles: from 1.0, and before.
 _LAST_INSTANT = ("LAST_INSTANT_TIME", "lastInstantTime")
-_SKEW = "hoodie.time.generator.max_expected_clock_skew_ms"
 #: Earlier than every instant.
 _NO_INSTANT = "0"
 
@@ -98,7 +97,7 @@ def require_right_time(jvm: Any, job: Job, *, completes: bool = False) -> None:
     """
     zone = table_zone(read_properties(open_reader(job.base_path)))
     engine = _engine_time(jvm)
-    trouble = engine_disagrees(engine, zone, int(job.policy.hudi_options.get(_SKEW, MAX_CLOCK_SKEW_MS)))
+    trouble = engine_disagrees(engine, zone, clock_skew_ms(job.policy))
     if trouble is not None:
         java = jvm.java.time.ZoneId.systemDefault().getId()
         hint = f"Java's own zone is {java}: run etc and its Spark with `TZ` set to the zone of the table's writers"

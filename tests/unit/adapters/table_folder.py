@@ -250,11 +250,13 @@ class TableFolder:
         """A requested compaction."""
         return self.file(instant, ".compaction.requested", encode_plan(operations, extra))
 
-    def replace(self, instant: str, completed: str, *written: Written, replaced: Mapping[str, list[str]]) -> Path:
-        """A completed clustering."""
-        self.file(instant, ".clustering.requested")
+    def replace(
+        self, instant: str, completed: str, *written: Written, replaced: Mapping[str, list[str]], kind: str = "CLUSTER"
+    ) -> Path:
+        """A completed clustering, or a write that replaces file groups."""
+        self.file(instant, ".clustering.requested" if kind == "CLUSTER" else ".replacecommit.requested")
         self.data(instant, *written)
-        record = {**commit_metadata(instant, written, kind="CLUSTER"), "partitionToReplaceFileIds": dict(replaced)}
+        record = {**commit_metadata(instant, written, kind=kind), "partitionToReplaceFileIds": dict(replaced)}
         return self.complete(instant, completed, "replacecommit", REPLACE_SCHEMA, record)
 
     def rollback(self, instant: str, completed: str, *deleted: str) -> Path:

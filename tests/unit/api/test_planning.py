@@ -2,6 +2,9 @@ import json
 import os
 import stat
 import threading
+import time
+from dataclasses import replace
+from datetime import UTC
 
 import pytest
 
@@ -26,11 +29,16 @@ from etc_policy.errors import (
     UsageError,
     Where,
 )
+from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.plan.instants import instant_from_ms
 from etc_policy.plan.stages import make_plan
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, digest
+from etc_policy.wiring import clock_ms
+from tests.unit.plan.plan_cases import state_at
 from tests.unit.plan.refusal_codes import refusal_codes
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE
 
+SKEW = "hoodie.time.generator.max_expected_clock_skew_ms"
 SAVED = make_plan("2026-01-01T12:00:00Z", (PLAN,))
 
 
@@ -81,6 +89,52 @@ class TestPlanTables:
         assert (first.action, first.reason_code) == ("refused", "ETC236")
         assert f"`a` cannot be worked on: {type(error).__name__}" in first.reason
         assert second.action == "compact"
+
+
+class WrittenJustNow(Tables):
+    """A table to which a writer has added an old row right before each reading; `read` counts them."""
+
+    read = 0
+
+    def __init__(self, version, ahead_ms=0):
+        self.version, self.ahead_ms = version, ahead_ms
+        self.written_ms = clock_ms() + ahead_ms
+
+    def read_state(self, policy, *, read_stats=False, read_logs=True):
+        self.read += 1
+        first, last = (instant_from_ms(at, UTC) for at in (self.written_ms - 1_000, self.written_ms))
+        return replace(state_at([first, last], "UTC"), table_version=self.version)
+
+
+class TestRightAfterAWrite:
+    """C has to be just after the write, and at least the bound on clock skew before now."""
+
+    @pytest.mark.parametrize("version", [6, 9])
+    def test_a_table_is_planned_once_the_bound_is_past(self, version):
+        own = policy("a").model_copy(
+            update={"strategy": Strategy(granularity="log_file" if version == 9 else "file_slice")}
+        )
+        tables = WrittenJustNow(version, ahead_ms=0 if version == 9 else 50)
+        plan = plan_tables(tables, [own], clock_ms(), read_stats=False)
+        assert (plan.tables[0].action, tables.read) == ("compact", 2), plan.tables[0].reason
+        if version == 9:
+            assert plan.tables[0].instant <= instant_from_ms(clock_ms() - MAX_CLOCK_SKEW_MS, UTC)
+
+    def test_an_older_write_is_not_waited_for(self):
+        tables = WrittenJustNow(9, ahead_ms=-1_000)
+        assert plan_tables(tables, [policy("a")], clock_ms(), read_stats=False).tables[0].action == "compact"
+        assert tables.read == 1
+
+    def test_a_writer_whose_clock_is_further_ahead_refuses_the_table(self):
+        tables = WrittenJustNow(9, ahead_ms=900)
+        table = plan_tables(tables, [policy("a")], clock_ms(), read_stats=False).tables[0]
+        assert (table.action, table.reason_code, tables.read) == ("refused", "too_young", 2)
+
+    def test_a_long_bound_is_not_waited_for(self):
+        own = policy("a").model_copy(update={"hudi_options": {SKEW: "60000"}})
+        tables, began = WrittenJustNow(9), time.monotonic()
+        assert plan_tables(tables, [own], clock_ms(), read_stats=False).tables[0].reason_code == "too_young"
+        assert (tables.read, time.monotonic() - began < 5) == (1, True)
 
 
 class TestRefusals:

@@ -12,7 +12,8 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     target, every, run                        minutes: of freshness, between runs, and that the last run took (none is known)
     published  the threshold of the last compaction by etc
     version, timezone, retained, own_pending, living_writers, foreign_compaction, uncarried, orphans,
-    metadata_partitions, cdc, merges_otherwise, lacks_meta_columns, base_file_format, missing_files, unclear_files   of the table
+    metadata_partitions, cdc, merges_otherwise, lacks_meta_columns, base_file_format, missing_files, unclear_files,
+    unseen_files   of the table
     slices     <partition>/<file id>: {base: time or none, logs: {name: requested > completed [event] [deletes] [recorded bytes]}}
                `impossible <ms after 1970>` is an event time that cannot be true
                `deletes` are by key, `deletes, seen <time>` beside rows from then on; of `may delete` nobody knows what is in it
@@ -147,6 +148,7 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         orphans=tuple(table.get("orphans", ())),
         missing_files=tuple(table.get("missing_files", ())),
         unclear_files=tuple(table.get("unclear_files", ())),
+        unseen_files=tuple(table.get("unseen_files", ())),
         unreadable_time=UnreadableTime(**table["unreadable_time"]) if "unreadable_time" in table else None,
         wrong_times=tuple(map(_wrong_time, table.get("wrong_times", ()))),
         zone=ZoneReading("UTC", "contradicted", table["other_zone"]) if "other_zone" in table else None,

@@ -64,6 +64,14 @@ def test_what_never_passes_by_itself_is_an_error_as_for_a_plan(state, said):
     assert (status, said in message) == ("error", True)
 
 
+def test_log_files_that_no_reader_sees():
+    status, message, hint = look("unseen rows", state=replace(STATE, unseen_files=("p/L1", "p/L2")))
+    assert (status, message) == ("error", "2 log files with rows that no reader sees: p/L1, p/L2")
+    assert "before a clean removes them" in hint
+    many = look("unseen rows", state=replace(STATE, unseen_files=tuple(f"p/L{n}" for n in range(6))))
+    assert many[1] == "6 log files with rows that no reader sees: p/L0, p/L1, p/L2, p/L3, p/L4, ..."
+
+
 class TestLogFileSize:
     def test_as_large_as_allowed(self):
         assert look("log file size")[0] == "ok"

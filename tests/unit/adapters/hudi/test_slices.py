@@ -111,6 +111,43 @@ def test_replaced_file_groups_are_left_out(table):
     assert replace.file_ids == {"f1", "f3"}
 
 
+@pytest.mark.parametrize("version", [6, 9])
+def test_log_files_added_to_a_file_group_that_a_write_took_away_are_seen_by_no_reader(tmp_path, version):
+    """What was there before was taken away on purpose."""
+    table = TableFolder(tmp_path / "t", version=version)
+    start = at("10:00:00")
+    table.commit(start, at("10:00:01"), base("f1"), base("f1", partition="q"))
+    before, late = (log("f1", 1, base_instant=start, version=number) for number in (1, 2))
+    elsewhere = log("f1", 1, base_instant=start, partition="q")
+    gone = log("f1", 1, base_instant=start, version=3, on_disk=False)
+    table.commit(at("10:00:02"), at("10:00:03"), before)
+    assert read(table).unseen_files == ()
+    table.replace(at("10:00:04"), at("10:00:05"), replaced={"p": ["f1"]}, kind="DELETE_PARTITION")
+    assert read(table).unseen_files == ()
+    table.commit(at("10:00:06"), at("10:00:07"), late, elsewhere)
+    table.commit(at("10:00:08"), at("10:00:09"), gone)
+
+    name = late.name(at("10:00:06"))
+    assert read(table).unseen_files == (f"p/{name}",)
+    assert [one.partition for one in read(table).slices] == ["q"]
+    table.replace(at("10:01:00"), at("10:01:01"), replaced={"p": ["f1"]}, kind="INSERT_OVERWRITE")
+    assert read(table).unseen_files == ()
+
+
+def test_a_write_that_began_before_a_deletion_and_ended_after_it_is_seen_by_no_reader(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.replace(at("10:00:03"), at("10:00:04"), replaced={"p": ["f1"]}, kind="DELETE_PARTITION")
+    table.commit(at("10:00:02"), at("10:00:05"), log("f1", 1))
+    assert read(table).unseen_files == (f"p/{log('f1', 1).name(at('10:00:02'))}",)
+
+
+def test_beside_a_clustering_rows_may_be_written_to_both_file_groups(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.replace(at("10:00:04"), at("10:00:05"), base("f2"), replaced={"p": ["f1"]})
+    table.commit(at("10:00:06"), at("10:00:07"), log("f1", 1), log("f2", 1))
+    assert read(table).unseen_files == ()
+
+
 def test_a_file_id_is_replaced_in_its_partition_alone(table):
     """Consistent hashing names file groups alike in every partition."""
     table.commit(at("10:00:00"), at("10:00:01"), base("f1"), base("f1", partition="q"))
