@@ -2,6 +2,7 @@
 
 import pytest
 
+from etc_policy.adapters.gx import changed_rows, view_comparison, view_join
 from tests.integration.hudi_tables import StockTable
 from tests.integration.row_checks import (
     CONTAINMENT,
@@ -154,3 +155,18 @@ def test_nulls_and_nested_values_of_copies(spark, tmp_path):
     results = found_by(table, threshold_ms=2)
     assert (counts(results), results[CONTAINMENT].observed["null_event_times"]) == (wrong(), 1)
     assert counts(found_by(table, threshold_ms=3)) == wrong(different=1)
+
+
+def test_a_table_whose_keys_are_there_once_pays_for_no_pairing(spark, tmp_path, monkeypatch):
+    """Also where something is wrong: a join by key says all."""
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
+    table.write([row(1), row(2)], "insert")
+    table.write([row(3)], "insert")
+    table.write([row(1, "new", 500)])
+    made, paired = [], view_join.paired
+    for module in (changed_rows, view_comparison):
+        monkeypatch.setattr(module, "paired", lambda *given: made.append(given) or paired(*given))
+    assert counts(check(table, **alike(table))[1]) == wrong(different=1)
+    assert made == []
+    assert counts(found_by(table)) == wrong(different=1)
+    assert made
