@@ -2,12 +2,14 @@
 
 import pytest
 
+from etc_policy.adapters.gx import changed_rows, view_comparison, view_join
 from tests.integration.hudi_tables import StockTable
 from tests.integration.row_checks import (
     CONTAINMENT,
     DELETED,
     ROW_SUITE,
     TWICE,
+    T,
     alike,
     check,
     row,
@@ -146,11 +148,26 @@ def test_a_sample_looks_up_all_copies(spark, tmp_path):
 def test_nulls_and_nested_values_of_copies(spark, tmp_path):
     schema = "id int, p string, m map<string,int>, d double, ts long"
     table = StockTable(spark, str(tmp_path / "t"), schema, options=ONE_GROUP)
-    rows = [(1, "x", {"a": 1, "b": 2}, 0.0, 1), (1, "x", None, float("nan"), 1), (1, "x", {}, None, None)]
-    table.write([*rows, (2, "x", None, None, 1)], "insert")
-    table.write([(2, "x", {"c": 1}, None, 2)])
+    rows = [(1, "x", {"a": 1, "b": 2}, 0.0, T), (1, "x", None, float("nan"), T), (1, "x", {}, None, None)]
+    table.write([*rows, (2, "x", None, None, T)], "insert")
+    table.write([(2, "x", {"c": 1}, None, T + 1)])
     table.compact()
-    table.write([(2, "x", {"c": 2}, None, 3)])
-    results = found_by(table, threshold_ms=2)
+    table.write([(2, "x", {"c": 2}, None, T + 2)])
+    results = found_by(table, threshold_ms=T + 1)
     assert (counts(results), results[CONTAINMENT].observed["null_event_times"]) == (wrong(), 1)
-    assert counts(found_by(table, threshold_ms=3)) == wrong(different=1)
+    assert counts(found_by(table, threshold_ms=T + 2)) == wrong(different=1)
+
+
+def test_a_table_whose_keys_are_there_once_pays_for_no_pairing(spark, tmp_path, monkeypatch):
+    """Also where something is wrong: a join by key says all."""
+    table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
+    table.write([row(1), row(2)], "insert")
+    table.write([row(3)], "insert")
+    table.write([row(1, "new", 500)])
+    made, paired = [], view_join.paired
+    for module in (changed_rows, view_comparison):
+        monkeypatch.setattr(module, "paired", lambda *given: made.append(given) or paired(*given))
+    assert counts(check(table, **alike(table))[1]) == wrong(different=1)
+    assert made == []
+    assert counts(found_by(table)) == wrong(different=1)
+    assert made
