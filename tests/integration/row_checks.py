@@ -37,7 +37,7 @@ def request_for(table, **changes):
         event_time=changes.pop("event_time", EventTime(column="ts")),
         data_latency_ms=0,
         verify=Verify(where=changes.pop("where", None)),
-        writer=Writer(index=changes.pop("index", None), keys=changes.pop("keys", None)),
+        writer=Writer(index=changes.pop("index", None), keys=changes.pop("keys", "unique")),
     )
     request = {
         "policy": policy,
