@@ -82,7 +82,7 @@ def test_a_column_in_another_unit_is_refused_with_the_one_that_fits(logged, same
     ) as raised:
         check(logged, event_time=EventTime(column="ts", unit="s"), **known)
     assert raised.value.hint == "the values look like milliseconds: set `event_time_column: {column: ts, unit: ms}`"
-    ahead = EventTime(column="ts", unit="s", max_ahead_ms=2**60)
+    ahead = EventTime(column="ts", unit="s").model_copy(update={"max_ahead_ms": 2**60})
     assert check(logged, event_time=ahead, **known)[1][CONTAINMENT].observed["promised_rows"] == 0
 
 
@@ -405,6 +405,12 @@ def test_a_table_that_cannot_be_read_is_an_engine_error(spark, tmp_path, logged)
     assert raised.value.code == "ETC331"
 
 
+def damage(base_file):
+    """Fill a base file with zeros; without its checksum, Parquet itself finds out."""
+    base_file.write_bytes(b"\0" * base_file.stat().st_size)
+    (base_file.parent / f".{base_file.name}.crc").unlink(missing_ok=True)
+
+
 class TestAViewThatSparkCannotRead:
     """It fails by a plain read too, and level `logs` needs none."""
 
@@ -416,7 +422,7 @@ class TestAViewThatSparkCannotRead:
         table.write([row(1, "new", 500)])
         table.compact()
         first, last = sorted(Path(table.base).glob("x/*.parquet"), key=lambda file: file.name.split("_")[-1])
-        last.write_bytes(b"\0" * last.stat().st_size)
+        damage(last)
         return table, first
 
     def fault(self, table, **changes):
@@ -432,7 +438,7 @@ class TestAViewThatSparkCannotRead:
         before = table.completed()[0][0]
         assert self.fault(table) == "; its timeline has no compaction by etc"
         assert self.fault(table, before_etc=before) == f"; it can as of {before}, before the last compaction by etc"
-        first.write_bytes(b"\0" * first.stat().st_size)
+        damage(first)
         assert self.fault(table, before_etc=before).startswith(f"; nor can it as of {before}")
         first.unlink()
         assert self.fault(table, before_etc=before) == ""
