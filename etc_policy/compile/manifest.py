@@ -37,6 +37,7 @@ _LATER_KEYS = (
     ("freshness", "proof"),
     ("verify", "full"),
     ("verify", "suite_digest"),
+    ("writer", "merges_tested_with"),
 )
 
 
@@ -109,6 +110,7 @@ class Writer(Frozen):
     lock: dict[str, str] = Field(default_factory=dict)
     lock_wait_ms: int = 60_000
     compaction: Literal["none", "inline", "async"] = "none"
+    merges_tested_with: tuple[str, ...] = ()
 
 
 class Sync(Frozen):

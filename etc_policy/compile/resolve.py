@@ -119,6 +119,7 @@ def resolve_policy(
             lock=option_texts(declared.writer.lock) or dict(lock),
             lock_wait_ms=declared.writer.lock_wait,
             compaction=declared.writer.compaction,
+            merges_tested_with=tuple(declared.writer.merges_tested_with),
         ),
         hudi_options=option_texts(declared.hudi_options),
         sync=Sync(**declared.sync.model_dump()),

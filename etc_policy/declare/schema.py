@@ -164,6 +164,12 @@ class WriterFacts(Declared):
     compaction: Literal["none", "inline", "async"] = Field(
         "none", description="Compaction that the writers do on their own.", examples=["none"]
     )
+    merges_tested_with: list[Text] = Field(
+        default_factory=list,
+        description="Releases of Hudi's bundle that you have found to merge this table's rows as its readers do, where "
+        "nobody has played that: a payload of your own, or a bundle of a vendor.",
+        examples=[["1.2.0"]],
+    )
 
 
 class PolicyDeclaration(Declared):

@@ -14,9 +14,10 @@ RESULTS = "bundle_results.json"
 #: What `merging` says of tables that writers before 1.0 have made.
 OF_HUDI_0 = "of Hudi 0.x"
 RIGHT = "right"
-#: Rows change, and as by the stock compaction of the writers' own bundle: RT of such tables depends on when they are compacted.
+#: Rows change, as by the stock compaction of the writers' own bundle: RT of such tables depends on when they are compacted.
 AS_OWN = "as its own"
-_FIT = (RIGHT, AS_OWN)
+#: What may be compacted.
+FIT = (RIGHT, AS_OWN)
 
 
 @cache
@@ -28,7 +29,7 @@ def results() -> Mapping[str, Mapping[str, str]]:
 
 def right_releases(merging: str) -> tuple[str, ...]:
     """The releases that compact such a table as its readers see it: the default first, then its writers', then the newest."""
-    right = (release for release, found in results().get(merging, {}).items() if found in _FIT)
+    right = (release for release, found in results().get(merging, {}).items() if found in FIT)
     of_hudi_0 = OF_HUDI_0 in merging
     return tuple(
         sorted(
@@ -52,7 +53,7 @@ def why_unfit(merging: str, release: str | None, tested: Collection[str] = ()) -
     Those that are `tested` by the user may where nobody else has tried them.
     """
     found = results().get(merging, {}).get(release or "")
-    if found in _FIT or (found is None and release in tested):
+    if found in FIT or (found is None and release in tested):
         return None
     of_release = f"Hudi {release}" if release else "a bundle of Hudi that does not say its release"
     right = right_releases(merging)

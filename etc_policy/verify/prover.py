@@ -14,7 +14,14 @@ from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
 from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
-from etc_policy.verify.metadata_checks import KNOWN, always_checked, check_listing, check_metadata, is_wanted
+from etc_policy.verify.metadata_checks import (
+    KNOWN,
+    always_checked,
+    check_bundle,
+    check_listing,
+    check_metadata,
+    is_wanted,
+)
 from etc_policy.verify.ports import (
     Coverage,
     DataCheck,
@@ -79,7 +86,9 @@ def verify_table(
             late_rows, results = verifier.check(_data_check(evidence, chosen, level))
             checked = zip(with_rows, results, strict=True)
             found |= {place: _with_threshold(one, bound[place], evidence.claim) for place, one in checked}
-            return _verification(evidence, level, found, listing, late_rows, _coverage(request, evidence))
+            coverage, release = _coverage(request, evidence), verifier.release or "unknown"
+            listing = (*listing, *check_bundle(evidence, release))
+            return _verification(evidence, level, found, listing, late_rows, coverage, read_by=release)
     unchecked = tuple(
         UncheckedExpectation(expectation=item.type, arguments=tuple(sorted(item.kwargs)))
         for item in (bound[place] for place in with_rows)
@@ -111,6 +120,7 @@ def _verification(
     late_rows: int | None = None,
     coverage: Coverage | None = None,
     unchecked: tuple[UncheckedExpectation, ...] = (),
+    read_by: str | None = None,
 ) -> Verification:
     results = tuple(found[place] for place in sorted(found))
     rows_read = {one.expectation for one in results if one.expectation != VIEWS_AGREE and one.status != "error"}
@@ -126,6 +136,7 @@ def _verification(
         else evidence.claim.threshold_ms,
         late_rows=late_rows,
         coverage=coverage,
+        read_by=read_by,
         expectations=expectations,
         not_checked=tuple(dict.fromkeys(one.expectation for one in unchecked)),
         unchecked=unchecked,

@@ -29,8 +29,9 @@ from etc_policy.codes.registry import Code
 from etc_policy.declare.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
 from etc_policy.declare.secrets import SECRET_SETTING, is_secret_setting
 from etc_policy.errors import EngineError, RetryableError, TableError
+from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of
 
-DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+DEFAULT_BUNDLE = bundle_of(DEFAULT_RELEASE)
 
 _LOG_LINES_SHOWN = 12
 _STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"

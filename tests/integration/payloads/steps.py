@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,21 @@ from etc_policy.adapters.spark.session import start_spark
 from etc_policy.adapters.storage.door import open_reader
 from etc_policy.compile.manifest import EventTime, Policy
 from etc_policy.execute.ports import Job
-from tests.integration.payloads.tables import BUNDLES, COMMITS, KINDS, SCHEMA, SHOWN, Kind, commit, is_key_delete
+from tests.integration.payloads.tables import (
+    BUNDLES,
+    COMMITS,
+    KINDS,
+    SCHEMA,
+    SHOWN,
+    Kind,
+    commit,
+    deletes_keys,
+    is_key_delete,
+)
 
 WRITTEN, STOCK = "written", "stock"
-_RO = {"hoodie.datasource.query.type": "read_optimized"}
+FAILED, SEEN = "failed", "seen.json"
+VIEWS = {"RT": {"hoodie.datasource.query.type": "snapshot"}, "RO": {"hoodie.datasource.query.type": "read_optimized"}}
 _AT_ONCE = {"hoodie.compact.inline.max.delta.commits": "1"}
 
 
@@ -57,6 +69,8 @@ def _write(spark: Any, cell: Cell, base: Path) -> None:
     shutil.rmtree(draft, ignore_errors=True)
     options = cell.kind.writer(cell.writer, cell.version)
     for number in range(COMMITS):
+        if is_key_delete(number) and not deletes_keys(cell.writer):
+            continue
         operation = "delete" if is_key_delete(number) else "upsert"
         frame = spark.createDataFrame(commit(number), SCHEMA).coalesce(1)
         told = {**options, "hoodie.datasource.write.operation": operation}
@@ -65,9 +79,13 @@ def _write(spark: Any, cell: Cell, base: Path) -> None:
 
 
 def compact(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
-    """A copy of each table of each writer, by etc's client of this bundle; and, of its own tables, one by stock's."""
+    """A copy of each table of each writer, by etc's client of this bundle."""
     of_all = (cell for cell in chosen if cell.version in BUNDLES[bundle])
     _each(of_all, lambda cell: _copied(root, cell, bundle, lambda base: _compact(spark, cell, base)))
+
+
+def compact_by_stock(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
+    """A copy of each of its own tables, by the stock procedure with the writer's options."""
     _each(
         _own(chosen, bundle), lambda cell: _copied(root, cell, STOCK, lambda base: _compact_by_stock(spark, cell, base))
     )
@@ -79,12 +97,12 @@ def _copied(root: Path, cell: Cell, place: str, step: Callable[[Path], None]) ->
         return
     draft = base.with_name(f"{base.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
-    shutil.copytree(written, draft)
+    shutil.copytree(written, draft, ignore=shutil.ignore_patterns(SEEN))
     try:
         step(draft)
     except Exception as error:
         base.mkdir(parents=True)
-        (base / "failed").write_text(f"{type(error).__name__}: {getattr(error, 'cause', None) or error}"[:4000])
+        (base / FAILED).write_text(f"{type(error).__name__}: {getattr(error, 'cause', None) or error}"[:4000])
         return
     draft.rename(base)
 
@@ -109,25 +127,42 @@ def _compact_by_stock(spark: Any, cell: Cell, base: Path) -> None:
 
 def read(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
     """Both views of each table of this bundle, as it shows them: as written, and as each bundle has compacted it."""
-    for place in (WRITTEN, STOCK, *BUNDLES):
-        _each(_own(chosen, bundle), lambda cell, place=place: _read(spark, cell, cell.base(root, place)))
+    for cell in _own(chosen, bundle):
+        bases = [cell.base(root, place) for place in (WRITTEN, STOCK, *BUNDLES)]
+        unseen = [base for base in bases if base.exists() and not any((base / one).exists() for one in (FAILED, SEEN))]
+        for base, views in zip(unseen, _views(spark, unseen), strict=True):
+            (base / SEEN).write_text(
+                json.dumps({**views, "properties": read_properties(open_reader(str(base)))}, indent=1)
+            )
 
 
-def _read(spark: Any, cell: Cell, base: Path) -> None:
-    seen = base / "seen.json"
-    if not base.exists() or (base / "failed").exists() or seen.exists():
-        return
-    views = {"RT": _view(spark, base), "RO": _view(spark, base, _RO)}
-    views["properties"] = read_properties(open_reader(str(base)))
-    seen.write_text(json.dumps(views, indent=1))
-
-
-def _view(spark: Any, base: Path, options: dict[str, str] | None = None) -> dict[str, list[object]] | str:
+def _views(spark: Any, bases: Sequence[Path]) -> list[dict[str, Any]]:
+    """Both views of these tables, in one job; where one of them cannot be read each by itself, with the error in its place."""
     try:
-        rows = spark.read.format("hudi").options(**(options or {})).load(str(base)).select(*SHOWN).collect()
+        return _read(spark, bases)
     except Exception as error:
-        return str(error)[:1000]
-    return {row.id: list(row)[1:] for row in sorted(rows)}
+        return (
+            [_views(spark, [base])[0] for base in bases]
+            if len(bases) > 1
+            else [dict.fromkeys(VIEWS, str(error)[:1000])]
+        )
+
+
+def _read(spark: Any, bases: Sequence[Path]) -> list[dict[str, Any]]:
+    frames = [
+        spark.read.format("hudi")
+        .options(**options)
+        .load(str(base))
+        .selectExpr(f"{place} place", f"'{view}' view", *SHOWN)
+        for place, base in enumerate(bases)
+        for view, options in VIEWS.items()
+    ]
+    found: list[dict[str, Any]] = [{view: {} for view in VIEWS} for _ in bases]
+    for row in reduce(lambda left, right: left.unionAll(right), frames).collect() if frames else ():
+        shown = found[row.place][row.view]
+        key = row.id if row.id not in shown else f"{row.id}, once more"
+        shown[key] = list(row)[3:]
+    return found
 
 
 def _own(chosen: Iterable[Cell], bundle: str) -> list[Cell]:
@@ -141,17 +176,18 @@ def _each(chosen: Iterable[Cell], step: Callable[[Cell], None]) -> None:
         except Exception:
             print(cell.writer, cell.version, cell.kind.name, traceback.format_exc()[-1500:], flush=True)
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(3) as pool:
         list(pool.map(guarded, list(chosen)))
 
 
 def main(step: str, bundle: str, root: Path, writers: str = ",".join(BUNDLES), *kinds: str) -> None:
     """One step under the bundle that the process was started with."""
     root.mkdir(parents=True, exist_ok=True)
-    spark = start_spark({"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}, root / "spark.log")
-    {"write": write, "compact": compact, "read": read}[step](
-        spark, root, bundle, tuple(cells(writers.split(","), kinds))
+    spark = start_spark(
+        {"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}, root / "spark.log", is_brief=True
     )
+    steps = {"write": write, "compact": compact, "stock": compact_by_stock, "read": read}
+    steps[step](spark, root, bundle, tuple(cells(writers.split(","), kinds)))
     spark.stop()
 
 
