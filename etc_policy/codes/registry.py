@@ -134,6 +134,7 @@ class Code(StrEnum):
     CARRIED_ALTERED = "ETC319", "A carried log file is not as it was carried"
     NOT_IN_COMMIT = "ETC320", "A compaction was committed without its carried log files"
     CANNOT_CARRY = "ETC321", "This bundle of Hudi cannot commit carried log files"
+    UNFIT_BUNDLE = "ETC322", "This bundle of Hudi is not known to merge rows as the table's readers do"
     CANNOT_RENAME = "ETC315", "A file on the timeline cannot be renamed"
     METADATA_NOT_BUILT = "ETC316", "Hudi could not build the metadata table again"
     NOT_REPAIRED = "ETC317", "A repair left something to be done"

@@ -122,6 +122,12 @@ RUNNING: Mapping[Code, str] = {
     "docs/how-to/table-version-6.md, and switch the writers' own compaction off.",
     Code.CANNOT_CARRY: "Committing carried log files was measured with Hudi 1.2.0 and 0.15.0 alone. Name one of these "
     "bundles in the target, or set `granularity: file_slice`.",
+    Code.UNFIT_BUNDLE: "Releases of Hudi merge the rows of a key in different ways, by payload, merge mode and table version. A "
+    "compaction by another release than that of the readers changes rows for good, and no comparison of both views shows it. "
+    "What was played is in docs/reference/bundles.md: name a release that is right there by ETC_HUDI_BUNDLE, or by `bundle` "
+    "of the target. A pending plan waits until then. For a payload or a release that nobody has played, compact a copy of "
+    "the table, and compare its snapshot view before and after, read as your readers read it; then declare the release in "
+    "`writer.merges_tested_with`.",
     Code.CANNOT_RENAME: "The timeline has changed, or its folder cannot be written. Run `etc repair` again: it shows what is "
     "left. A file that is already renamed is right.",
     Code.METADATA_NOT_BUILT: "Hudi's own message is shown below the error. The table is readable without its metadata table; run "

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from etc_policy.codes.registry import Code
+from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
 from etc_policy.plan.evolved_schema import find_lacking
@@ -134,6 +135,14 @@ def rows_without_keys(policy: Policy, state: TableState) -> Refusal | None:
     return Refusal(Code.NO_META_COLUMNS, reason, "set `verify.level: logs`, which needs no rows, for this policy")
 
 
+def bundle_unfit(policy: Policy, state: TableState) -> Refusal | None:
+    """A bundle of Hudi that merges rows otherwise than the table's readers: both views would be wrong alike (FACTS 18)."""
+    if state.release is None:
+        return None  # nobody has said it: it is asked of the bundle itself before a plan is published
+    unfit = why_unfit(state.merging, state.release, policy.writer.merges_tested_with)
+    return Refusal(Code.UNFIT_BUNDLE, *unfit) if unfit else None
+
+
 def files_missing(policy: Policy, state: TableState) -> Refusal | None:
     """A data file that a commit wrote and that is gone: to compact its slice would hide the loss."""
     if not state.missing_files:
@@ -249,6 +258,7 @@ REFUSAL_RULES: tuple[Callable[[Policy, TableState], Refusal | None], ...] = (
     writer_in_flight,
     not_of_parquet,
     rows_without_keys,
+    bundle_unfit,
     files_missing,
     files_unclear,
     hidden_by_savepoint,

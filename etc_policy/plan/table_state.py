@@ -213,6 +213,8 @@ class TableState:
     files are compacted first. `lacks_meta_columns` says that rows do not carry their keys; `base_file_format` is such as
     `parquet`. `updates_in_part` says that a row may change one with an earlier event time, so that no event time bounds what a
     log file changes. `write_growth` is what the last compactions by etc on the active timeline wrote, None without one.
+    `merging` says in words how the rows of a key are merged, and `release` which release of Hudi's bundle is to compact the
+    table; both are empty where nobody has looked.
     `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was not.
     """
 
@@ -245,6 +247,8 @@ class TableState:
     has_cdc: bool = False
     merges_otherwise: bool = False
     updates_in_part: bool = False
+    merging: str = ""
+    release: str | None = None
     lacks_meta_columns: bool = False
     base_file_format: str = PARQUET
     orphans: tuple[str, ...] = ()

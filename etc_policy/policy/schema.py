@@ -281,6 +281,13 @@ class Writer(Declared):
         """Whether a key may be there more than once on purpose."""
         return self.keys == "repeated"
 
+    merges_tested_with: tuple[Text, ...] = Field(
+        (),
+        description="Releases of Hudi's bundle that you have found to merge this table's rows as its readers do, where "
+        "nobody has played that: a payload of your own, or a bundle of a vendor.",
+        examples=[["1.2.0"]],
+    )
+
 
 class PolicyDeclaration(Declared):
     """One policy: what is promised for one merge-on-read table."""

@@ -147,6 +147,8 @@ def _verdict(verification: Verification) -> Iterator[Line]:
     yield "verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})"
     if verification.coverage is not None:
         yield "", f"rows read: {coverage_text(verification.coverage)}"
+    if verification.read_by is not None:
+        yield "", f"rows read by Hudi {verification.read_by}"
     for expectation in verification.expectations:
         yield "", f"{expectation.status:<5} {_expectation(expectation)}"
     if unchecked := unchecked_titles(verification):

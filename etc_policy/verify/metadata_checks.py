@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.double_keys import SEES_LOG_FILES, exposed_in, merged_by
 from etc_policy.plan.evolved_schema import Lacking, find_lacking
 from etc_policy.plan.formats import count_of, format_duration
@@ -25,6 +26,7 @@ COMPACTED = "no_uncompacted_log_file_at_or_below_threshold"
 FILES = "files_are_what_their_commits_wrote"
 LISTING = "metadata_table_lists_the_files_that_are_there"
 INDEXES = "indexes_find_the_rows_that_are_there"
+BUNDLE = "rows_are_read_as_the_tables_readers_read_them"
 PROMISE = "compaction_promises_what_it_planned"
 DOUBLE_KEYS = "no_double_keys_possible"
 KNOWN = "completeness_is_known"
@@ -135,6 +137,16 @@ def check_indexes(wrong: Sequence[str]) -> ExpectationResult:
         else None
     )
     return judged(INDEXES, observed, message)
+
+
+def check_bundle(evidence: Evidence, release: str) -> tuple[ExpectationResult, ...]:
+    """A warning where rows are read by a release of Hudi that is not known to show them as the table's readers see them."""
+    merging, tested = evidence.state.merging, evidence.policy.writer.merges_tested_with
+    unfit = why_unfit(merging, release, tested) if merging else None
+    if unfit is None:
+        return ()
+    message = f"{unfit[0]}. {unfit[1]}"
+    return (ExpectationResult(expectation=BUNDLE, status="warn", observed={"release": release}, message=message),)
 
 
 def check_promise(evidence: Evidence, record: CompactionRecord) -> ExpectationResult:

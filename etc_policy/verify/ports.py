@@ -52,7 +52,8 @@ class UncheckedExpectation(Frozen):
 class Verification(Frozen):
     """The verdict over one table at the level that was reached: `metadata` wherever no rows were read.
 
-    `late_rows` is None where it was not counted, `coverage` where all rows were read or none.
+    `late_rows` is None where it was not counted, `coverage` where all rows were read or none. `read_by` is the release of
+    Hudi by which rows were read, None where none were: the verdict is true of readers with that release.
     `unchecked` are expectations of the suite that need rows, where none were read; `not_checked` are their names, each once.
     """
 
@@ -61,6 +62,7 @@ class Verification(Frozen):
     threshold_ms: int | None
     late_rows: int | None = None
     coverage: Coverage | None = None
+    read_by: str | None = None
     expectations: tuple[ExpectationResult, ...] = ()
     not_checked: tuple[str, ...] = ()
     unchecked: tuple[UncheckedExpectation, ...] = ()
@@ -112,6 +114,10 @@ class DataCheck:
 
 class DataVerifier(Protocol):
     """Checks the table's rows by a suite of expectations, and that readers find them."""
+
+    @property
+    def release(self) -> str | None:
+        """The release of Hudi that reads the rows; None where it does not say it."""
 
     def wrongly_listed(self, state: TableState) -> tuple[str, ...]:
         """What the metadata table's listing says wrongly of the latest file slices, a sentence each. Raises EngineError."""

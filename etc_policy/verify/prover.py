@@ -17,6 +17,7 @@ from etc_policy.verify.log_checks import LOGS, is_proven_by_logs
 from etc_policy.verify.metadata_checks import (
     KNOWN,
     always_checked,
+    check_bundle,
     check_indexes,
     check_listing,
     check_metadata,
@@ -90,7 +91,9 @@ def verify_table(
             checked = zip(with_rows, results, strict=True)
             found |= {place: _with_threshold(one, bound[place], evidence.claim) for place, one in checked}
             listing += _indexes(evidence.state, verifier, request)
-            return _verification(evidence, level, found, listing, late_rows, _coverage(request, evidence))
+            coverage, release = _coverage(request, evidence), verifier.release or "unknown"
+            listing = (*listing, *check_bundle(evidence, release))
+            return _verification(evidence, level, found, listing, late_rows, coverage, read_by=release)
     elif level == "logs" and running is not None:
         listing = _indexes(evidence.state, running)
     unchecked = tuple(
@@ -135,6 +138,7 @@ def _verification(
     late_rows: int | None = None,
     coverage: Coverage | None = None,
     unchecked: tuple[UncheckedExpectation, ...] = (),
+    read_by: str | None = None,
 ) -> Verification:
     results = tuple(found[place] for place in sorted(found))
     rows_read = {one.expectation for one in results if one.expectation != VIEWS_AGREE and one.status != "error"}
@@ -150,6 +154,7 @@ def _verification(
         else evidence.claim.threshold_ms,
         late_rows=late_rows,
         coverage=coverage,
+        read_by=read_by,
         expectations=expectations,
         not_checked=tuple(dict.fromkeys(one.expectation for one in unchecked)),
         unchecked=unchecked,

@@ -70,7 +70,7 @@ class Readings(SparkSessions):
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        reader = FileTableReader(_tables_cache(), self.note_size)
+        reader = FileTableReader(_tables_cache(), self.note_state)
         state = reader.read(self.locate(policy), policy.event_time)
         state = self._with_log_times(policy, state) if read_logs else self._with_apply_state(state)
         return self.with_statistics(policy, state) if read_stats else state
@@ -84,7 +84,7 @@ class Readings(SparkSessions):
         """
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        reader = FileTableReader(seen=self.note_size)
+        reader = FileTableReader(seen=self.note_state)
         state, history = reader.read_with_history(
             self.locate(policy), policy.event_time, archived=None if archived else 0
         )
@@ -94,7 +94,7 @@ class Readings(SparkSessions):
         """The state of a policy's table as `read_state` gives it, and all of its past, from one reading."""
         from etc_policy.adapters.hudi.table import FileTableReader
 
-        whole = FileTableReader(seen=self.note_size).read_whole(self.locate(policy), policy.event_time)
+        whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
         return whole._replace(state=self._with_log_times(policy, whole.state))
 
     def _with_log_times(self, policy: Policy, state: TableState, *, all_logs: bool = False) -> TableState:
@@ -108,7 +108,7 @@ class Readings(SparkSessions):
     def _with_apply_state(self, state: TableState) -> TableState:
         """The state with what is kept beside the table: log files have the times that they were found to hold, where earlier."""
         kept = self.apply_states.read(state.base_path)
-        return replace(with_true_times(state, kept.misrecorded), apply_state=kept)
+        return replace(with_true_times(state, kept.misrecorded), apply_state=kept, release=self.release_for(state))
 
     @property
     def apply_states(self) -> ApplyStateStore:
@@ -178,7 +178,7 @@ class Environment(Readings):
         master = {"spark.master": "local", **self._target_confs(), **self.spark_options}["spark.master"]
         local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
         return Runner(
-            reader=FileTableReader(seen=self.note_size),
+            reader=FileTableReader(seen=self.note_state),
             files=HudiFiles(),
             compactor=lambda: HudiCompactor(self.spark, self.progress),
             lease=lambda base_path: lease_of(base_path, local=local, progress=self.progress),

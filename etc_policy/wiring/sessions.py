@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from etc_policy.errors import RetryableError
+from etc_policy.plan.bundles import best_release, bundle_of
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.secrets import with_values
 from etc_policy.policy.targets import Target
@@ -49,6 +50,7 @@ class SparkSessions:
     reaches_s3: bool = False
     _unanswered: tuple[float, RetryableError] | None = field(init=False, default=None, repr=False, compare=False)
     _data_bytes: dict[str, int] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _mergings: dict[str, str] = field(init=False, default_factory=dict, repr=False, compare=False)
     _starting: threading.RLock = field(init=False, default_factory=threading.RLock, repr=False, compare=False)
 
     @property
@@ -107,7 +109,7 @@ class SparkSessions:
             session = start_spark(
                 confs,
                 self.spark_log,
-                self.target.bundle,
+                self._bundle,
                 packages,
                 seconds,
                 is_brief=self._has_little_to_do,
@@ -120,9 +122,28 @@ class SparkSessions:
             end_java_on_interrupt()  # PySpark has just set its own; from another thread it does not
         return session
 
-    def note_size(self, state: TableState) -> None:
-        """Remember how large a table is that this command works on."""
+    def note_state(self, state: TableState) -> None:
+        """Remember how large a table is that this command works on, and how it merges its rows."""
         self._data_bytes[state.base_path] = state.data_bytes
+        self._mergings[state.base_path] = state.merging
+
+    def release_for(self, state: TableState) -> str | None:
+        """The release of Hudi's bundle that is to compact a table; None where the name of the bundle does not say it."""
+        from etc_policy.adapters.spark.bundles import release_in
+
+        named = self._named_bundle
+        return release_in(named) if named else best_release((state.merging,))
+
+    @property
+    def _named_bundle(self) -> str | None:
+        from etc_policy.adapters.spark.bundles import named_bundle
+
+        return named_bundle(os.environ, self.target.bundle, {**self.target.spark_confs, **self.spark_options})
+
+    @property
+    def _bundle(self) -> str:
+        """The bundle of the session: where nothing names one, that which is right for the most of the tables that were read."""
+        return self._named_bundle or bundle_of(best_release(self._mergings.values()))
 
     @property
     def _has_little_to_do(self) -> bool:
@@ -137,7 +158,7 @@ class SparkSessions:
         confs, mode = self._spark_confs(catalog=False), self.target.deploy_mode
         if _CATALOG not in self.spark_options:
             del confs[_CATALOG]
-        whole = submit_confs(confs, self.target.bundle, self._packages(confs), mode)
+        whole = submit_confs(confs, self._bundle, self._packages(confs), mode)
         return Submission(job, whole, mode, self.target.hidden_confs)
 
     def _catalog_of_session(self) -> str | None:

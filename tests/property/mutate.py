@@ -161,6 +161,7 @@ NOT_IN_HISTORIES = {
     "writer_in_flight": "it is for table version 6 alone",
     "not_of_parquet": "they are of Parquet",
     "rows_without_keys": "nothing of them is verified by rows",
+    "bundle_unfit": "nobody has said by which bundle of Hudi they are compacted",
     "files_missing": "what they write stays",
     "files_unclear": "each of their files is written once",
     "hidden_by_savepoint": "they have no savepoints",

@@ -13,6 +13,7 @@ from etc_policy.adapters.spark import session as spark_session
 from etc_policy.adapters.spark.hudi_client import hudi_client
 from etc_policy.errors import EngineError, RetryableError
 from etc_policy.execute.ports import Job
+from etc_policy.plan import bundles
 from etc_policy.verify.ports import DataCheck
 from etc_policy.wiring import Environment
 from tests.unit.adapters.table_folder import TableFolder
@@ -123,7 +124,50 @@ def test_java_is_told_when_all_tables_together_are_small(sizes, is_brief, tmp_pa
     monkeypatch.setattr(spark_session, "start_spark", lambda *_, is_brief, progress: told.append(is_brief))
     environment = Environment(tmp_path, lambda _: None)
     for number, size in enumerate(sizes):
-        environment.note_size(SimpleNamespace(base_path=f"/t{number}", data_bytes=1))
-        environment.note_size(SimpleNamespace(base_path=f"/t{number}", data_bytes=size))
+        environment.note_state(SimpleNamespace(base_path=f"/t{number}", data_bytes=1, merging=""))
+        environment.note_state(SimpleNamespace(base_path=f"/t{number}", data_bytes=size, merging=""))
     environment.spark  # noqa: B018
     assert told == [is_brief]
+
+
+class TestBundle:
+    """Where nothing names a bundle, the tables that were read choose it."""
+
+    OLD, NEW = "table version 6 of Hudi 0.x", "table version 9"
+    COORDINATES = "org.apache.hudi:hudi-spark3.5-bundle_2.12"
+
+    @pytest.fixture(autouse=True)
+    def _results(self, monkeypatch):
+        monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+        played = {self.OLD: {"0.15.0": "right", "1.2.0": "wrong"}, self.NEW: {"1.2.0": "right"}}
+        monkeypatch.setattr(bundles, "results", lambda: played)
+
+    def started(self, tmp_path, monkeypatch, *mergings, **settings):
+        """The bundle with which Spark starts once these tables were read, and which release is said of each."""
+        told = []
+        monkeypatch.setattr(spark_session, "start_spark", lambda confs, log, bundle, *_, **__: told.append(bundle))
+        environment = Environment(tmp_path, lambda _: None, **settings)
+        states = [SimpleNamespace(base_path=one, data_bytes=1, merging=one) for one in mergings]
+        for state in states:
+            environment.note_state(state)
+        environment.spark  # noqa: B018
+        return told[0], [environment.release_for(state) for state in states]
+
+    def test_the_default_serves_all_that_it_is_right_for(self, tmp_path, monkeypatch):
+        assert self.started(tmp_path, monkeypatch) == (f"{self.COORDINATES}:1.2.0", [])
+        assert self.started(tmp_path, monkeypatch, self.NEW) == (f"{self.COORDINATES}:1.2.0", ["1.2.0"])
+
+    def test_a_table_of_which_it_is_wrong_gets_another(self, tmp_path, monkeypatch):
+        assert self.started(tmp_path, monkeypatch, self.OLD) == (f"{self.COORDINATES}:0.15.0", ["0.15.0"])
+
+    def test_what_is_named_stays(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("ETC_HUDI_BUNDLE", "/jars/hudi-spark3.5-bundle_2.12-1.0.2.jar")
+        bundle, releases = self.started(tmp_path, monkeypatch, self.OLD)
+        assert (bundle, releases) == ("/jars/hudi-spark3.5-bundle_2.12-1.0.2.jar", ["1.0.2"])
+
+    @pytest.mark.parametrize(
+        ("jar", "release"), [("/jars/hudi-spark3.5-bundle_2.12-1.1.1.jar,/x.jar", "1.1.1"), ("/jars/own.jar", None)]
+    )
+    def test_sparks_own_settings_are_looked_at_too(self, tmp_path, monkeypatch, jar, release):
+        _, releases = self.started(tmp_path, monkeypatch, self.OLD, spark_options={"spark.jars": jar})
+        assert releases == [release]

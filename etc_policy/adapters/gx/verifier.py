@@ -18,6 +18,7 @@ from etc_policy.adapters.gx.view_comparison import SAMPLE_SIZE, named, require_r
 from etc_policy.adapters.gx.view_join import Comparison
 from etc_policy.adapters.gx.view_rows import NAMES_AT_ONCE
 from etc_policy.adapters.gx.views import narrowed, read_view, require_columns, require_stock_readers
+from etc_policy.adapters.spark.bundles import release_of
 from etc_policy.adapters.spark.index_faults import wrong_statistics
 from etc_policy.adapters.spark.interrupts import raise_if_interrupted
 from etc_policy.adapters.spark.java_causes import java_causes
@@ -49,6 +50,11 @@ class GxVerifier:
     """The DataVerifier on Great Expectations; `spark` is a session with the Hudi bundle."""
 
     spark: Any
+
+    @property
+    def release(self) -> str | None:
+        """The release of Hudi that Spark has loaded."""
+        return release_of(self.spark._jvm)
 
     def wrongly_listed(self, state: TableState) -> tuple[str, ...]:
         """What the metadata table's listing says wrongly of the latest file slices, a sentence each.

@@ -14,6 +14,7 @@ from etc_policy.adapters.hudi.history import MAX_ARCHIVED, completed_write, tabl
 from etc_policy.adapters.hudi.latest_slices import latest_slices
 from etc_policy.adapters.hudi.layout import InstantFile
 from etc_policy.adapters.hudi.log_facts import NO_TRUST
+from etc_policy.adapters.hudi.merging import merging_of
 from etc_policy.adapters.hudi.properties import (
     PROPERTIES,
     merges_in_any_order,
@@ -159,6 +160,7 @@ def _state(commits: TableCommits) -> TableState:
         has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
         merges_otherwise=not merges_in_any_order(properties),
         updates_in_part=updates_in_part(properties),
+        merging=merging_of(properties),
         lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
         base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
         orphans=orphans,

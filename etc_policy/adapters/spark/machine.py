@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from etc_policy.adapters.hudi.zones import local_zone
+from etc_policy.adapters.spark.bundles import BUNDLE_NAME
 from etc_policy.adapters.spark.ivy_jars import ivy_folder, kept_jar
 from etc_policy.adapters.spark.session import DEFAULT_BUNDLE
 from etc_policy.errors import TableError
@@ -20,7 +21,6 @@ from etc_policy.verify.diagnosis import Finding, FindingStatus
 #: Majors of Java that Spark 3.5 runs on.
 _JAVA_MAJORS = (8, 11, 17)
 _INSTALL = 'run `pip install "etc-policy[local]"`'
-_BUNDLE_NAME = re.compile(r"hudi-spark(?P<spark>\d+\.\d+)-bundle_[\d.]+[-:](?P<hudi>[\w.-]+?)(?:\.jar)?$")
 
 
 def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -112,7 +112,7 @@ def _package(check: str, name: str, need: str) -> Finding:
 
 
 def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
-    named = _BUNDLE_NAME.search(bundle)
+    named = BUNDLE_NAME.search(bundle)
     if bundle.endswith(".jar") and not Path(bundle).is_file():
         return _finding(
             "bundle", "error", f"there is no file `{bundle}`", "correct ETC_HUDI_BUNDLE or the target's `bundle`"

@@ -8,6 +8,7 @@ from typing import Any
 from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.adapters.spark.hudi_client import hudi_client
 from etc_policy.adapters.spark.table_lock import java_lease
+from etc_policy.adapters.spark.write_stats import require_bundle
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
 from etc_policy.execute.ports import Job
@@ -38,5 +39,6 @@ class HudiServices:
             Code.HUDI_FAILED, f"Hudi could not finish the {action} of `{job.base_path}` at {job.instant}", hint=hint
         )
         jvm = self._spark._jvm
+        require_bundle(jvm, job)
         with hudi_client(self._spark, job, failure, takes_lock=True) as client, java_lease(jvm, job):
             (client.cluster if action == "clustering" else client.logCompact)(job.instant, True)

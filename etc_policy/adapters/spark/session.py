@@ -26,10 +26,11 @@ from etc_policy.adapters.spark.pinned_settings import pin_settings
 from etc_policy.adapters.storage.below import folder_of, open_regular
 from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, RetryableError, TableError
+from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of
 from etc_policy.policy.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
 from etc_policy.policy.secrets import SECRET_SETTING, is_secret_setting
 
-DEFAULT_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+DEFAULT_BUNDLE = bundle_of(DEFAULT_RELEASE)
 
 _LOG_LINES_SHOWN = 12
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from etc_policy.adapters.spark.bundles import release_of, require_fitting
 from etc_policy.adapters.spark.java_causes import throwable_causes
 from etc_policy.adapters.spark.store_outage import raise_store_outage
 from etc_policy.codes.registry import Code
@@ -24,13 +25,14 @@ _SLIM = "org.apache.hudi.client.SparkRDDWriteClient$SlimWriteStats"
 
 
 def require_bundle(jvm: Any, job: Job) -> None:
-    """Return if the loaded bundle is known to commit carried files rightly, or none are carried.
+    """Return if the loaded bundle is known to merge the table's rows as its readers do, and to commit what is carried.
 
     Raises:
-        EngineError: it was not tried.
+        EngineError: it does not, or was not tried.
 
     """
-    version = _version(jvm) if job.carries else _TRIED[0]
+    require_fitting(jvm, job)
+    version = release_of(jvm) or "" if job.carries else _TRIED[0]
     if not version.startswith(_TRIED):
         message = f"committing carried log files was not tried with this bundle of Hudi ({version or 'unknown'})"
         hint = "name a bundle of Hudi 1.2 or 0.15 in the target, or set `granularity: file_slice`"
@@ -78,13 +80,6 @@ def _stat(jvm: Any, operation: Operation, carried: CarriedFile) -> Any:
     names.add(carried.name)
     stat.setLogFiles(names)
     return stat
-
-
-def _version(jvm: Any) -> str:
-    """The release that the bundle names in its manifest; empty where it names none. Before 1.0 no class of Hudi's says it."""
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    of_bundle = jvm.java.lang.Class.forName("org.apache.hudi.common.model.HoodieRecord", True, loader).getPackage()
-    return str(of_bundle.getImplementationVersion() or "")
 
 
 def written_stats(spark: Any, result: Any) -> list[Any]:

@@ -175,6 +175,7 @@ class TableFolder:
             "hoodie.table.timeline.timezone": "UTC",
             "hoodie.table.recordkey.fields": "id",
             "hoodie.table.partition.fields": "p",
+            "hoodie.table.ordering.fields": "ts",
             "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
             **(properties or {}),
         }

@@ -163,6 +163,7 @@ class TestRefusals:
         ("impossible_times", "ETC405", ExitCode.ENGINE),
         ("base_file_format", "ETC405", ExitCode.ENGINE),
         ("ETC234", "ETC234", ExitCode.ENGINE),
+        ("ETC322", "ETC322", ExitCode.ENGINE),
         ("unknown_left_out", "ETC405", ExitCode.ENGINE),
         ("not_a_day", "ETC405", ExitCode.ENGINE),
         ("ETC201", "ETC201", ExitCode.ENGINE),

@@ -8,6 +8,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
     latency    minutes (60)
     granularity, carry, partitions, max_io (bytes), index, writers_compact, options        of the policy
     level      of verification (data)
+    tested     releases that the policy says are tested with the table
     strategy   of Hudi's own, as a policy file has it: {type: log_file_num, min_log_files: 2}
     target, every, run                        minutes: of freshness, between runs, and that the last run took (none is known)
     published  the threshold of the last compaction by etc
@@ -18,6 +19,7 @@ one table, or `tables`, a list of them. Keys of a table, all but `slices` option
                `impossible <ms after 1970>` is an event time that cannot be true
                `deletes` are by key, `deletes, seen <time>` beside rows from then on; of `may delete` nobody knows what is in it
     unit       of the event-time column
+    merging, release   how the table merges rows, and the release of Hudi's bundle that is to compact it
     unreadable_time    a text that is not a time, and its log file: {value, log_file}
     wrong_times  completion times that cannot be true: requested > completed, action [right time]
     other_zone   what shows that the table's instants are of another zone
@@ -114,7 +116,11 @@ def _inputs(name: str, table: dict[str, Any]) -> Inputs:
         strategy=strategy,
         verify=Verify(level=table.get("level", "data")),
         freshness=Freshness(target_ms=_minutes(table, "target")),
-        writer=Writer(index=table.get("index"), compaction=table.get("writers_compact", "none")),
+        writer=Writer(
+            index=table.get("index"),
+            compaction=table.get("writers_compact", "none"),
+            merges_tested_with=tuple(table.get("tested", ())),
+        ),
         hudi_options={key: str(value) for key, value in table.get("options", {}).items()},
     )
     now, state = table.get("now", NOON), state_of(f"/{name}", table)
@@ -155,6 +161,8 @@ def state_of(base_path: str, table: dict[str, Any]) -> TableState:
         has_cdc=table.get("cdc", False),
         merges_otherwise=table.get("merges_otherwise", False),
         lacks_meta_columns=table.get("lacks_meta_columns", False),
+        merging=table.get("merging", ""),
+        release=table.get("release"),
         base_file_format=table.get("base_file_format", PARQUET),
         foreign_compaction=instant(table["foreign_compaction"]) if "foreign_compaction" in table else None,
         exposed=frozenset((place.rpartition("/")[0], place.rpartition("/")[2]) for place in table.get("exposed", ())),

@@ -26,7 +26,8 @@ policies:
       {type: event_time, granularity: file_slice, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m, carry: copy}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h, proof: logs}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
-    writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async, keys: repeated}
+    writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async, keys: repeated,
+      merges_tested_with: [1.2.0-x]}
     hudi_options: {hoodie.memory.merge.max.size: 1073741824, hoodie.memory.spillable: true, hoodie.x: "1.50"}
     sync: {ro_table: lake.long_ro}
     tags: [a, b]
@@ -86,7 +87,14 @@ def test_defaults_are_filled_in(read):
             "where": None,
             "full": False,
         },
-        "writer": {"index": None, "lock": {}, "lock_wait_ms": 60000, "compaction": "none", "keys": "unique"},
+        "writer": {
+            "index": None,
+            "lock": {},
+            "lock_wait_ms": 60000,
+            "compaction": "none",
+            "keys": "unique",
+            "merges_tested_with": (),
+        },
         "hudi_options": {},
         "sync": {"ro_table": None},
         "tags": (),
@@ -141,6 +149,7 @@ def test_every_key_reaches_the_manifest(read):
             "lock_wait_ms": 300_000,
             "compaction": "async",
             "keys": "repeated",
+            "merges_tested_with": ("1.2.0-x",),
         },
         "hudi_options": {
             "hoodie.memory.merge.max.size": "1073741824",

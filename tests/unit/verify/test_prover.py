@@ -147,6 +147,8 @@ class TestClaim:
 class Verifier:
     """A DataVerifier that answers what it is told, and keeps what it was asked."""
 
+    release = "1.2.0"
+
     def __init__(self, *results, late_rows=3, wrongly_listed=(), wrongly_indexed=(), missed=()):
         self.results, self.late_rows, self.requests = results, late_rows, []
         self.listing, self.indexed, self.missed = wrongly_listed, wrongly_indexed, missed

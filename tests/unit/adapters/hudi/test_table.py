@@ -50,7 +50,12 @@ def test_every_fact_of_a_state_is_read_or_comes_from_log_files():
     filled = ast.walk(ast.parse(inspect.getsource(hudi_table._state)))
     (made,) = (node for node in filled if isinstance(node, ast.Call) and ast.unparse(node.func) == "TableState")
     named = {keyword.arg for keyword in made.keywords}
-    assert {field.name for field in fields(TableState)} - named == {"unreadable_time", "witnesses", "apply_state"}
+    assert {field.name for field in fields(TableState)} - named == {
+        "unreadable_time",
+        "witnesses",
+        "apply_state",
+        "release",
+    }
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ C = at("10:00:06")
 def compactor(monkeypatch):
     """One whose Hudi commits nothing by writing the timeline's files itself; that it really does so is played with Spark."""
     found = HudiCompactor(SimpleNamespace(_jvm=None))
+    monkeypatch.setattr(hudi_compactor, "require_bundle", lambda *_: None)
     for name in ("_client", "_lock"):
         monkeypatch.setattr(found, name, lambda *_: nullcontext(lambda: None))
     monkeypatch.setattr(hudi_compactor, "compaction_instant", lambda *_: None)
@@ -306,6 +307,7 @@ class TestCommitting:
             commitCompaction=lambda *_: calls.append("commit"),
         )
         found = HudiCompactor(SimpleNamespace(_jvm=None))
+        monkeypatch.setattr(hudi_compactor, "require_bundle", lambda *_: None)
         monkeypatch.setattr(found, "_client", lambda _: nullcontext(client))
         monkeypatch.setattr(found, "_lock", lock)
         monkeypatch.setattr(found, "_empty", lambda: None)

@@ -1,0 +1,83 @@
+"""Which releases of Hudi's bundle may compact a table: those that were played on one that merges its rows in the same way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+
+#: The release that compacts where nobody names another and it is right.
+DEFAULT_RELEASE = "1.2.0"
+#: What `python -m tests.integration.payload_matrix` found: for each way to merge rows what each release makes of them.
+RESULTS = "bundle_results.json"
+#: What `merging` says of tables that writers before 1.0 have made.
+OF_HUDI_0 = "of Hudi 0.x"
+RIGHT = "right"
+#: Rows change, as by the stock compaction of the writers' own bundle: RT of such tables depends on when they are compacted.
+AS_OWN = "as its own"
+#: What may be compacted.
+FIT = (RIGHT, AS_OWN)
+
+
+@cache
+def results() -> Mapping[str, Mapping[str, str]]:
+    """What was found; the ways to merge rows are those of `TableState.merging`."""
+    found: Mapping[str, Mapping[str, str]] = json.loads(files(__package__).joinpath(RESULTS).read_text("utf-8"))
+    return found
+
+
+def right_releases(merging: str) -> tuple[str, ...]:
+    """The releases that compact such a table as its readers see it: the default first, then its writers', then the newest."""
+    right = (release for release, found in results().get(merging, {}).items() if found in FIT)
+    of_hudi_0 = OF_HUDI_0 in merging
+    return tuple(
+        sorted(
+            right,
+            key=lambda one: (one == DEFAULT_RELEASE, of_hudi_0 and one.startswith("0."), _numbers(one)),
+            reverse=True,
+        )
+    )
+
+
+def best_release(mergings: Iterable[str]) -> str:
+    """The release that is right for the most of these tables, the default before others."""
+    right = [release for merging in mergings for release in right_releases(merging)]
+    order = [DEFAULT_RELEASE, *right] if DEFAULT_RELEASE in right else right
+    return max(order, key=right.count, default=DEFAULT_RELEASE)
+
+
+def why_unfit(merging: str, release: str | None, tested: Collection[str] = ()) -> tuple[str, str] | None:
+    """Why a release may not compact such a table, and what to do; None where it may.
+
+    Those that are `tested` by the user may where nobody else has tried them.
+    """
+    found = results().get(merging, {}).get(release or "")
+    if found in FIT or (found is None and release in tested):
+        return None
+    of_release = f"Hudi {release}" if release else "a bundle of Hudi that does not say its release"
+    right = right_releases(merging)
+    if found is not None:
+        reason = f"{of_release} merges rows of such a table ({merging}) otherwise than its readers: {found}"
+    elif right:
+        reason = f"{of_release} was not tried on such a table ({merging})"
+    else:
+        reason = f"no release of Hudi is known to merge rows as the readers of such a table do ({merging})"
+    return reason, _hint(right, found is None and release)
+
+
+def bundle_of(release: str) -> str:
+    """The Maven coordinates of a release's bundle."""
+    return f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{release}"
+
+
+def _hint(right: tuple[str, ...], untried: str | bool | None) -> str:
+    if right:
+        return f"set ETC_HUDI_BUNDLE={bundle_of(right[0])}, or `bundle` of the target, and run this again"
+    if untried:
+        return f"compact a copy with it; where RT stays the same, declare `writer.merges_tested_with: ['{untried}']`"
+    return "let the table's own writers compact it"
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in release.split(".") if number.isdigit())

@@ -1,0 +1,189 @@
+"""Which release of Hudi's bundle compacts which table as its writer's own bundle shows it: played on real tables, and judged.
+
+python -m tests.integration.payload_matrix FOLDER [--bundles 0.15.0 1.2.0] [--kinds "nothing said"]
+python -m tests.integration.payload_matrix FOLDER --keep    (writes the results that etc goes by, and their page)
+
+Each bundle writes each kind of table in each table version that it can, and compacts, by etc's own client, a copy of each table
+of each writer; of its own tables one more copy is compacted by stock Hudi. Then it reads its own tables: as they were, and as
+each bundle has compacted them. What is there in FOLDER is not done again. All of it takes about half an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from etc_policy.adapters.hudi.merging import merging_of
+from etc_policy.plan import bundles
+from tests.integration.payloads.steps import FAILED, SEEN, STOCK, WRITTEN, Cell, cells
+from tests.integration.payloads.tables import BUNDLES, HISTORIES, UNCHANGED
+from tests.integration.session import REPOSITORY, run_under_bundle
+
+STEPS = ("write", "compact", "stock", "read")
+RESULTS = Path(bundles.__file__).with_name(bundles.RESULTS)
+PAGE = REPOSITORY / "docs/reference/bundles.md"
+Seen = Mapping[str, Any]
+RO_DIFFERS = "RO is not RT"
+
+
+class Verdict(NamedTuple):
+    """What a bundle made of a table, in a word or by the keys that it got wrong; and each wrong row."""
+
+    cell: Cell
+    merging: str
+    release: str
+    found: str
+    rows: Mapping[str, Any]
+
+
+def play(root: Path, releases: Sequence[str], kinds: Sequence[str]) -> None:
+    """Each step under each bundle, one Spark after the other."""
+    for step in STEPS:
+        for release in releases:
+            arguments = (step, release, str(root), ",".join(releases), *kinds)
+            said = run_under_bundle(release, "tests.integration.payloads.steps", *arguments, timeout_seconds=3600)
+            print(f"{step} {release}\n{said}", end="", flush=True)
+
+
+def verdicts(root: Path) -> Iterator[Verdict]:
+    """What each bundle made of each table that was read."""
+    for cell in cells():
+        before = _seen(cell.base(root, WRITTEN))
+        if before is None:
+            continue
+        merging, own = merging_of(before["properties"]), _seen(cell.base(root, STOCK))
+        for release in BUNDLES:
+            found = _judge(cell.base(root, release), before, own)
+            if found is not None:
+                yield Verdict(cell, merging, release, *found)
+
+
+def _judge(base: Path, before: Seen, own: Seen | None) -> tuple[str, Mapping[str, Any]] | None:
+    if (base / FAILED).exists():
+        return "fails", {"": (base / FAILED).read_text()}
+    after = _seen(base)
+    if after is None:
+        return None
+    if isinstance(before["RT"], str) or isinstance(after["RO"], str) or isinstance(after["RT"], str):
+        return "cannot be read by its writer", {"": [before["RT"], after["RO"], after["RT"]]}
+    if after["RO"] != after["RT"]:
+        return RO_DIFFERS, _different(after["RT"], after["RO"])
+    if keeps_unchanged(before) and (lost := [key for key, row in after["RO"].items() if UNCHANGED in row]):
+        return f"wrong: {'; '.join(lost)}", _different(before["RT"], after["RO"])
+    wrong = _different(before["RT"], after["RO"])
+    if not wrong:
+        return bundles.RIGHT, {}
+    if own is not None and own["RO"] == after["RO"]:
+        return bundles.AS_OWN, wrong
+    return f"wrong: {'; '.join(key for key in HISTORIES if key in wrong)}", wrong
+
+
+def keeps_unchanged(seen: Seen) -> bool:
+    """Whether the table's payload knows Debezium's placeholder. Written to a base file it is lost, whatever RT showed before."""
+    return any("PostgresDebezium" in value for value in seen["properties"].values())
+
+
+def _different(before: Seen, after: Seen) -> dict[str, Any]:
+    keys = sorted({*before, *after})
+    return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
+
+
+def _seen(base: Path) -> Seen | None:
+    file = base / SEEN
+    found: Seen | None = json.loads(file.read_text()) if file.exists() else None
+    return found
+
+
+def results_of(found: Sequence[Verdict]) -> dict[str, dict[str, str]]:
+    """For each way to merge rows what each release makes of it: right only where it is right for the readers of every writer."""
+    gathered: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for one in found:
+        gathered[one.merging][one.release].add(one.found)
+    return {
+        merging: {release: _worst(by_release[release]) for release in BUNDLES if release in by_release}
+        for merging, by_release in sorted(gathered.items())
+    }
+
+
+def _worst(found: set[str]) -> str:
+    """What is wrong for some writer's readers; a failure says something only where nothing else was found."""
+    wrong = sorted(one for one in found if one.startswith("wrong") or one == RO_DIFFERS)
+    if wrong:
+        return "; ".join(wrong)
+    return next((one for one in (bundles.AS_OWN, bundles.RIGHT) if one in found), min(found))
+
+
+def page_of(results: Mapping[str, Mapping[str, str]]) -> str:
+    """The page of the results."""
+    head = ["# Which bundle may compact which table", "", *_INTRODUCTION, ""]
+    head += [f"| table | {' | '.join(BUNDLES)} |", f"|---|{'---|' * len(BUNDLES)}"]
+    rows = [
+        f"| {merging} | {' | '.join(_shown(by_release.get(release)) for release in BUNDLES)} |"
+        for merging, by_release in results.items()
+    ]
+    wrong = [
+        f"- {merging}, by {release}: {found.removeprefix('wrong: ')}"
+        for merging, by_release in results.items()
+        for release, found in by_release.items()
+        if found.startswith("wrong")
+    ]
+    return "\n".join([*head, *rows, "", "## Which rows are wrong", "", *wrong, ""])
+
+
+def _shown(found: str | None) -> str:
+    return "" if found is None else "**wrong**" if found.startswith("wrong") else found
+
+
+_INTRODUCTION = (
+    "Made by `python -m tests.integration.payload_matrix FOLDER --keep`. Each release of Hudi's bundle wrote each kind of table; "
+    "copies were compacted by each release, and read by the release that wrote them.",
+    "",
+    f"- **{bundles.RIGHT}**: the compacted rows are those that the snapshot view showed before.",
+    f"- **{bundles.AS_OWN}**: they are not, and the stock compaction of the writer's own bundle gives the same: with such a "
+    "table the snapshot view itself depends on when it is compacted.",
+    "- **wrong**: they are other rows, for good. `etc` refuses to compact.",
+    "",
+    "An empty field was not played: the release does not know the table version, or the payload. What is not in the table is "
+    "refused too, with the release that is right where there is one; see `etc explain ETC322`.",
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="where the tables are made")
+    parser.add_argument("--bundles", nargs="+", choices=tuple(BUNDLES), default=tuple(BUNDLES))
+    parser.add_argument("--kinds", nargs="+", default=(), help="some kinds of tables, by their names")
+    parser.add_argument("--judge", action="store_true", help="judge what was played, and play nothing")
+    parser.add_argument("--keep", action="store_true", help="write the results, and their page")
+    given = parser.parse_args()
+    if not given.judge:
+        play(given.folder, given.bundles, given.kinds)
+    found = list(verdicts(given.folder))
+    for one in found:
+        print(f"{one.cell.writer}, version {one.cell.version}, {one.cell.kind.name}, by {one.release}: {one.found}")
+        for key, (before, after) in one.rows.items() if one.found.startswith("wrong") else ():
+            print(f"    {key}: {before} became {after}")
+    results = results_of(found)
+    if given.keep:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        PAGE.write_text(page_of(results))
+    untrue = () if given.keep else tuple(not_as_kept(results))
+    sys.exit("\n".join(untrue))
+
+
+def not_as_kept(results: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Where what was played contradicts what is kept; that is worse where a table of another writer was wrong."""
+    for merging, by_release in results.items():
+        for release, found in by_release.items():
+            kept = bundles.results().get(merging, {}).get(release)
+            if found != kept and (kept is None or kept in bundles.FIT):
+                yield f"{merging}, by {release}: {found}, and not {kept}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""The steps of the payload matrix, each a process of its own under a bundle: its tables are written, compacted, read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from etc_policy.adapters.hudi.properties import read_properties
+from etc_policy.adapters.spark.compactor import HudiCompactor
+from etc_policy.adapters.spark.session import start_spark
+from etc_policy.adapters.storage.door import open_reader
+from etc_policy.execute.ports import Job
+from etc_policy.policy.manifest import EventTime, Policy
+from tests.integration.payloads.tables import (
+    BUNDLES,
+    COMMITS,
+    KINDS,
+    SCHEMA,
+    SHOWN,
+    Kind,
+    commit,
+    deletes_keys,
+    is_key_delete,
+)
+
+WRITTEN, STOCK = "written", "stock"
+FAILED, SEEN = "failed", "seen.json"
+VIEWS = {"RT": {"hoodie.datasource.query.type": "snapshot"}, "RO": {"hoodie.datasource.query.type": "read_optimized"}}
+_AT_ONCE = {"hoodie.compact.inline.max.delta.commits": "1"}
+
+
+class Cell(NamedTuple):
+    """A table of the matrix: which bundle wrote it in which version, and how it merges."""
+
+    writer: str
+    version: int
+    kind: Kind
+
+    def base(self, root: Path, place: str) -> Path:
+        """Its folder: as it was `written`, or as a bundle or `stock` has compacted it."""
+        return root / place / self.writer / str(self.version) / self.kind.name.replace(" ", "_").replace(",", "")
+
+
+def cells(writers: Sequence[str] = tuple(BUNDLES), kinds: Sequence[str] = ()) -> Iterator[Cell]:
+    """The tables of some writers, and of some kinds, where any are named."""
+    for bundle in writers:
+        for version in BUNDLES[bundle]:
+            for kind in KINDS:
+                if kind.since <= bundle < kind.before and (not kinds or kind.name in kinds):
+                    yield Cell(bundle, version, kind)
+
+
+def write(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
+    """Each table of this bundle with its commits."""
+    _each(_own(chosen, bundle), lambda cell: _write(spark, cell, cell.base(root, WRITTEN)))
+
+
+def _write(spark: Any, cell: Cell, base: Path) -> None:
+    if base.exists():
+        return
+    draft = base.with_name(f"{base.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    options = cell.kind.writer(cell.writer, cell.version)
+    for number in range(COMMITS):
+        if is_key_delete(number) and not deletes_keys(cell.writer):
+            continue
+        operation = "delete" if is_key_delete(number) else "upsert"
+        frame = spark.createDataFrame(commit(number), SCHEMA).coalesce(1)
+        told = {**options, "hoodie.datasource.write.operation": operation}
+        frame.write.format("hudi").options(**told).mode("append").save(str(draft))
+    draft.rename(base)
+
+
+def compact(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
+    """A copy of each table of each writer, by etc's client of this bundle."""
+    of_all = (cell for cell in chosen if cell.version in BUNDLES[bundle])
+    _each(of_all, lambda cell: _copied(root, cell, bundle, lambda base: _compact(spark, cell, base)))
+
+
+def compact_by_stock(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
+    """A copy of each of its own tables, by the stock procedure with the writer's options."""
+    _each(
+        _own(chosen, bundle), lambda cell: _copied(root, cell, STOCK, lambda base: _compact_by_stock(spark, cell, base))
+    )
+
+
+def _copied(root: Path, cell: Cell, place: str, step: Callable[[Path], None]) -> None:
+    written, base = cell.base(root, WRITTEN), cell.base(root, place)
+    if base.exists() or not written.exists():
+        return
+    draft = base.with_name(f"{base.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(written, draft, ignore=shutil.ignore_patterns(SEEN))
+    try:
+        step(draft)
+    except Exception as error:
+        base.mkdir(parents=True)
+        (base / FAILED).write_text(f"{type(error).__name__}: {getattr(error, 'cause', None) or error}"[:4000])
+        return
+    draft.rename(base)
+
+
+def _compact(spark: Any, cell: Cell, base: Path) -> None:
+    """As `etc apply` does it, but for its rules."""
+    time_column = EventTime(column="ts", unit="ms")
+    policy = Policy(name="t", table=str(base), event_time=time_column, data_latency_ms=0, hudi_options=_AT_ONCE)
+    compactor = HudiCompactor(spark)
+    job = Job(policy, str(base), cell.version, (), "")
+    with compactor._client(job) as client:
+        instant = client.scheduleCompaction(spark._jvm.org.apache.hudi.common.util.Option.empty()).get()
+    compactor._run(job.__class__(policy, str(base), cell.version, (), instant), lambda: None, lambda _: None)
+
+
+def _compact_by_stock(spark: Any, cell: Cell, base: Path) -> None:
+    """As the table's writer does it, by its own options."""
+    options = {**cell.kind.writer(cell.writer, cell.version), **_AT_ONCE}
+    told = ",".join(f"{key}={value}" for key, value in options.items() if "," not in value)
+    spark.sql(f"CALL run_compaction(op => 'scheduleAndExecute', path => '{base}', options => '{told}')").collect()
+
+
+def read(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
+    """Both views of each table of this bundle, as it shows them: as written, and as each bundle has compacted it."""
+    for cell in _own(chosen, bundle):
+        bases = [cell.base(root, place) for place in (WRITTEN, STOCK, *BUNDLES)]
+        unseen = [base for base in bases if base.exists() and not any((base / one).exists() for one in (FAILED, SEEN))]
+        for base, views in zip(unseen, _views(spark, unseen), strict=True):
+            (base / SEEN).write_text(
+                json.dumps({**views, "properties": read_properties(open_reader(str(base)))}, indent=1)
+            )
+
+
+def _views(spark: Any, bases: Sequence[Path]) -> list[dict[str, Any]]:
+    """Both views of these tables, in one job; where one of them cannot be read each by itself, with the error in its place."""
+    try:
+        return _read(spark, bases)
+    except Exception as error:
+        return (
+            [_views(spark, [base])[0] for base in bases]
+            if len(bases) > 1
+            else [dict.fromkeys(VIEWS, str(error)[:1000])]
+        )
+
+
+def _read(spark: Any, bases: Sequence[Path]) -> list[dict[str, Any]]:
+    frames = [
+        spark.read.format("hudi")
+        .options(**options)
+        .load(str(base))
+        .selectExpr(f"{place} place", f"'{view}' view", *SHOWN)
+        for place, base in enumerate(bases)
+        for view, options in VIEWS.items()
+    ]
+    found: list[dict[str, Any]] = [{view: {} for view in VIEWS} for _ in bases]
+    for row in reduce(lambda left, right: left.unionAll(right), frames).collect() if frames else ():
+        shown = found[row.place][row.view]
+        key = row.id if row.id not in shown else f"{row.id}, once more"
+        shown[key] = list(row)[3:]
+    return found
+
+
+def _own(chosen: Iterable[Cell], bundle: str) -> list[Cell]:
+    return [cell for cell in chosen if cell.writer == bundle]
+
+
+def _each(chosen: Iterable[Cell], step: Callable[[Cell], None]) -> None:
+    def guarded(cell: Cell) -> None:
+        try:
+            step(cell)
+        except Exception:
+            print(cell.writer, cell.version, cell.kind.name, traceback.format_exc()[-1500:], flush=True)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(guarded, list(chosen)))
+
+
+def main(step: str, bundle: str, root: Path, writers: str = ",".join(BUNDLES), *kinds: str) -> None:
+    """One step under the bundle that the process was started with."""
+    root.mkdir(parents=True, exist_ok=True)
+    spark = start_spark(
+        {"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}, root / "spark.log", is_brief=True
+    )
+    steps = {"write": write, "compact": compact, "stock": compact_by_stock, "read": read}
+    steps[step](spark, root, bundle, tuple(cells(writers.split(","), kinds)))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), *sys.argv[4:])
