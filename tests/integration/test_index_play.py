@@ -36,6 +36,7 @@ def test_columns_that_the_writers_chose_keep_their_statistics(spark, tmp_path):
     assert table.faults_of_skipping(10, seed=4) == []
 
 
+@pytest.mark.extended
 def test_a_client_that_was_not_told_hides_rows_which_is_seen_and_mended(spark, tmp_path):
     table = IndexedTable(spark, tmp_path / "t")
     table.make()

@@ -158,7 +158,8 @@ class Watch:
             (*_LIBRARIES, "<template>", "<unknown>")
         ):
             return  # an import, or what Jinja compiles: an expression, the place of an error
-        if event in _STARTED or event in _CHANGED:
+        # What Python keeps of a module that it imports first is no change of etc's.
+        if event in _STARTED or (event in _CHANGED and "/__pycache__/" not in str(arguments)):
             self.found.append(f"{event} {arguments!r:.200}")
         elif event == "open" and isinstance(arguments[0], str | bytes | os.PathLike):
             path = os.path.realpath(os.fsdecode(arguments[0]))
