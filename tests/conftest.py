@@ -31,6 +31,7 @@ OWN_PROCESSES = (
     "test_left_locks.py",
     "test_ordering.py",
     "test_bundles.py",
+    "test_flink.py",
     "test_altered_schema.py::test_so_it_is_under_older_bundles_and_with_carried_log_files",
     "test_apply_process.py",
     "test_stock_strategies.py::test_applied_verified_killed_and_finished",

@@ -139,7 +139,7 @@ def page_of(results: Mapping[str, Mapping[str, str]]) -> str:
         for release, found in by_release.items()
         if bundles.WRONG in found
     ]
-    return "\n".join([*head, *rows, "", "## Which rows are wrong", "", *wrong, ""])
+    return "\n".join([*head, *rows, "", "## Which rows are wrong", "", _KEYS, "", *wrong, ""])
 
 
 def _shown(found: str | None) -> str:
@@ -148,6 +148,7 @@ def _shown(found: str | None) -> str:
     return "**wrong**" if found.startswith(bundles.WRONG) else found.partition(f", {bundles.WRONG}")[0]
 
 
+_KEYS = "The words are the keys of `HISTORIES` in `tests/integration/payloads/tables.py`."
 _INTRODUCTION = (
     "Made by `python -m tests.integration.payload_matrix FOLDER --keep`. Each release of Hudi's bundle wrote each kind of table; "
     "copies were compacted by each release, and read by the release that wrote them.",
