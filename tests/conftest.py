@@ -30,6 +30,8 @@ OWN_PROCESSES = (
     "test_version_6.py::test_two_kills_and_one_run_that_mends_them",
     "test_left_locks.py",
     "test_ordering.py",
+    "test_bundles.py",
+    "test_flink.py",
     "test_altered_schema.py::test_so_it_is_under_older_bundles_and_with_carried_log_files",
     "test_apply_process.py",
     "test_stock_strategies.py::test_applied_verified_killed_and_finished",

@@ -14,10 +14,10 @@ RESULTS = "bundle_results.json"
 #: What `merging` says of tables that writers before 1.0 have made.
 OF_HUDI_0 = "of Hudi 0.x"
 RIGHT = "right"
-#: Rows change, as by the stock compaction of the writers' own bundle: RT of such tables depends on when they are compacted.
-AS_OWN = "as its own"
-#: What may be compacted.
-FIT = (RIGHT, AS_OWN)
+#: How a verdict begins where rows are wrong for all readers; the keys of the played rows follow.
+WRONG = "wrong: "
+#: Right for the readers of some writers of such tables and not of others, which the tables do not tell apart.
+PARTLY = "right but for readers of"
 
 
 @cache
@@ -29,7 +29,7 @@ def results() -> Mapping[str, Mapping[str, str]]:
 
 def right_releases(merging: str) -> tuple[str, ...]:
     """The releases that compact such a table as its readers see it: the default first, then its writers', then the newest."""
-    right = (release for release, found in results().get(merging, {}).items() if found in FIT)
+    right = (release for release, found in results().get(merging, {}).items() if found == RIGHT)
     of_hudi_0 = OF_HUDI_0 in merging
     return tuple(
         sorted(
@@ -50,20 +50,21 @@ def best_release(mergings: Iterable[str]) -> str:
 def why_unfit(merging: str, release: str | None, tested: Collection[str] = ()) -> tuple[str, str] | None:
     """Why a release may not compact such a table, and what to do; None where it may.
 
-    Those that are `tested` by the user may where nobody else has tried them.
+    Those that are `tested` by the user may, but for those of which it is known that they are wrong.
     """
     found = results().get(merging, {}).get(release or "")
-    if found in FIT or (found is None and release in tested):
+    is_wrong = found is not None and found.startswith(WRONG)
+    if found == RIGHT or (release in tested and not is_wrong):
         return None
-    of_release = f"Hudi {release}" if release else "a bundle of Hudi that does not say its release"
+    name = f"Hudi {release}" if release else "a bundle of Hudi that does not say its release"
     right = right_releases(merging)
-    if found is not None:
-        reason = f"{of_release} merges rows of such a table ({merging}) otherwise than its readers: {found}"
-    elif right:
-        reason = f"{of_release} was not tried on such a table ({merging})"
+    if is_wrong:
+        reason = f"{name} merges rows otherwise than the readers of such a table ({merging})"
+    elif right or found is not None:
+        reason = f"{name} is not known to be right for such a table ({merging}){f': {found}' if found else ''}"
     else:
         reason = f"no release of Hudi is known to merge rows as the readers of such a table do ({merging})"
-    return reason, _hint(right, found is None and release)
+    return reason, _hint(right, None if is_wrong else release)
 
 
 def bundle_of(release: str) -> str:
@@ -71,12 +72,12 @@ def bundle_of(release: str) -> str:
     return f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{release}"
 
 
-def _hint(right: tuple[str, ...], untried: str | bool | None) -> str:
+def _hint(right: tuple[str, ...], untold: str | None) -> str:
     if right:
-        return f"set ETC_HUDI_BUNDLE={bundle_of(right[0])}, or `bundle` of the target, and run this again"
-    if untried:
-        return f"compact a copy with it; where RT stays the same, declare `writer.merges_tested_with: ['{untried}']`"
-    return "let the table's own writers compact it"
+        return f"set ETC_HUDI_BUNDLE={bundle_of(right[0])}, or `bundle` of the target, and run this table by itself (`--select`)"
+    if untold:
+        return f"compact a copy with it; where its readers see the same rows, declare `writer.merges_tested_with: ['{untold}']`"
+    return "let the table's own writers compact it, or upgrade it to table version 9"
 
 
 def _numbers(release: str) -> tuple[int, ...]:

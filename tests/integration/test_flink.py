@@ -4,16 +4,30 @@ import shutil
 
 import pytest
 
+from etc_policy.adapters.spark.session import start_spark
+from etc_policy.plan.bundles import bundle_of
 from tests.integration.bench import SECOND
+from tests.integration.conftest import _Session
 from tests.integration.flink import flink
 from tests.integration.flink_table import INDEXES, FlinkTable
 from tests.integration.history import HISTORY, Write
+from tests.integration.session import stop_spark
 from tests.integration.version6_kinds import AFTER, LAST, Kind
 
 pytestmark = [pytest.mark.spark, pytest.mark.extended]
 
 #: Late updates of a row of the last but one commit, and of what became its base file: both lose.
 LATE, LATER = Write(((0, "late", 720),)), Write(((0, "later", 730),))
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    """A session with the bundle that merges tables of Hudi 0.x as their own readers do, in the place of the other one."""
+    _Session.stop()
+    options = {"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}
+    session = start_spark(options, tmp_path_factory.mktemp("spark") / "spark.log", bundle_of("0.15.0"))
+    yield session
+    stop_spark(session)
 
 
 @pytest.fixture(scope="module")

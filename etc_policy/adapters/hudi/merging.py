@@ -10,6 +10,7 @@ from etc_policy.plan.bundles import OF_HUDI_0
 _PAYLOAD = "hoodie.compaction.payload.class"
 _MODE, _PARTIAL = "hoodie.record.merge.mode", "hoodie.table.partial.update.mode"
 _STRATEGY, _STRATEGY_OF_HUDI_0 = "hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy"
+_ORDERING_OF_HUDI_1_0, _FIRST_OF_HUDI_1 = "hoodie.table.precombine.field", 8
 _RULE = "hoodie.record.merge.property."
 _EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 _BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
@@ -30,14 +31,20 @@ def merging_of(properties: Mapping[str, str]) -> str:
 
 def _parts(properties: Mapping[str, str]) -> Iterator[str]:
     version = int(properties["hoodie.table.version"])
-    of_hudi_0 = version < 8 and _STRATEGY not in properties
-    yield f"table version {version}{f' {OF_HUDI_0}' if of_hudi_0 else ''}"
+    yield f"table version {version}{_makers(properties, version)}"
     yield from _ways(properties, version)
     count = len(ordering_fields(properties))
     yield ("no ordering field", "one ordering field")[count] if count < 2 else "several ordering fields"
     rules = sorted(key.removeprefix(_RULE) for key in properties if key.startswith(_RULE))
     if rules:
         yield f"with {' and '.join(rules)}"
+
+
+def _makers(properties: Mapping[str, str], version: int) -> str:
+    """Which releases make tables with such properties, as far as these tell it; empty for later ones, or where they do not."""
+    if version < _FIRST_OF_HUDI_1 and _STRATEGY not in properties:
+        return f" {OF_HUDI_0}"
+    return " of Hudi 1.0" if _ORDERING_OF_HUDI_1_0 in properties else ""
 
 
 def _ways(properties: Mapping[str, str], version: int) -> Iterator[str]:

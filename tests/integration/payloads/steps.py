@@ -30,7 +30,7 @@ from tests.integration.payloads.tables import (
     is_key_delete,
 )
 
-WRITTEN, STOCK = "written", "stock"
+WRITTEN = "written"
 FAILED, SEEN = "failed", "seen.json"
 VIEWS = {"RT": {"hoodie.datasource.query.type": "snapshot"}, "RO": {"hoodie.datasource.query.type": "read_optimized"}}
 _AT_ONCE = {"hoodie.compact.inline.max.delta.commits": "1"}
@@ -44,7 +44,7 @@ class Cell(NamedTuple):
     kind: Kind
 
     def base(self, root: Path, place: str) -> Path:
-        """Its folder: as it was `written`, or as a bundle or `stock` has compacted it."""
+        """Its folder: as it was `written`, or as a bundle has compacted it."""
         return root / place / self.writer / str(self.version) / self.kind.name.replace(" ", "_").replace(",", "")
 
 
@@ -84,13 +84,6 @@ def compact(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None
     _each(of_all, lambda cell: _copied(root, cell, bundle, lambda base: _compact(spark, cell, base)))
 
 
-def compact_by_stock(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
-    """A copy of each of its own tables, by the stock procedure with the writer's options."""
-    _each(
-        _own(chosen, bundle), lambda cell: _copied(root, cell, STOCK, lambda base: _compact_by_stock(spark, cell, base))
-    )
-
-
 def _copied(root: Path, cell: Cell, place: str, step: Callable[[Path], None]) -> None:
     written, base = cell.base(root, WRITTEN), cell.base(root, place)
     if base.exists() or not written.exists():
@@ -118,17 +111,10 @@ def _compact(spark: Any, cell: Cell, base: Path) -> None:
     compactor._run(job.__class__(policy, str(base), cell.version, (), instant), lambda: None, lambda _: None)
 
 
-def _compact_by_stock(spark: Any, cell: Cell, base: Path) -> None:
-    """As the table's writer does it, by its own options."""
-    options = {**cell.kind.writer(cell.writer, cell.version), **_AT_ONCE}
-    told = ",".join(f"{key}={value}" for key, value in options.items() if "," not in value)
-    spark.sql(f"CALL run_compaction(op => 'scheduleAndExecute', path => '{base}', options => '{told}')").collect()
-
-
 def read(spark: Any, root: Path, bundle: str, chosen: Sequence[Cell]) -> None:
     """Both views of each table of this bundle, as it shows them: as written, and as each bundle has compacted it."""
     for cell in _own(chosen, bundle):
-        bases = [cell.base(root, place) for place in (WRITTEN, STOCK, *BUNDLES)]
+        bases = [cell.base(root, place) for place in (WRITTEN, *BUNDLES)]
         unseen = [base for base in bases if base.exists() and not any((base / one).exists() for one in (FAILED, SEEN))]
         for base, views in zip(unseen, _views(spark, unseen), strict=True):
             (base / SEEN).write_text(
@@ -186,7 +172,7 @@ def main(step: str, bundle: str, root: Path, writers: str = ",".join(BUNDLES), *
     spark = start_spark(
         {"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "1"}, root / "spark.log", is_brief=True
     )
-    steps = {"write": write, "compact": compact, "stock": compact_by_stock, "read": read}
+    steps = {"write": write, "compact": compact, "read": read}
     steps[step](spark, root, bundle, tuple(cells(writers.split(","), kinds)))
     spark.stop()
 

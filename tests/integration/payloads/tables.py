@@ -74,10 +74,6 @@ def _of_payload(name: str, ordering: str = "seq", since: str = "0", before: str 
     return Kind(name.rpartition(".")[2], f"{_MODELS}.{name}", ordering, since=since, before=before)
 
 
-_SPARK_RECORDS = {
-    "hoodie.datasource.write.record.merger.impls": "org.apache.hudi.HoodieSparkRecordMerger",
-    "hoodie.logfile.data.block.format": "parquet",
-}
 KINDS = (
     Kind("nothing said"),
     Kind("nothing said, no ordering field", ordering=None),
@@ -109,8 +105,8 @@ KINDS = (
         "delete marker",
         f"{_MODELS}.DefaultHoodieRecordPayload",
         options={"hoodie.payload.delete.field": "Op", "hoodie.payload.delete.marker": "D"},
+        since="1.1",  # before, no table records them
     ),
-    Kind("Spark records", options=_SPARK_RECORDS),
 )
 
 

@@ -3,13 +3,14 @@
 import pytest
 
 from etc_policy.plan import bundles
-from etc_policy.plan.bundles import best_release, right_releases, why_unfit
+from etc_policy.plan.bundles import best_release, results, right_releases, why_unfit
+from tests.integration.payload_matrix import PAGE, page_of
 
 PLAYED = {
-    "old": {"0.15.0": "right", "1.0.2": "as its own", "1.2.0": "wrong: toast"},
+    "old": {"0.15.0": "right", "1.0.2": "right", "1.2.0": "wrong: toast"},
     "table version 6 of Hudi 0.x, old": {"0.15.0": "right", "1.0.2": "right"},
     "new": {"1.1.1": "right", "1.2.0": "right"},
-    "of none": {"1.1.1": "fails", "1.2.0": "wrong: toast"},
+    "of none": {"1.0.2": "right but for readers of 1.0.1, wrong: late", "1.1.1": "fails", "1.2.0": "wrong: toast"},
 }
 
 
@@ -47,12 +48,16 @@ def test_a_release_that_is_right_may_compact(release):
 
 def test_one_that_is_wrong_may_not_whatever_the_user_has_tested():
     reason, hint = why_unfit("old", "1.2.0", ["1.2.0"])
-    assert "toast" in reason
+    assert reason == "Hudi 1.2.0 merges rows otherwise than the readers of such a table (old)"
+    assert "let the table's own writers compact it" in why_unfit("of none", "1.2.0")[1]
     assert "ETC_HUDI_BUNDLE=org.apache.hudi:hudi-spark3.5-bundle_2.12:1.0.2" in hint
 
 
-@pytest.mark.parametrize(("merging", "release"), [("old", "1.0.0"), ("unheard of", "1.2.0"), ("new", "1.2.0-amzn-1")])
-def test_what_nobody_has_played_is_refused_unless_the_user_has_tested_it(merging, release):
+@pytest.mark.parametrize(
+    ("merging", "release"),
+    [("old", "1.0.0"), ("unheard of", "1.2.0"), ("new", "1.2.0-amzn-1"), ("of none", "1.0.2"), ("of none", "1.1.1")],
+)
+def test_what_nobody_can_tell_is_refused_unless_the_user_has_tested_it(merging, release):
     assert why_unfit(merging, release) is not None
     assert why_unfit(merging, release, [release]) is None
 
@@ -65,3 +70,24 @@ def test_where_no_release_is_known_the_user_may_test_one():
 def test_a_bundle_that_does_not_say_its_release_is_refused():
     reason, _ = why_unfit("new", None)
     assert "does not say its release" in reason
+
+
+class TestKept:
+    """The results that are kept."""
+
+    @pytest.fixture(autouse=True)
+    def _kept(self, monkeypatch):
+        monkeypatch.undo()
+
+    def test_their_page_is_made_of_them(self):
+        assert PAGE.read_text() == page_of(results())
+
+    def test_the_default_is_right_for_what_it_writes_by_default(self):
+        for merging in ("EVENT_TIME_ORDERING, one ordering field", "COMMIT_TIME_ORDERING, no ordering field"):
+            for version in (8, 9):
+                assert why_unfit(f"table version {version}, {merging}", bundles.DEFAULT_RELEASE) is None
+
+    def test_values_of_postgres_that_did_not_change_are_kept_by_the_bundle_of_their_writer(self):
+        assert right_releases("table version 6 of Hudi 0.x, PostgresDebeziumAvroPayload, one ordering field") == (
+            "0.15.0",
+        )

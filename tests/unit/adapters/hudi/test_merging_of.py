@@ -33,7 +33,7 @@ BY_SEQ = {"hoodie.table.precombine.field": "seq"}
         (
             6,
             {PAYLOAD: f"{HUDI}.DefaultHoodieRecordPayload", STRATEGY: BY_EVENT_TIME, **BY_SEQ},
-            "table version 6, DefaultHoodieRecordPayload, one ordering field",
+            "table version 6 of Hudi 1.0, DefaultHoodieRecordPayload, one ordering field",
         ),
         (
             8,
@@ -43,17 +43,17 @@ BY_SEQ = {"hoodie.table.precombine.field": "seq"}
                 PAYLOAD: f"{HUDI}.DefaultHoodieRecordPayload",
                 **BY_SEQ,
             },
-            "table version 8, EVENT_TIME_ORDERING, one ordering field",
+            "table version 8 of Hudi 1.0, EVENT_TIME_ORDERING, one ordering field",
         ),
         (
             8,
             {MODE: "EVENT_TIME_ORDERING", STRATEGY: BY_EVENT_TIME, PAYLOAD: f"{HUDI}.EventTimeAvroPayload", **BY_SEQ},
-            "table version 8, EVENT_TIME_ORDERING, EventTimeAvroPayload, one ordering field",
+            "table version 8 of Hudi 1.0, EVENT_TIME_ORDERING, EventTimeAvroPayload, one ordering field",
         ),
         (
             8,
             {MODE: "CUSTOM", STRATEGY: BY_PAYLOAD, PAYLOAD: "com.example.Mine", **BY_SEQ},
-            "table version 8, com.example.Mine, one ordering field",
+            "table version 8 of Hudi 1.0, com.example.Mine, one ordering field",
         ),
         (
             9,
