@@ -115,7 +115,6 @@ class Code(StrEnum):
     NO_META_COLUMNS = "ETC234", "The table has no meta columns"
     TOO_LARGE = "ETC235", "A file of the table is larger than etc reads"
     TABLE_FAILED = "ETC236", "Something in the table stopped the command for it"
-    LOSES_VALUES = "ETC237", "Hudi loses values of tables of this payload when it compacts them"
 
     FOREIGN_PLAN = "ETC245", "A pending plan on the timeline is not one that etc wrote"
 

@@ -27,9 +27,6 @@ RUNNING: Mapping[Code, str] = {
     Code.NOT_HUDI: "It has no .hoodie/hoodie.properties. A table begins to exist with its first write.",
     Code.NOT_MERGE_ON_READ: "Only merge-on-read tables have log files to compact; both views of a "
     "copy-on-write table are the same.",
-    Code.LOSES_VALUES: "Before table version 9 bundles of Hudi 1.x write Debezium's placeholder over a value of Postgres that "
-    "did not change (TOAST), for good, and show it in both views alike. Let the table's own writers compact it with their bundle "
-    "of Hudi 0.15, or upgrade the table to version 9.",
     Code.BOOTSTRAP_TABLE: "Tables that point at files outside of them are not supported.",
     Code.TABLE_VERSION: "Table versions 6, 8 and 9 are known. A later one may lay out its files in another "
     "way: use a newer etc.",

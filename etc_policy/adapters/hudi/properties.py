@@ -44,8 +44,6 @@ _PAYLOAD = "hoodie.compaction.payload.class"
 _BY_EVENT_TIME = tuple(
     f"org.apache.hudi.common.model.{payload}" for payload in ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
 )
-#: It keeps the old value where a new one did not change; bundles of 1.x do so from this table version on (FACTS 5).
-_KEEPS_UNCHANGED, _KEEPS_UNCHANGED_SINCE = "PostgresDebeziumAvroPayload", 9
 _STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
 
 
@@ -121,11 +119,6 @@ def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:
             f"table version {version[:_MOST_DIGITS]} of `{base}` is not known to this version of etc",
             hint=hint,
         )
-
-    if int(version) < _KEEPS_UNCHANGED_SINCE and properties.get(_PAYLOAD, "").endswith(_KEEPS_UNCHANGED):
-        hint = "let its own writers compact it, or upgrade it to table version 9"
-        message = f"`{base}` has the payload {_KEEPS_UNCHANGED}, of which Hudi 1.x loses unchanged values before table version 9"
-        raise TableError(Code.LOSES_VALUES, message, hint=hint)
 
 
 def _require_whole(base: str, properties: Mapping[str, str]) -> None:

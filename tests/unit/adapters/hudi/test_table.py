@@ -108,13 +108,6 @@ class TestRefused:
             ({"hoodie.table.type": "COPY_ON_WRITE"}, "ETC203"),
             ({"hoodie.table.type": None}, "ETC203"),
             ({"hoodie.bootstrap.base.path": "/old"}, "ETC204"),
-            (
-                {
-                    "hoodie.compaction.payload.class": "org.apache.hudi.common.model.debezium.PostgresDebeziumAvroPayload",
-                    "hoodie.table.version": "8",
-                },
-                "ETC237",
-            ),
             ({"hoodie.table.version": None}, "ETC205"),
             ({"hoodie.table.version": "nine"}, "ETC205"),
             ({"hoodie.table.version": "10"}, "ETC205"),
