@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.spark.session import DEFAULT_BUNDLE
+from etc_policy.spark.session import DEFAULT_BUNDLE
 
 _PACKAGES = ("etc-policy", "pyspark", "great-expectations", "fastavro", "pydantic", "obstore")
 

@@ -33,8 +33,8 @@ _ACCESSES = ("names", "list", "info", "read", "open")
 
 def etc_with_latency(milliseconds: float, arguments: Sequence[str]) -> int:
     """The command line, with slow access to tables."""
-    from etc_policy.adapters.storage.local import LocalStorage
     from etc_policy.cli.main import main as etc
+    from etc_policy.storage.local import LocalStorage
 
     def slow(access: Any) -> Any:
         def wrapped(*given: Any, **named: Any) -> Any:

@@ -7,9 +7,9 @@ import time
 from datetime import UTC
 from pathlib import Path
 
-from etc_policy.plan.instants import instant_from_ms
-from tests.unit.adapters import log_file
-from tests.unit.adapters.table_folder import TableFolder, Written
+from etc_policy.table.instants import instant_from_ms
+from tests.unit.hudi import log_file
+from tests.unit.hudi.table_folder import TableFolder, Written
 
 MINUTE_MS = 60_000
 PARTITIONS, GROUPS = 4, 8

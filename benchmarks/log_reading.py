@@ -19,8 +19,8 @@ from pathlib import Path
 import fastavro
 
 from benchmarks.metadata_verification import write_table
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import read_all_logs
+from etc_policy.hudi.log_times import read_all_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy
 
 _FIELDS = [("id", "long"), ("ts", "long"), *((f"c{n}", "string") for n in range(8)), ("amount", "double")]

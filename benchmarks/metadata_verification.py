@@ -25,7 +25,7 @@ from typing import Any
 import fastavro
 
 from benchmarks.figures import add_json, write_figures
-from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.verify.evidence import Claim, Evidence

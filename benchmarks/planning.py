@@ -137,9 +137,9 @@ def _cost(command: list[str], variables: Mapping[str, str]) -> Cost:
 
 def schedule(table: str) -> None:
     """Schedule a compaction of all slices with stock Hudi's procedure."""
-    from etc_policy.adapters.spark.session import start_spark
-    from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
     from etc_policy.policy.project_schema import StorageSettings
+    from etc_policy.spark.session import start_spark
+    from etc_policy.spark.store_confs import s3_packages, s3a_confs
 
     confs = {"spark.driver.memory": "3g"}
     if "://" in table:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from etc_policy.adapters.demo.flights import StatusEvent, batches
+from etc_policy.demo.flights import StatusEvent, batches
 
 MINUTE = 60_000
 #: A commit every hour.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.codes.explain import explain
-from etc_policy.codes.registry import Code
+from etc_policy.errors.codes import Code
+from etc_policy.errors.explain import explain
 
 _HEAD = """# Error codes
 

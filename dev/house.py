@@ -111,7 +111,7 @@ def project(table: str) -> Iterator[Path]:
 
 def plan() -> Walk:
     """`etc plan` of a table of one file group with three log files, as a writer left them."""
-    folders = importlib.import_module("tests.unit.adapters.table_folder")
+    folders = importlib.import_module("tests.unit.hudi.table_folder")
     with project("lake/orders") as folder:
         table = folders.TableFolder(folder / "lake" / "orders")
         for hour, file in enumerate((folders.base("f"), *[folders.log("f", min_event=EVENT_MS)] * 3), 7):

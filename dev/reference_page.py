@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from etc_policy.publish.schemas import DOCUMENTS, file_name, json_schema
+from etc_policy.report.schemas import DOCUMENTS, file_name, json_schema
 
 _HEAD = """# Reference
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 from etc_policy.errors import EngineError, RetryableError, TableError
-from etc_policy.execute.ports import Job, Lease
-from etc_policy.execute.runner import Runner
-from etc_policy.plan.apply_state import ApplyState
 from etc_policy.plan.commit_metadata import compaction_record
-from etc_policy.plan.stages import Operation
-from etc_policy.plan.table_history import Commit, GroupWrite
-from etc_policy.plan.table_state import Instant, TableState
+from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.ports import Job, Lease
+from etc_policy.run.runner import Runner
+from etc_policy.table.apply_state import ApplyState
+from etc_policy.table.history import Commit, GroupWrite
+from etc_policy.table.state import Instant, TableState
 
 
 @dataclass

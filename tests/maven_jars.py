@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.spark.java_runtime import use_java
 
 
 def jars_of(name: str, pom: Path) -> Path:

@@ -1,6 +1,6 @@
 """A table's history in a few words."""
 
-from etc_policy.plan.table_history import Commit, TableHistory
+from etc_policy.table.history import Commit, TableHistory
 
 
 def history_of(writes=(), runs=(), disputed=(), timezone="UTC"):

@@ -19,12 +19,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.hudi.writer_form import options_of_indexes
-from etc_policy.adapters.spark.client_options import client_options
-from etc_policy.adapters.spark.session import start_spark
-from etc_policy.execute.ports import Job
+from etc_policy.hudi.writer_form import options_of_indexes
 from etc_policy.policy.hudi_options import option_fault
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.ports import Job
+from etc_policy.spark.client_options import client_options
+from etc_policy.spark.session import start_spark
 
 HERE = Path(__file__).parent
 KEPT = HERE / "read.json"
@@ -92,7 +92,7 @@ def treatment(option: str) -> str:
 
 
 def _of_indexes() -> set[str]:
-    from etc_policy.adapters.hudi.writer_form import IndexDefinition
+    from etc_policy.hudi.writer_form import IndexDefinition
 
     defined = {
         "column_stats": IndexDefinition(("c",), {}),

@@ -18,9 +18,9 @@ from etc_policy.api.table_run import TableRun
 from etc_policy.api.verifying import require_verifiable, verdict_codes, verdict_error
 from etc_policy.errors import EtcError
 from etc_policy.plan.commit_metadata import git_state_of
-from etc_policy.plan.stages import Plan
+from etc_policy.plan.model import Plan
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.results import RunResults, TableResult
+from etc_policy.report.results import RunResults, TableResult
 from etc_policy.wiring import Environment, clock_ms
 
 #: How often a plan that was made just now, and that a writer has overtaken, is made anew.

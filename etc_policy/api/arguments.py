@@ -16,8 +16,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, validate_call
 
 from etc_policy.api.moments import epoch_ms, moment_fault
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.quantities import MAX_JOBS, MAX_MS
 from etc_policy.policy.selection import split_terms
 from etc_policy.wiring import clock_ms

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from etc_policy import __version__
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
-from etc_policy.wiring import files
+from etc_policy.errors.codes import Code
+from etc_policy.storage import files
 
 _MAX_BYTES = 256 * 1024**2
 #: As much as the record of a run over some tables takes.

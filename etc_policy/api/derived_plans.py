@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import PLAN_AGAIN, StalePlanError, UsageError, Where
+from etc_policy.errors.codes import Code
 from etc_policy.plan.derivation import find_malformed, find_underived, is_plain_time
-from etc_policy.plan.formats import iso_ms
-from etc_policy.plan.stages import Plan, TablePlan
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.model import Plan, TablePlan
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.formats import iso_ms
+from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment
 
 #: Raises for a table's plan that may not be carried out; of the policy, with its table as a base path.

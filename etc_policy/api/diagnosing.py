@@ -9,11 +9,11 @@ from itertools import chain
 from etc_policy import __version__
 from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.errors import EtcError, Issue
-from etc_policy.plan.formats import count_of
-from etc_policy.plan.table_state import TableState
 from etc_policy.policy.manifest import GitState, Policy
 from etc_policy.policy.targets import Target
-from etc_policy.publish.debug import DebugReport
+from etc_policy.report.debug import DebugReport
+from etc_policy.table.formats import count_of
+from etc_policy.table.state import TableState
 from etc_policy.verify.diagnosis import Finding, FindingStatus, TableFacts, diagnose_table
 from etc_policy.wiring import Environment, clock_ms
 

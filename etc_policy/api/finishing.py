@@ -8,7 +8,7 @@ from itertools import chain
 from etc_policy.api.one_table import entries_of, one_by_one
 from etc_policy.errors import EtcError
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.results import FinishedService
+from etc_policy.report.results import FinishedService
 from etc_policy.wiring import Environment, resolve_table
 
 

@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, UsageError, Where
+from etc_policy.errors.codes import Code
 from etc_policy.policy.files import own_suite_contents, own_suite_names, read_suite, shipped_suite_names, suite_names
 from etc_policy.policy.manifest import MANIFEST_SCHEMA_VERSION, Manifest
 from etc_policy.policy.project import ProjectFiles

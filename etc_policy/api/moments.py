@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from etc_policy.plan.formats import iso_time
-from etc_policy.plan.instants import CLOCK_TOLERANCE_MS
+from etc_policy.table.formats import iso_time
+from etc_policy.table.instants import CLOCK_TOLERANCE_MS
 from etc_policy.wiring import clock_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -12,11 +12,11 @@ from etc_policy.api.recording import load_runs
 from etc_policy.api.run_results import last_results
 from etc_policy.errors import EtcError, Issue
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.freshness import unreadable
-from etc_policy.publish.history import PolicyHistory, policy_history, unread_history
-from etc_policy.publish.metrics import TableObservation
-from etc_policy.publish.results import TableFreshness, TableResult
-from etc_policy.publish.run_files import RunFiles
+from etc_policy.report.freshness import unreadable
+from etc_policy.report.history import PolicyHistory, policy_history, unread_history
+from etc_policy.report.metrics import TableObservation
+from etc_policy.report.results import TableFreshness, TableResult
+from etc_policy.report.run_files import RunFiles
 from etc_policy.wiring import Environment, clock_ms
 
 

@@ -15,8 +15,8 @@ from traceback import clear_frames
 from typing import TypeVar
 
 from etc_policy.api.side_by_side import side_by_side
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors, TableError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import Policy
 from etc_policy.wiring import Environment

@@ -6,15 +6,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode
-from etc_policy.execute.fence import WRITER_WAIT_SECONDS
-from etc_policy.execute.ports import Outcome
+from etc_policy.errors.codes import Code
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
-from etc_policy.plan.double_keys import exposed_in
 from etc_policy.plan.skipped_slices import WrittenTo
-from etc_policy.plan.table_state import GroupKey, TableState
 from etc_policy.policy.manifest import Policy
+from etc_policy.run.fence import WRITER_WAIT_SECONDS
+from etc_policy.run.ports import Outcome
+from etc_policy.table.double_keys import exposed_in
+from etc_policy.table.state import GroupKey, TableState
 from etc_policy.wiring import Environment
 
 #: How often file slices may be overtaken before they are left out.

@@ -16,20 +16,20 @@ from etc_policy.api.loading import read_given
 from etc_policy.api.one_table import entries_of, outcomes_of
 from etc_policy.api.proofs import with_doubt
 from etc_policy.api.starvation import with_remedy
-from etc_policy.codes.registry import Code
 from etc_policy.errors import PLAN_AGAIN, EtcError, RetryableError, StalePlanError, UsageError, Where
+from etc_policy.errors.codes import Code
 from etc_policy.plan.builder import build_table_plan, clock_skew_ms
 from etc_policy.plan.clock import ahead_of_clock
 from etc_policy.plan.commit_metadata import git_state_of
-from etc_policy.plan.formats import iso_time
+from etc_policy.plan.model import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
 from etc_policy.plan.pace import Pace, has_pace, pace_of
 from etc_policy.plan.skipped_slices import WrittenTo
-from etc_policy.plan.stages import PLAN_SCHEMA_VERSION, UNREAD_VERSION, Plan, SeenState, TablePlan, make_plan
-from etc_policy.plan.table_history import promise_of
-from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import PASSING_REFUSALS
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Policy, changed_values, digest, policy_values
+from etc_policy.table.formats import iso_time
+from etc_policy.table.history import promise_of
+from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms, no_garbage_collection
 
 #: Refusals that another run may not meet.

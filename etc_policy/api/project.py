@@ -36,19 +36,19 @@ from etc_policy.api.artifacts import write_named, write_text
 from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.api.workspace import Workspace
 from etc_policy.errors import ExitCode, Issue, PolicyError, SeveralErrors
-from etc_policy.plan.formats import iso_time
-from etc_policy.plan.stages import Plan
+from etc_policy.plan.model import Plan
 from etc_policy.policy import writers
 from etc_policy.policy.manifest import Manifest, VerifyLevel
 from etc_policy.policy.secrets import with_values
+from etc_policy.table.formats import iso_time
 
 if TYPE_CHECKING:
     from etc_policy.api.repairing import PlannedRepair
     from etc_policy.api.site import WrittenSite
-    from etc_policy.publish.debug import DebugReport
-    from etc_policy.publish.history import PolicyHistory
-    from etc_policy.publish.metrics import TableObservation
-    from etc_policy.publish.results import FinishedService, FreshnessReport, RunResults, SyncReport, VerificationReport
+    from etc_policy.report.debug import DebugReport
+    from etc_policy.report.history import PolicyHistory
+    from etc_policy.report.metrics import TableObservation
+    from etc_policy.report.results import FinishedService, FreshnessReport, RunResults, SyncReport, VerificationReport
     from etc_policy.wiring import Submission
 
 
@@ -228,7 +228,7 @@ class Project(Workspace):
         SeveralErrors.
         """
         from etc_policy.api.observing import observe_freshness
-        from etc_policy.publish.results import FreshnessReport
+        from etc_policy.report.results import FreshnessReport
 
         policies, now_ms = self.policies(select, exclude), moment_ms(at)
         tables, errors = observe_freshness(self.environment, policies, now_ms, archived=archived)
@@ -251,7 +251,7 @@ class Project(Workspace):
         """
         from etc_policy.api.run_results import last_results_or_none
         from etc_policy.api.syncing import policies_to_sync, sync_tables
-        from etc_policy.publish.results import SyncReport
+        from etc_policy.report.results import SyncReport
 
         policies, now_ms = policies_to_sync(self.policies(select, exclude)), moment_ms(at)
         known = {} if remove else last_results_or_none(self.target_dir, policies, self._warn)

@@ -7,20 +7,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from etc_policy.execute.ports import Outcome
-from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
-from etc_policy.plan.formats import count_of, format_time, iso_time
-from etc_policy.plan.log_witness import in_words, misrecorded_in, still_there
-from etc_policy.plan.proof import LEVELS, Proof, with_proof
-from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_history import TableHistory, is_of_column, promise_of
-from etc_policy.plan.table_state import CompactionRecord, TableState
+from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy, VerifyLevel, digest
+from etc_policy.run.ports import Outcome
+from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
+from etc_policy.table.formats import count_of, format_time, iso_time
+from etc_policy.table.history import TableHistory, is_of_column, promise_of
+from etc_policy.table.log_witness import in_words, misrecorded_in, still_there
+from etc_policy.table.proof import LEVELS, Proof, with_proof
+from etc_policy.table.state import CompactionRecord, TableState
 from etc_policy.wiring import clock_ms
 
 if TYPE_CHECKING:
-    from etc_policy.publish.results import TableFreshness
-    from etc_policy.publish.sync import Verdict
+    from etc_policy.report.results import TableFreshness
+    from etc_policy.report.sync import Verdict
     from etc_policy.verify.evidence import Claim
     from etc_policy.verify.ports import Verification
 
@@ -116,7 +116,7 @@ def verdict_beside(policy: Policy, state: TableState) -> Verdict | None:
 
     When one failed is not kept.
     """
-    from etc_policy.publish.sync import Verdict
+    from etc_policy.report.sync import Verdict
 
     record, unproven = promise_of(policy, state), _unproven(state)
     if record is None:
@@ -175,7 +175,7 @@ def freshness_of(
 
     `clock_at_ms` is the wall clock, if it was read before.
     """
-    from etc_policy.publish.freshness import table_freshness, unreadable
+    from etc_policy.report.freshness import table_freshness, unreadable
 
     doubt = doubt_about(state)
     if doubt:

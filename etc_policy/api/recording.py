@@ -11,13 +11,13 @@ from etc_policy.api.artifacts import read_text, require_writable, write_text
 from etc_policy.api.one_table import errors_of
 from etc_policy.api.run_results import RESULTS_FILE, RUNS_FOLDER
 from etc_policy.api.verifying import verify_tables
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, Issue, Where
-from etc_policy.plan.formats import iso_time
-from etc_policy.plan.stages import Plan
+from etc_policy.errors.codes import Code
+from etc_policy.plan.model import Plan
 from etc_policy.policy.manifest import Policy, VerifyLevel
-from etc_policy.publish.results import RunResults, VerificationReport
-from etc_policy.publish.run_files import RunFile, RunFiles, read_run_files, run_file_name
+from etc_policy.report.results import RunResults, VerificationReport
+from etc_policy.report.run_files import RunFile, RunFiles, read_run_files, run_file_name
+from etc_policy.table.formats import iso_time
 from etc_policy.wiring import Environment, clock_ms
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from etc_policy.api.one_table import one_table
-from etc_policy.codes.registry import Code
 from etc_policy.errors import RetryableError, TableError
-from etc_policy.execute.repairer import Repairer
+from etc_policy.errors.codes import Code
 from etc_policy.plan.repair import Repair
 from etc_policy.policy.manifest import Policy
+from etc_policy.run.repairer import Repairer
 from etc_policy.wiring import Environment, resolve_table
 
 #: Refusals that another run may not meet.

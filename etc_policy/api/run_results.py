@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from etc_policy.api.artifacts import read_text
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, Issue, Where
+from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name, location_identity
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
-from etc_policy.publish.run_files import read_run_files
+from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, TableResult
+from etc_policy.report.run_files import read_run_files
 
 RESULTS_FILE = "run_results.json"
 RUNS_FOLDER = "runs"

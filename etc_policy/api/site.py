@@ -11,17 +11,17 @@ from pathlib import Path
 from etc_policy.api.artifacts import write_listed
 from etc_policy.api.one_table import entries_of, one_table, readings_of
 from etc_policy.api.proofs import freshness_of
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, Issue
-from etc_policy.plan.table_history import promises_in, with_times_of
+from etc_policy.errors.codes import Code
 from etc_policy.policy.files import read_template
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.freshness import unreadable
-from etc_policy.publish.history import planned_tables, policy_history
-from etc_policy.publish.run_files import RunFile, RunFiles
-from etc_policy.publish.site import render_site
-from etc_policy.publish.site_builder import site_view
-from etc_policy.publish.site_views import SiteTable
+from etc_policy.report.freshness import unreadable
+from etc_policy.report.history import planned_tables, policy_history
+from etc_policy.report.run_files import RunFile, RunFiles
+from etc_policy.report.site import render_site
+from etc_policy.report.site_builder import site_view
+from etc_policy.report.site_views import SiteTable
+from etc_policy.table.history import promises_in, with_times_of
 from etc_policy.verify.late_data import late_data
 from etc_policy.wiring import Environment
 

@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 from etc_policy.errors import StalePlanError
-from etc_policy.plan.apply_state import ApplyState, ApplyStateStore, Refusals
-from etc_policy.plan.formats import format_time
+from etc_policy.plan.model import TablePlan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS, FINISHED_SERVICES
-from etc_policy.plan.stages import TablePlan
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Refusals
+from etc_policy.table.formats import format_time
 
 #: As many refusals in a row are no accident any more.
 REFUSALS_BEFORE_ADVICE = 3

@@ -19,15 +19,15 @@ from etc_policy.api.derived_plans import require_form
 from etc_policy.api.loading import read_given
 from etc_policy.api.planning import match_policies, require_unedited
 from etc_policy.api.recording import run_and_record
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError, Where
-from etc_policy.plan.stages import Plan
+from etc_policy.errors.codes import Code
+from etc_policy.plan.model import Plan
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import Frozen, GitState, Policy
 from etc_policy.policy.project_schema import CatalogSettings, StorageSettings
 from etc_policy.policy.targets import Target, catalog_confs
-from etc_policy.publish.results import RunResults
+from etc_policy.report.results import RunResults
 from etc_policy.wiring import Environment, clock_ms
 
 if TYPE_CHECKING:

@@ -22,14 +22,14 @@ from etc_policy.api.verifying import (
     wrong_times_errors,
 )
 from etc_policy.errors import EtcError, OvertakenError, StalePlanError
-from etc_policy.execute.ports import Outcome, TableStatus
-from etc_policy.plan.formats import iso_time
-from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_state import GroupKey, TableState
-from etc_policy.plan.watermark import watermark_of
+from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.results import TableResult, table_result
-from etc_policy.publish.sync import NOT_DONE, verdict_of
+from etc_policy.report.results import TableResult, table_result
+from etc_policy.report.sync import NOT_DONE, verdict_of
+from etc_policy.run.ports import Outcome, TableStatus
+from etc_policy.table.formats import iso_time
+from etc_policy.table.state import GroupKey, TableState
+from etc_policy.table.watermark import watermark_of
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.ports import Verification
 from etc_policy.wiring import Environment, clock_ms, resolve_table

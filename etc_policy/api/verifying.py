@@ -8,17 +8,17 @@ from typing import Any
 
 from etc_policy.api.one_table import entries_of, outcomes_of, set_place
 from etc_policy.api.proofs import note_misrecorded, note_verdict
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, ExitCode, Issue, PolicyError, RetryableError, VerdictError
-from etc_policy.execute.ports import Outcome
-from etc_policy.plan.log_witness import NOT_THERE
+from etc_policy.errors.codes import Code
 from etc_policy.plan.refusals import no_commit
-from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import TableState
 from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
-from etc_policy.publish.results import TableVerification
+from etc_policy.report.results import TableVerification
+from etc_policy.run.ports import Outcome
+from etc_policy.table.history import TableHistory
+from etc_policy.table.log_witness import NOT_THERE
+from etc_policy.table.state import TableState
 from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS

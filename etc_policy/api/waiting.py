@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 
 from etc_policy.api.one_table import one_table
 from etc_policy.api.proofs import freshness_of
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, RetryableError, TableError
-from etc_policy.plan.formats import format_duration, format_time, iso_time
-from etc_policy.plan.table_state import TableState
+from etc_policy.errors.codes import Code
 from etc_policy.plan.unknown_state import why_unknown
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.freshness import unreadable
-from etc_policy.publish.results import FreshnessReport, TableFreshness
+from etc_policy.report.freshness import unreadable
+from etc_policy.report.results import FreshnessReport, TableFreshness
+from etc_policy.table.formats import format_duration, format_time, iso_time
+from etc_policy.table.state import TableState
 from etc_policy.wiring import Environment, clock_ms
 
 

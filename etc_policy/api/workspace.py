@@ -25,8 +25,8 @@ from etc_policy.api.arguments import (
 )
 from etc_policy.api.loading import ProjectReading, read_whole_project
 from etc_policy.api.one_table import one_table
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, EtcError, Issue, PolicyError, UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.hudi_options import spark_conf_fault
 from etc_policy.policy.manifest import Manifest, Policy
 from etc_policy.policy.project_schema import Folders

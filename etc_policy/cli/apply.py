@@ -17,13 +17,13 @@ from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option
 from etc_policy.cli.printing import announce, ask, show, text_width
 from etc_policy.cli.value_types import FILE, at_option, every_option
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan, list_plan, summarize_changes
-from etc_policy.plan.formats import MANY_TABLES, fold
-from etc_policy.plan.stages import Plan
-from etc_policy.publish.checks import checks_of_results
-from etc_policy.publish.report import render_results
+from etc_policy.plan.model import Plan
+from etc_policy.report.checks import checks_of_results
+from etc_policy.report.report import render_results
+from etc_policy.table.formats import MANY_TABLES, fold
 
 
 @click.command(

@@ -16,12 +16,12 @@ from etc_policy.api.one_table import errors_of, raise_all
 from etc_policy.cli.messages import SETTINGS
 from etc_policy.cli.terminal import print_data
 from etc_policy.cli.value_types import FILE
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, SeveralErrors, UsageError
+from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
     from etc_policy.policy.manifest import Policy
-    from etc_policy.publish.checks import Check, Places
+    from etc_policy.report.checks import Check, Places
 
 _KEY = "etc_policy.checks"
 _FORMS = "etc_policy.ci_forms"
@@ -146,7 +146,7 @@ def _asked(context: click.Context) -> bool:
 
 def _with_issues(checks: Iterable[Check], error: EtcError) -> list[Check]:
     """The checks and the error's issues; an issue that a check has already reported gives it its place and its hint."""
-    from etc_policy.publish.checks import checks_of_issues
+    from etc_policy.report.checks import checks_of_issues
 
     found = list(checks)
     for issue in checks_of_issues(error.issues):
@@ -168,7 +168,7 @@ def _is_reported(issue: Check, check: Check) -> bool:
 def _write(context: click.Context, checks: list[Check]) -> tuple[EtcError, ...]:
     """Write the forms that were asked for; the errors of those that cannot be."""
     from etc_policy.api.artifacts import append_named
-    from etc_policy.publish.checks import github_annotations, markdown_summary
+    from etc_policy.report.checks import github_annotations, markdown_summary
     from etc_policy.wiring import write_junit
 
     asked = context.meta[_FORMS]

@@ -8,7 +8,7 @@ from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import Flags, common_options, conf_option, examples, jobs_option, metadata_only_option
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
-from etc_policy.publish.debug import render_debug
+from etc_policy.report.debug import render_debug
 
 
 @click.command(

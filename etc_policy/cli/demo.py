@@ -16,14 +16,14 @@ from etc_policy.cli.opening import finish, open_project, settle
 from etc_policy.cli.options import PROJECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import from_here, say, text_width
 from etc_policy.cli.terminal import print_data
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.formats import fold, iso_time
 from etc_policy.policy.files import read_template
 from etc_policy.policy.manifest import Policy
-from etc_policy.publish.report import render_freshness, render_results
-from etc_policy.publish.views import render_views
+from etc_policy.report.report import render_freshness, render_results
+from etc_policy.report.views import render_views
+from etc_policy.table.formats import fold, iso_time
 
 if TYPE_CHECKING:
     from etc_policy.wiring import Demo

@@ -23,8 +23,8 @@ from etc_policy.cli.options import (
 from etc_policy.cli.printing import counted, say
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.cli.value_types import FOLDER, at_option
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 
 
 @click.group(

@@ -19,9 +19,9 @@ from etc_policy.cli.options import (
 from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import at_option
 from etc_policy.errors import ExitCode
-from etc_policy.plan.formats import MANY_TABLES
-from etc_policy.publish.checks import checks_of_freshness
-from etc_policy.publish.report import list_freshness, render_freshness
+from etc_policy.report.checks import checks_of_freshness
+from etc_policy.report.report import list_freshness, render_freshness
+from etc_policy.table.formats import MANY_TABLES
 
 
 @click.command(

@@ -21,8 +21,8 @@ from etc_policy.cli.options import (
 )
 from etc_policy.cli.printing import show, text_width
 from etc_policy.errors import ExitCode
-from etc_policy.publish.history import PolicyHistories, PolicyHistory
-from etc_policy.publish.history_text import render_history
+from etc_policy.report.history import PolicyHistories, PolicyHistory
+from etc_policy.report.history_text import render_history
 
 
 @click.command(

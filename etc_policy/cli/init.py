@@ -14,8 +14,8 @@ from etc_policy.cli.messages import message_options, show_note
 from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.cli.value_types import PLACE
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.files import POLICY_SCHEMA, read_schemas, read_template
 
 #: File of the project -> file of the template.

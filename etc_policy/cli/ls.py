@@ -11,9 +11,9 @@ from etc_policy.cli.opening import open_project
 from etc_policy.cli.options import PROJECT_OPTIONS, SELECT_OPTIONS, Flags, examples, shared_options
 from etc_policy.cli.printing import from_here, say
 from etc_policy.cli.terminal import print_json, print_text
-from etc_policy.plain_text import one_line
-from etc_policy.plan.formats import format_duration
+from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.manifest import Manifest, Policy
+from etc_policy.table.formats import format_duration
 
 _output_option = click.option(
     "--output",

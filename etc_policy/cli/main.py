@@ -21,8 +21,8 @@ import click
 from etc_policy import __version__
 from etc_policy.cli.messages import SETTINGS, configure, message_options, show_issues, show_note, show_text
 from etc_policy.cli.terminal import is_lost_output, prepare_streams
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, UsageError
+from etc_policy.errors.codes import Code
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

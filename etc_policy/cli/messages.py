@@ -20,7 +20,7 @@ import click
 
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import Issue
-from etc_policy.plain_text import one_line
+from etc_policy.errors.plain_text import one_line
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -16,8 +16,8 @@ from etc_policy.cli.options import Flags
 from etc_policy.cli.printing import say
 from etc_policy.cli.progress import Progress
 from etc_policy.cli.terminal import print_json
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EtcError, ExitCode, Issue, SeveralErrors, VerdictError
+from etc_policy.errors.codes import Code
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def open_project(flags: Flags) -> Iterator[Project]:
 
 
 def _warn(issue: Issue) -> None:
-    from etc_policy.publish.checks import checks_of_issues
+    from etc_policy.report.checks import checks_of_issues
 
     show_warning(issue)
     report_checks(checks_of_issues((issue,)))

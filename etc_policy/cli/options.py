@@ -13,8 +13,8 @@ import click
 
 from etc_policy.cli.messages import message_options
 from etc_policy.cli.value_types import FOLDER, PLACE
-from etc_policy.plan.formats import MANY_TABLES
 from etc_policy.policy.quantities import MAX_JOBS
+from etc_policy.table.formats import MANY_TABLES
 
 
 @dataclass(frozen=True, slots=True)

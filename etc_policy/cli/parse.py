@@ -17,7 +17,7 @@ from etc_policy.cli.printing import counted
 from etc_policy.cli.terminal import print_json, print_text
 from etc_policy.errors import ExitCode, Issue, PolicyError
 from etc_policy.policy.manifest import Manifest, Policy
-from etc_policy.publish.checks import Check, checks_of_issues
+from etc_policy.report.checks import Check, checks_of_issues
 
 
 @click.command(

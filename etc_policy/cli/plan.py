@@ -25,9 +25,9 @@ from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import FILE, at_option, every_option
 from etc_policy.errors import ExitCode
 from etc_policy.plan.explainer import explain_plan, list_plan
-from etc_policy.plan.formats import MANY_TABLES
-from etc_policy.plan.stages import Plan
-from etc_policy.publish.checks import checks_of_plan
+from etc_policy.plan.model import Plan
+from etc_policy.report.checks import checks_of_plan
+from etc_policy.table.formats import MANY_TABLES
 
 
 @click.command(

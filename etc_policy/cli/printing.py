@@ -13,7 +13,7 @@ import click
 
 from etc_policy.cli.messages import SETTINGS, show_text
 from etc_policy.cli.terminal import print_json, print_text
-from etc_policy.plan.formats import TEXT_WIDTH
+from etc_policy.table.formats import TEXT_WIDTH
 
 if TYPE_CHECKING:
     from etc_policy.cli.options import Flags

@@ -11,7 +11,7 @@ from threading import Event, RLock, Thread
 from typing import TextIO
 
 from etc_policy.cli.messages import SETTINGS, show_step
-from etc_policy.plain_text import one_line
+from etc_policy.errors.plain_text import one_line
 
 
 class Progress:

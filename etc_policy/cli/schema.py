@@ -12,8 +12,8 @@ from etc_policy.cli.messages import message_options
 from etc_policy.cli.options import examples, output_option
 from etc_policy.cli.terminal import print_data, print_json, print_text
 from etc_policy.cli.value_types import FOLDER
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.files import read_schemas
 from etc_policy.policy.suggestions import did_you_mean
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from etc_policy.cli.messages import show_note
-from etc_policy.plain_text import one_line
+from etc_policy.errors.plain_text import one_line
 
 ADDRESS = "127.0.0.1"
 #: A page elsewhere whose name is made to mean this machine is asked for by that name.

@@ -16,7 +16,7 @@ from etc_policy.errors import ExitCode
 
 if TYPE_CHECKING:
     from etc_policy.policy.manifest import Policy
-    from etc_policy.publish.checks import Check, Places
+    from etc_policy.report.checks import Check, Places
     from etc_policy.wiring import Submission, SubmissionResult
 
 _FOLDER = "submit"
@@ -55,8 +55,8 @@ def _save(submission: Submission, flags: Flags) -> None:
 
 def _checks(outcome: SubmissionResult, where: Places) -> Iterator[Check]:
     """What the job did and found; an error that is in no table's result is one check of its own."""
-    from etc_policy.publish.checks import PROJECT, Check, checks_of_results
-    from etc_policy.publish.results import RunResults
+    from etc_policy.report.checks import PROJECT, Check, checks_of_results
+    from etc_policy.report.results import RunResults
 
     results = RunResults.model_validate_json(outcome.results) if outcome.results else None
     found = checks_of_results(results, where) if results else ()

@@ -13,8 +13,8 @@ from etc_policy.cli.messages import configure
 from etc_policy.cli.printing import text_width
 from etc_policy.cli.progress import Progress
 from etc_policy.cli.terminal import prepare_streams, print_text
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 
 _OUTCOME = "--outcome"
 
@@ -53,7 +53,7 @@ def _after(flag: str, given: Sequence[str]) -> str | None:
 
 def _run(job: Path, said: dict[str, str], *, as_json: bool) -> int:
     from etc_policy.api.submitting import run_job
-    from etc_policy.publish.report import render_results
+    from etc_policy.report.report import render_results
 
     progress = Progress()
     try:

@@ -10,8 +10,8 @@ from etc_policy.cli.options import Flags, common_options, conf_option, examples
 from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import at_option
 from etc_policy.errors import ExitCode
-from etc_policy.publish.checks import checks_of_syncs
-from etc_policy.publish.report import render_sync
+from etc_policy.report.checks import checks_of_syncs
+from etc_policy.report.report import render_sync
 
 
 @click.command(

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import click
 
-from etc_policy.plain_text import clean, clean_json
+from etc_policy.errors.plain_text import clean, clean_json
 
 _STREAMS = (("stdin", os.O_RDONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY))
 

@@ -14,8 +14,8 @@ from etc_policy.cli.printing import show, text_width
 from etc_policy.cli.value_types import at_option
 from etc_policy.errors import ExitCode
 from etc_policy.policy.manifest import VerifyLevel
-from etc_policy.publish.checks import checks_of_verifications
-from etc_policy.publish.report import render_verifications
+from etc_policy.report.checks import checks_of_verifications
+from etc_policy.report.report import render_verifications
 
 
 @click.command(

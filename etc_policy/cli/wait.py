@@ -23,8 +23,8 @@ from etc_policy.cli.options import (
 from etc_policy.cli.printing import show
 from etc_policy.cli.value_types import MomentType, Span
 from etc_policy.errors import ExitCode
-from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.publish.results import TableFreshness
+from etc_policy.report.results import TableFreshness
+from etc_policy.table.formats import format_duration, format_time
 
 
 @click.command(

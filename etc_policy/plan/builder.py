@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from etc_policy.plan.cut import Cut, archive_limits, closed_before, compacted, find_cut
 from etc_policy.plan.idle_reasons import nothing_due, overlapping_writer, unknown_left_out, written_to_all
-from etc_policy.plan.instants import add_ms, instant_from_ms
 from etc_policy.plan.io_budget import io_bytes, within_budget
+from etc_policy.plan.model import Action, SeenState, SkipReason, TablePlan
 from etc_policy.plan.operations import operation_of, size_of
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.plan_warnings import (
@@ -33,11 +33,11 @@ from etc_policy.plan.planning_context import (
 )
 from etc_policy.plan.refusals import Refusal, no_commit
 from etc_policy.plan.skipped_slices import WrittenTo, group_skipped_slices
-from etc_policy.plan.stages import Action, SeenState, SkipReason, TablePlan
-from etc_policy.plan.table_state import FileSlice, Slices, TableState
-from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.plan.unknown_state import claiming_nothing, why_refused, why_unknown
 from etc_policy.policy.manifest import Policy, changed_values, policy_values
+from etc_policy.table.instants import add_ms, instant_from_ms
+from etc_policy.table.state import FileSlice, Slices, TableState
+from etc_policy.table.versions import CUT_VERSIONS
 
 _GROUP = attrgetter("group")
 

@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from etc_policy.plan.stages import CarriedFile, Operation
-from etc_policy.plan.table_state import FileSlice, Instant, LogFile, TableState
+from etc_policy.plan.model import CarriedFile, Operation
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.state import FileSlice, Instant, LogFile, TableState
 
 #: The pair of a compaction's metadata that says what was carried, the RFC's `symlinkOperations`.
 CARRIED = "etc.carried"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.plan.instants import CLOCK_TOLERANCE, CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.plan.model import TablePlan
 from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_state import TableState
 from etc_policy.plan.time_refusals import clock_behind, writers_elsewhere, wrong_time
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.formats import format_duration, format_time
+from etc_policy.table.instants import CLOCK_TOLERANCE, CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.table.state import TableState
 
 
 @dataclass(frozen=True, slots=True)

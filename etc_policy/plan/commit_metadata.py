@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 from etc_policy import __version__
 from etc_policy.plan.carry import CARRIED, carried_text
-from etc_policy.plan.commit_keys import (
+from etc_policy.plan.model import TablePlan
+from etc_policy.policy.manifest import GitState
+from etc_policy.table.commit_keys import (
     FINGERPRINT,
     GIT_DIRTY,
     GIT_SHA,
@@ -23,10 +25,8 @@ from etc_policy.plan.commit_keys import (
     WATERMARK_BEFORE,
     WITHDRAWN,
 )
-from etc_policy.plan.formats import FIRST_MS, LAST_MS
-from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_state import CompactionRecord
-from etc_policy.policy.manifest import GitState
+from etc_policy.table.formats import FIRST_MS, LAST_MS
+from etc_policy.table.state import CompactionRecord
 
 #: What `git describe --dirty` adds to a commit whose files were changed since.
 DIRTY_SUFFIX = "-dirty"

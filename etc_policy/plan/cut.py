@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
-from etc_policy.plan.evolved_schema import find_lacking
-from etc_policy.plan.instants import add_ms
-from etc_policy.plan.stages import Move
-from etc_policy.plan.table_state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices
+from etc_policy.plan.model import Move
+from etc_policy.table.evolved_schema import find_lacking
+from etc_policy.table.instants import add_ms
+from etc_policy.table.state import WRITE_ACTIONS, FileSlice, Instant, LogFile, Slices
 
 #: Completed actions that decide which slices exist: C must lie after those that touched a chosen slice (guard 2).
 SERVICE_ACTIONS = frozenset({"commit", "replacecommit", "logcompaction", "rollback", "restore"})

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from etc_policy.plan.double_keys import SEES_LOG_FILES
-from etc_policy.plan.stages import Operation
-from etc_policy.plan.table_state import FileSlice, GroupKey, TableState, WriteInFlight
-from etc_policy.plan.table_versions import CUT_VERSIONS
+from etc_policy.plan.model import Operation
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.state import FileSlice, GroupKey, TableState, WriteInFlight
+from etc_policy.table.versions import CUT_VERSIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.formats import FIRST_MS, LAST_MS, format_time
-from etc_policy.plan.instants import CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import pace_again
-from etc_policy.plan.stages import Operation, TablePlan
-from etc_policy.plan.table_state import FileSlice, TableState
-from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.formats import FIRST_MS, LAST_MS, format_time
+from etc_policy.table.instants import CLOCK_TOLERANCE_MS, instant_from_ms, instant_to_ms, parse_instant
+from etc_policy.table.state import FileSlice, TableState
+from etc_policy.table.versions import CUT_VERSIONS
 
 _MARGIN_MS = 7 * 86_400_000
 _INSTANT = re.compile(r"[0-9]{17}")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.plain_text import one_line
+from etc_policy.errors.plain_text import one_line
 from etc_policy.plan.explanation import PREFACE, Row, explain_table
-from etc_policy.plan.formats import (
+from etc_policy.plan.model import Plan, TablePlan
+from etc_policy.plan.pace_explanation import next_due_rows, pace_rows, stock_rows
+from etc_policy.policy.manifest import OTHER_GRANULARITY
+from etc_policy.table.formats import (
     TEXT_WIDTH,
     count_of,
     fold,
@@ -16,10 +19,7 @@ from etc_policy.plan.formats import (
     labelled,
     rows_of,
 )
-from etc_policy.plan.pace_explanation import next_due_rows, pace_rows, stock_rows
-from etc_policy.plan.stages import Plan, TablePlan
-from etc_policy.plan.table_versions import CUT_VERSIONS
-from etc_policy.policy.manifest import OTHER_GRANULARITY
+from etc_policy.table.versions import CUT_VERSIONS
 
 _ACTIONS = {"compact": "compact", "nothing_due": "nothing due", "refused": "refused"}
 

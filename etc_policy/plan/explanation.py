@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.plan.model import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
 from etc_policy.plan.pace_explanation import CHOSEN, MERGED, why_now
-from etc_policy.plan.stages import UNREAD_VERSION, Move, Operation, SkippedSlice, SkippedSlices, SkipReason, TablePlan
-from etc_policy.plan.table_state import path_below
-from etc_policy.plan.table_versions import CUT_VERSIONS
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.table.state import path_below
+from etc_policy.table.versions import CUT_VERSIONS
 
 #: (label, text); an empty label goes on with the one before it.
 Row = tuple[str, str]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.table_state import TableState
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.state import TableState
 
 
 def overlapping_writer(state: TableState, writer: str, instant: str) -> Refusal:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 
-from etc_policy.plan.table_state import FileSlice, Slices
-from etc_policy.plan.write_growth import WriteGrowth, bytes_to_write
+from etc_policy.table.state import FileSlice, Slices
+from etc_policy.table.write_growth import WriteGrowth, bytes_to_write
 
 BytesOf = Callable[[Slices, int | None], int]
 _BEFORE_ALL = -(2**63)

@@ -6,9 +6,9 @@ from operator import attrgetter, lt
 
 from etc_policy.plan.carry import carried_files, log_order
 from etc_policy.plan.io_budget import io_bytes
+from etc_policy.plan.model import Operation
 from etc_policy.plan.planning_context import PlanningContext
-from etc_policy.plan.stages import Operation
-from etc_policy.plan.table_state import FileSlice, LogFile
+from etc_policy.table.state import FileSlice, LogFile
 
 _MERGE_ORDER = attrgetter("requested", "completed", "name")
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.quantities import MAX_MS
+from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
 
 #: So far a clock may have jumped back: below its threshold of before a table is not planned again. `clock_behind` refuses more.
 _JUMP_MS = 60_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.model import TablePlan
+from etc_policy.table.formats import format_duration, format_time
 
 MERGED = "all of the slices below, as Hudi's strategies choose whole slices"
 CHOSEN = "compacted whole, whatever the event times"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import filterfalse
 
-from etc_policy.plan.formats import count_of, format_bytes, format_duration, format_time
 from etc_policy.plan.idle_reasons import not_ended
-from etc_policy.plan.impossible_times import too_early_unit, unit_advice
+from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import Pace
 from etc_policy.plan.planning_context import PlanningContext
-from etc_policy.plan.stages import Operation, TablePlan
-from etc_policy.plan.table_state import FileSlice, TableState, path_below
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.table.formats import count_of, format_bytes, format_duration, format_time
+from etc_policy.table.impossible_times import too_early_unit, unit_advice
+from etc_policy.table.state import FileSlice, TableState, path_below
 
 
 def unknown_warning(context: PlanningContext) -> tuple[str, ...]:

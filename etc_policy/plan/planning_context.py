@@ -9,15 +9,15 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.plan.carry import Split, split_slice
 from etc_policy.plan.cut import compacted, remaining
-from etc_policy.plan.double_keys import SEES_LOG_FILES
+from etc_policy.plan.model import Move
 from etc_policy.plan.pace import Pace, next_due_ms, threshold_in_time
 from etc_policy.plan.skipped_slices import SkipReasons, WrittenTo
-from etc_policy.plan.stages import Move
 from etc_policy.plan.stock_choice import stock_choice
-from etc_policy.plan.table_state import FileSlice, GroupKey, LogFile, TableState
-from etc_policy.plan.table_versions import WHOLE_SLICE_VERSIONS
-from etc_policy.plan.watermark import Watermark, watermark
 from etc_policy.policy.manifest import OTHER_GRANULARITY, Policy
+from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.state import FileSlice, GroupKey, LogFile, TableState
+from etc_policy.table.versions import WHOLE_SLICE_VERSIONS
+from etc_policy.table.watermark import Watermark, watermark
 
 #: Between the first and the last partition of a range; either may be omitted.
 RANGE = ".."

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
 
-from etc_policy.codes.registry import Code
+from etc_policy.errors.codes import Code
 from etc_policy.plan.bundles import why_unfit
 from etc_policy.plan.carry import find_obstacle
 from etc_policy.plan.cut import not_left_behind
-from etc_policy.plan.evolved_schema import find_lacking
-from etc_policy.plan.formats import format_duration, format_time
-from etc_policy.plan.impossible_times import unit_advice, wrong_unit
-from etc_policy.plan.recorded_sizes import not_as_recorded
-from etc_policy.plan.table_state import PARQUET, TableState
-from etc_policy.plan.table_versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
 from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy
+from etc_policy.table.evolved_schema import find_lacking
+from etc_policy.table.formats import format_duration, format_time
+from etc_policy.table.impossible_times import unit_advice, wrong_unit
+from etc_policy.table.recorded_sizes import not_as_recorded
+from etc_policy.table.state import PARQUET, TableState
+from etc_policy.table.versions import CUT_VERSIONS, WHOLE_SLICE_VERSIONS
 
 #: Services that decide which slices exist; the RFC's EVENT_TIME_TRIGGER runs after them, never beside them.
 BLOCKING_ACTIONS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from etc_policy.plan.completion_times import CompletedFile, TimelineName, WrongTime, apart, is_shifted
 from etc_policy.plan.refusals import Refusal
+from etc_policy.table.completion_times import CompletedFile, TimelineName, WrongTime, apart, is_shifted
 
 #: Parts of the metadata table that the stock client builds from the table alone, by options that etc sets.
 REBUILDABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})

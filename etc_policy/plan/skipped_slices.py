@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from etc_policy.plan.stages import SkippedSlice, SkippedSlices, SkipReason
-from etc_policy.plan.table_state import FileSlice, GroupKey
+from etc_policy.plan.model import SkippedSlice, SkippedSlices, SkipReason
+from etc_policy.table.state import FileSlice, GroupKey
 
 #: So many file slices are named for each reason; a large table has more than anybody reads.
 NAMED_SLICES = 10

@@ -16,12 +16,12 @@ from etc_policy.plan.cut import (
     compacted,
     no_tombstone_alone,
 )
-from etc_policy.plan.evolved_schema import find_lacking
+from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.refusals import BLOCKING_ACTIONS
-from etc_policy.plan.stages import Operation, TablePlan
-from etc_policy.plan.table_state import FileSlice, TableState
-from etc_policy.plan.table_versions import CUT_VERSIONS
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.evolved_schema import find_lacking
+from etc_policy.table.state import FileSlice, TableState
+from etc_policy.table.versions import CUT_VERSIONS
 
 #: What must still allow the plan's C; guards 2 and 8 have a finer form below, by what was written since.
 _GUARDS_WHEN_PUBLISHED: tuple[Guard, ...] = (

@@ -12,7 +12,6 @@ from datetime import date
 
 from etc_policy.plan.io_budget import age
 from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.table_state import FileSlice, GroupKey, Slices, TableState
 from etc_policy.policy.hudi_options import (
     LATEST_PARTITIONS,
     MIN_LOG_BYTES,
@@ -22,6 +21,7 @@ from etc_policy.policy.hudi_options import (
 )
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.schema_values import is_found
+from etc_policy.table.state import FileSlice, GroupKey, Slices, TableState
 
 PARQUET_MAX_BYTES = 120 * 2**20
 _MIB = 2**20

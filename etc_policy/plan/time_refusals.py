@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from etc_policy.plan.instants import CLOCK_TOLERANCE, parse_instant
 from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.table_state import TableState
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.instants import CLOCK_TOLERANCE, parse_instant
+from etc_policy.table.state import TableState
 
 
 def clock_behind(state: TableState, now: str) -> Refusal | None:

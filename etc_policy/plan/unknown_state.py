@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from etc_policy.plan.clock import times_refusal
+from etc_policy.plan.model import TablePlan
 from etc_policy.plan.refusals import Refusal, find_damage, find_refusal, unsupported_version
-from etc_policy.plan.stages import TablePlan
 from etc_policy.plan.stock_choice import days_refusal
-from etc_policy.plan.table_state import TableState
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.state import TableState
 
 #: Refusals that pass by themselves, or that the next `etc apply` ends.
 PASSING_REFUSALS = frozenset({"pending_service", "pending_own_plan", "writer_in_flight", "too_young"})

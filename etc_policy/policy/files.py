@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import split_file_uri
 from etc_policy.policy.suggestions import did_you_mean
 

@@ -10,8 +10,8 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
+from etc_policy.errors.codes import Code
 from etc_policy.policy.project import Places, value_at
 from etc_policy.policy.quantities import QuantityError
 from etc_policy.policy.scope import without_blank

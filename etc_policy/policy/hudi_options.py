@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from etc_policy.codes.registry import Code
+from etc_policy.errors.codes import Code
 from etc_policy.policy.schema import Strategy
 from etc_policy.policy.schema_values import StrategyType
 

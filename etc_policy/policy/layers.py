@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
+from etc_policy.errors.codes import Code
 from etc_policy.policy.project import FileMarks, Places
 from etc_policy.policy.schema import PolicyDeclaration
 from etc_policy.policy.suggestions import did_you_mean

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.errors.codes import Code
 from etc_policy.policy.files import SourceFile, find_tables
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.project import FileMarks, Places, value_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from etc_policy.plain_text import without_passwords
+from etc_policy.errors.plain_text import without_passwords
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _WORD = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`/]+`)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
+from etc_policy.errors.codes import Code
 from etc_policy.policy.hudi_options import (
     ARCHIVE_LIMITS,
     EVENT_TIME_KEYS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from etc_policy.errors import Issue, Where
-from etc_policy.plain_text import without_passwords
+from etc_policy.errors.plain_text import without_passwords
 from etc_policy.policy.project_schema import Folders
 from etc_policy.policy.schema import PolicyDeclaration
 from etc_policy.policy.secrets import without_secret

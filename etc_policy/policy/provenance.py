@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from etc_policy.plain_text import escaped, one_line
+from etc_policy.errors.plain_text import escaped, one_line
 from etc_policy.policy.hudi_options import keys_of
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.project import DeclaredPolicy, value_at

@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 from yaml.nodes import MappingNode, Node, SequenceNode
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
+from etc_policy.errors.codes import Code
 from etc_policy.policy.files import SourceFile, Sources, read_project_file, read_sources
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.layers import DEFAULT_KEYS, FolderDefaults, Layer, layer_of, merge

@@ -17,7 +17,7 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
 
-from etc_policy.codes.registry import Code
+from etc_policy.errors.codes import Code
 from etc_policy.policy.scope import ExpressionError, Scope, Value
 from etc_policy.policy.secrets import HIDDEN, canonical_reference, env_marked, is_secret
 from etc_policy.policy.suggestions import did_you_mean

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue
-from etc_policy.plain_text import without_passwords
+from etc_policy.errors.codes import Code
+from etc_policy.errors.plain_text import without_passwords
 from etc_policy.policy import policy_rules
 from etc_policy.policy.hudi_options import (
     EXPIRY,

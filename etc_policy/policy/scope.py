@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.secrets import has_env_value
 from etc_policy.policy.suggestions import did_you_mean
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError
-from etc_policy.plain_text import USER_INFO
+from etc_policy.errors.codes import Code
+from etc_policy.errors.plain_text import USER_INFO
 
 _NAME, _DEFAULT = r"[^'\"{}\\]{1,200}", r"[^'\"{}\\]{0,200}"
 _REFERENCE = re.compile(rf"\{{\{{ env_var\('({_NAME})'(?:, '({_DEFAULT})')?\) \}}\}}")

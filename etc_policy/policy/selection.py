@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NoReturn, TypeAlias, get_args
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.manifest import Granularity, Manifest, Policy
 from etc_policy.policy.schema_values import StrategyType
 from etc_policy.policy.suggestions import did_you_mean

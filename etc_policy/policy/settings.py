@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from etc_policy import __version__
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.files import SourceFile, read_project_file
 from etc_policy.policy.loading import Loaded, load_file
 from etc_policy.policy.project import FileMarks, Places, value_at

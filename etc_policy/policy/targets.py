@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import UsageError
+from etc_policy.errors.codes import Code
 from etc_policy.policy.project_schema import CatalogSettings, ProjectFile, StorageSettings, TargetDeclaration
 from etc_policy.policy.quantities import DEFAULT_CLUSTER_TIMEOUT_MS, DEFAULT_JOBS
 from etc_policy.policy.secrets import has_reference

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from etc_policy.plain_text import one_line
+from etc_policy.errors.plain_text import one_line
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.policy.secrets import as_variables, has_reference

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.errors.codes import Code
 
 MAX_DEPTH = 32
 MAX_VALUES = 200_000

@@ -50,7 +50,7 @@ _LIMITS = dict.fromkeys(("now_ms", "complete_until_ms", "target_ms", "warn_after
 FRESHNESS = "expect_freshness_within"
 VIEWS_AGREE, NO_KEY_TWICE = "expect_ro_to_contain_rt_up_to", "expect_no_key_twice"
 
-#: Etc's own. What an argument means is written beside the check: `verify/metadata_checks.py`, `adapters/gx/expectations.py`.
+#: Etc's own. What an argument means is written beside the check: `verify/metadata_checks.py`, `gx/expectations.py`.
 OWN: Mapping[str, Offered] = {
     VIEWS_AGREE: Offered({"threshold_ms": _WHOLE}, source="rows"),
     NO_KEY_TWICE: Offered({}, source="rows"),

@@ -8,9 +8,9 @@ import math
 from collections.abc import Collection, Mapping
 from hashlib import sha256
 
-from etc_policy.plan.instants import add_ms
-from etc_policy.plan.table_state import FileSlice, TableState
 from etc_policy.policy.manifest import Sample, Verify
+from etc_policy.table.instants import add_ms
+from etc_policy.table.state import FileSlice, TableState
 
 #: Of the bytes of base files: where less than this is alike, comparing everything at once costs less.
 LEAST_SHARE = 0.5

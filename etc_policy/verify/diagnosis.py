@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from etc_policy.plan.commit_keys import THRESHOLD
-from etc_policy.plan.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
-from etc_policy.plan.formats import count_of, format_bytes
 from etc_policy.plan.plan_warnings import impossible_warning
-from etc_policy.plan.table_history import Commit, TableHistory
-from etc_policy.plan.table_state import LogFile, TableState, WriterOption
 from etc_policy.plan.time_refusals import writers_elsewhere
 from etc_policy.plan.unknown_state import PASSING_REFUSALS, why_refused
 from etc_policy.policy.hudi_options import EXPIRY, expiry_minutes, is_file_lock
 from etc_policy.policy.manifest import Frozen, Policy
 from etc_policy.policy.writers import MERGE_MODE, TRACKED_SINCE, TableShape
+from etc_policy.table.commit_keys import THRESHOLD
+from etc_policy.table.double_keys import SEES_LOG_FILES, Merged, Written, find_exposed, written_by
+from etc_policy.table.formats import count_of, format_bytes
+from etc_policy.table.history import Commit, TableHistory
+from etc_policy.table.state import LogFile, TableState, WriterOption
 
 FindingStatus = Literal["ok", "warn", "error", "skipped"]
 

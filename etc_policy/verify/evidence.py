@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 
 from etc_policy.plan.carry import is_carried_name
 from etc_policy.plan.refusals import Refusal
-from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import FileSlice, LogFile, TableState
-from etc_policy.plan.table_versions import CUT_VERSIONS
-from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.history import TableHistory
+from etc_policy.table.state import FileSlice, LogFile, TableState
+from etc_policy.table.versions import CUT_VERSIONS
+from etc_policy.table.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.ports import ExpectationResult
 
 

@@ -6,9 +6,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from etc_policy.plan.table_history import GroupWrite, TableHistory
-from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.policy.manifest import Frozen
+from etc_policy.table.history import GroupWrite, TableHistory
+from etc_policy.table.state import CompactionRecord
 
 
 class LateData(Frozen):

@@ -8,10 +8,10 @@ from itertools import dropwhile
 from typing import Literal
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan.formats import format_duration
-from etc_policy.plan.instants import instant_to_ms
-from etc_policy.plan.table_history import TableHistory
 from etc_policy.policy.manifest import Frozen
+from etc_policy.table.formats import format_duration
+from etc_policy.table.history import TableHistory
+from etc_policy.table.instants import instant_to_ms
 
 LatencyStatus = Literal["fits", "too_short", "generous", "unknown"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from etc_policy.plan.formats import count_of
-from etc_policy.plan.log_witness import in_words, misrecorded_in, path_of
-from etc_policy.plan.table_state import FileSlice, LogFile, LogWitness
+from etc_policy.table.formats import count_of
+from etc_policy.table.log_witness import in_words, misrecorded_in, path_of
+from etc_policy.table.state import FileSlice, LogFile, LogWitness
 from etc_policy.verify.evidence import Evidence, judged
 from etc_policy.verify.ports import ExpectationResult
 

@@ -7,8 +7,8 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
-from etc_policy.plan.table_state import TableState
 from etc_policy.policy.manifest import Frozen, Policy, VerifyLevel
+from etc_policy.table.state import TableState
 
 CheckStatus = Literal["pass", "warn", "fail", "error"]
 VerificationStatus = Literal["pass", "warn", "fail", "error"]

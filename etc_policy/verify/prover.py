@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from etc_policy.plan.instants import add_ms, instant_to_ms
-from etc_policy.plan.table_history import TableHistory, promise_of
-from etc_policy.plan.table_state import CompactionRecord, TableState
-from etc_policy.plan.watermark import complete_until_ms, watermark_of
 from etc_policy.policy.manifest import LEVELS_WITHOUT_ROWS, Policy, VerifyLevel
+from etc_policy.table.history import TableHistory, promise_of
+from etc_policy.table.instants import add_ms, instant_to_ms
+from etc_policy.table.state import CompactionRecord, TableState
+from etc_policy.table.watermark import complete_until_ms, watermark_of
 from etc_policy.verify.catalog import FRESHNESS, VIEWS_AGREE, source_of
 from etc_policy.verify.compared_rows import choose_file_groups, other_partitions, pin_of, seed_of, spared_files
 from etc_policy.verify.evidence import Claim, Evidence

@@ -8,8 +8,8 @@ from pathlib import PurePath
 
 from pydantic import ValidationError
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.errors.codes import Code
 from etc_policy.policy.yaml_marks import MarkedYaml
 from etc_policy.verify.catalog import OWN, argument_faults, name_fault
 from etc_policy.verify.suites import (

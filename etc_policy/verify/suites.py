@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import Issue, PolicyError, Where
+from etc_policy.errors.codes import Code
 from etc_policy.policy.findings import schema_issues
 from etc_policy.policy.manifest import EventTime, Frozen
 from etc_policy.policy.project import FileMarks, Places

@@ -1,4 +1,4 @@
-"""The one place that picks adapters. Imports are inside functions: nothing heavy loads before it is needed."""
+"""The one place that picks engines and storages. Imports are inside functions: nothing heavy loads before it is needed."""
 
 from __future__ import annotations
 
@@ -9,30 +9,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from etc_policy.adapters.garbage import no_garbage_collection as no_garbage_collection
-from etc_policy.adapters.outputs import files as files
+from etc_policy.hudi.garbage import no_garbage_collection as no_garbage_collection
 from etc_policy.plan.commit_metadata import DIRTY_SUFFIX
-from etc_policy.plan.log_witness import with_true_times
-from etc_policy.plan.table_history import TableHistory
-from etc_policy.plan.table_state import TableState, WriterOption, newest_base_file
 from etc_policy.policy.locations import S3_SCHEMES, is_catalog_name
 from etc_policy.policy.manifest import GitState, Policy
+from etc_policy.table.history import TableHistory
+from etc_policy.table.log_witness import with_true_times
+from etc_policy.table.state import TableState, WriterOption, newest_base_file
 from etc_policy.wiring.sessions import SparkSessions as SparkSessions
 
 if TYPE_CHECKING:
-    from etc_policy.adapters.demo.demo import Demo as Demo
-    from etc_policy.adapters.spark.submission import Submission as Submission
-    from etc_policy.adapters.spark.submission import SubmissionResult as SubmissionResult
-    from etc_policy.adapters.storage.object_cache import ObjectCache
-    from etc_policy.execute.finisher import Finisher
-    from etc_policy.execute.repairer import Repairer
-    from etc_policy.execute.runner import Runner
-    from etc_policy.plan.apply_state import ApplyStateStore
-    from etc_policy.plan.table_history import WholeTable
+    from etc_policy.demo.demo import Demo as Demo
     from etc_policy.policy.writers import TableShape
-    from etc_policy.publish.checks import Check
-    from etc_policy.publish.metrics import TableObservation
-    from etc_policy.publish.sync import PropertyStore
+    from etc_policy.report.checks import Check
+    from etc_policy.report.metrics import TableObservation
+    from etc_policy.report.sync import PropertyStore
+    from etc_policy.run.finisher import Finisher
+    from etc_policy.run.repairer import Repairer
+    from etc_policy.run.runner import Runner
+    from etc_policy.spark.submission import Submission as Submission
+    from etc_policy.spark.submission import SubmissionResult as SubmissionResult
+    from etc_policy.storage.object_cache import ObjectCache
+    from etc_policy.table.apply_state import ApplyStateStore
+    from etc_policy.table.history import WholeTable
     from etc_policy.verify.diagnosis import Finding, HeldLock
     from etc_policy.verify.ports import DataVerifier
 
@@ -50,7 +49,7 @@ class Readings(SparkSessions):
         self._reach_storages()
         location = policy.table
         if is_catalog_name(location):
-            from etc_policy.adapters.spark.catalog import table_location
+            from etc_policy.spark.catalog import table_location
 
             location = table_location(self.catalog_spark, location)
         self.reaches_s3 = self.reaches_s3 or location.startswith(S3_SCHEMES)
@@ -58,7 +57,7 @@ class Readings(SparkSessions):
 
     def _reach_storages(self) -> None:
         """As the target says, also where another project has been at work in between."""
-        from etc_policy.adapters.storage.door import use_storage_settings
+        from etc_policy.storage.open_storage import use_storage_settings
 
         use_storage_settings(self.target.storage)
 
@@ -68,7 +67,7 @@ class Readings(SparkSessions):
         Event times that its commits do not have come from the log files themselves if `read_logs`, unless `metadata_only`
         is set, and, with `read_stats`, those that are unknown then from column statistics.
         """
-        from etc_policy.adapters.hudi.table import FileTableReader
+        from etc_policy.hudi.table import FileTableReader
 
         reader = FileTableReader(_tables_cache(), self.note_state)
         state = reader.read(self.locate(policy), policy.event_time)
@@ -82,7 +81,7 @@ class Readings(SparkSessions):
 
         With `archived` the past goes back to commits that were archived, and with `all_logs` every log file is read.
         """
-        from etc_policy.adapters.hudi.table import FileTableReader
+        from etc_policy.hudi.table import FileTableReader
 
         reader = FileTableReader(seen=self.note_state)
         state, history = reader.read_with_history(
@@ -92,14 +91,14 @@ class Readings(SparkSessions):
 
     def read_whole(self, policy: Policy) -> WholeTable:
         """The state of a policy's table as `read_state` gives it, and all of its past, from one reading."""
-        from etc_policy.adapters.hudi.table import FileTableReader
+        from etc_policy.hudi.table import FileTableReader
 
         whole = FileTableReader(seen=self.note_state).read_whole(self.locate(policy), policy.event_time)
         return whole._replace(state=self._with_log_times(policy, whole.state))
 
     def _with_log_times(self, policy: Policy, state: TableState, *, all_logs: bool = False) -> TableState:
         if not self.metadata_only and (all_logs or state.lacks_event_times):
-            from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
+            from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
 
             read = read_all_logs if all_logs else fill_from_logs
             state = read(state, policy, self.cache_dir, self.progress)
@@ -113,14 +112,14 @@ class Readings(SparkSessions):
     @property
     def apply_states(self) -> ApplyStateStore:
         """What `etc` keeps beside each table from run to run."""
-        from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
+        from etc_policy.hudi.apply_state import FileApplyStateStore
 
         self._reach_storages()
         return FileApplyStateStore()
 
     def read_compactions(self, policy: Policy) -> TableHistory:
         """The compactions of a policy's table as far back as its archive goes; without Spark."""
-        from etc_policy.adapters.hudi.table import read_compactions
+        from etc_policy.hudi.table import read_compactions
 
         return read_compactions(self.locate(policy))
 
@@ -128,14 +127,14 @@ class Readings(SparkSessions):
         """What of a table decides its writers' options; None for one that does not exist yet or that only a catalog knows."""
         if is_catalog_name(policy.table):
             return None
-        from etc_policy.adapters.hudi.table import read_shape
+        from etc_policy.hudi.table import read_shape
 
         return read_shape(self.locate(policy), policy.event_time)
 
     def writer_form(self, state: TableState, properties: Mapping[str, str]) -> tuple[WriterOption, ...]:
         """What the table shows of its writers' options, as a compaction takes it."""
-        from etc_policy.adapters.hudi.writer_form import index_definitions, options_of_base_file, options_of_indexes
-        from etc_policy.adapters.storage.door import open_reader
+        from etc_policy.hudi.writer_form import index_definitions, options_of_base_file, options_of_indexes
+        from etc_policy.storage.open_storage import open_reader
 
         storage = open_reader(state.base_path)
         of_indexes = options_of_indexes(index_definitions(storage, properties))
@@ -143,13 +142,13 @@ class Readings(SparkSessions):
 
     def held_lock(self, policy: Policy) -> HeldLock | None:
         """The table's lock as far as it is a file that somebody holds now."""
-        from etc_policy.adapters.lease.lock_holder import held_lock
+        from etc_policy.run.lock_holder import held_lock
 
         return held_lock(policy, self.locate(policy))
 
     def machine_findings(self, variables: Mapping[str, str]) -> tuple[Finding, ...]:
         """What this machine has for running Spark with Hudi; `variables` are those of the process."""
-        from etc_policy.adapters.spark.machine import machine_findings
+        from etc_policy.spark.machine import machine_findings
 
         return machine_findings(self.target.bundle, {**self.target.spark_confs, **self.spark_options}, variables)
 
@@ -158,7 +157,7 @@ class Readings(SparkSessions):
         self._reach_storages()
         if "column_stats" not in state.metadata_partitions or state.updates_in_part:
             return state
-        from etc_policy.adapters.spark.column_stats import fill_event_times
+        from etc_policy.spark.column_stats import fill_event_times
 
         unknown = any(f.min_event_time_ms is None and not f.has_deletes for _, f in state.log_files)
         return fill_event_times(self.spark, policy, state) if unknown else state
@@ -169,11 +168,11 @@ class Environment(Readings):
 
     def runner(self) -> Runner:
         """The runner of `etc apply` over stock Hudi."""
-        from etc_policy.adapters.hudi.files import HudiFiles
-        from etc_policy.adapters.hudi.table import FileTableReader
-        from etc_policy.adapters.lease.file_lease import lease_of
-        from etc_policy.adapters.spark.compactor import HudiCompactor
-        from etc_policy.execute.runner import Runner
+        from etc_policy.hudi.table import FileTableReader
+        from etc_policy.run.file_lease import lease_of
+        from etc_policy.run.runner import Runner
+        from etc_policy.run.table_files import HudiFiles
+        from etc_policy.spark.compactor import HudiCompactor
 
         master = {"spark.master": "local", **self._target_confs(), **self.spark_options}["spark.master"]
         local = master == "local" or master.startswith("local[")  # `local-cluster` has processes of its own
@@ -187,29 +186,29 @@ class Environment(Readings):
 
     def repairer(self) -> Repairer:
         """The repairer of `etc repair` over the table's files and, where it must, over stock Hudi."""
-        from etc_policy.adapters.lease.file_lease import FileLease
-        from etc_policy.adapters.spark.compactor import HudiCompactor
-        from etc_policy.adapters.spark.completion_repair import HudiRepairFiles
-        from etc_policy.execute.repairer import Repairer
+        from etc_policy.run.file_lease import FileLease
+        from etc_policy.run.repairer import Repairer
+        from etc_policy.spark.compactor import HudiCompactor
+        from etc_policy.spark.completion_repair import HudiRepairFiles
 
         return Repairer(HudiRepairFiles(), lambda: HudiCompactor(self.spark), FileLease, self.progress)
 
     def finisher(self) -> Finisher:
         """The finisher of `etc finish` over stock Hudi."""
-        from etc_policy.adapters.spark.services import HudiServices
-        from etc_policy.execute.finisher import Finisher
+        from etc_policy.run.finisher import Finisher
+        from etc_policy.spark.services import HudiServices
 
         return Finisher(self.runner(), lambda: HudiServices(self.spark, self.progress))
 
     def property_store(self) -> PropertyStore:
         """The properties of the catalog's tables."""
-        from etc_policy.adapters.spark.catalog import SparkPropertyStore
+        from etc_policy.spark.catalog import SparkPropertyStore
 
         return SparkPropertyStore(self.catalog_spark)
 
     def data_verifier(self) -> DataVerifier:
         """The verifier of rows on Great Expectations."""
-        from etc_policy.adapters.gx.verifier import GxVerifier
+        from etc_policy.gx.verifier import GxVerifier
 
         return GxVerifier(self.spark)
 
@@ -219,13 +218,13 @@ class Environment(Readings):
 
     def require_data_verifier(self) -> None:
         """Return if rows can be verified here, which needs no Spark to be known; EngineError otherwise."""
-        from etc_policy.adapters.gx.verifier import require_great_expectations
+        from etc_policy.gx.verifier import require_great_expectations
 
         require_great_expectations()
 
     def demo(self, policy: Policy) -> Demo:
         """The demo's table."""
-        from etc_policy.adapters.demo.demo import Demo
+        from etc_policy.demo.demo import Demo
 
         return Demo(self, policy)
 
@@ -236,14 +235,14 @@ class Environment(Readings):
 
     def git_state(self) -> GitState | None:
         """The commit of the project's folder and whether its files were changed since; None outside git."""
-        from etc_policy.adapters.git import git_state
+        from etc_policy.wiring.git import git_state
 
         return git_state(self.project_dir, (folder for _, folder in self.folders))
 
 
 def _tables_cache() -> ObjectCache | None:
     """Where commands keep what they decoded of tables; None where the user wants nothing kept."""
-    from etc_policy.adapters.storage.object_cache import cache_folder, tables_cache_in
+    from etc_policy.storage.object_cache import cache_folder, tables_cache_in
 
     folder = cache_folder(os.environ)
     return tables_cache_in(folder) if folder else None
@@ -259,20 +258,20 @@ def serve_metrics(
     observe: Callable[[], Iterable[TableObservation]], address: str, port: int, max_age_seconds: float
 ) -> tuple[Any, Any]:
     """Begin to answer `/metrics` for Prometheus; returns the HTTP server and its thread."""
-    from etc_policy.adapters.outputs.prometheus import serve
+    from etc_policy.report.prometheus import serve
 
     return serve(observe, address, port, max_age_seconds)
 
 
 def write_junit(title: str, checks: Iterable[Check], path: Path) -> None:
     """Write the checks as JUnit XML."""
-    from etc_policy.adapters.outputs.junit import write_junit as write
+    from etc_policy.report.junit import write_junit as write
 
     write(title, checks, path)
 
 
 def write_metrics(observe: Callable[[], Iterable[TableObservation]], path: Path) -> None:
     """Write the metrics as a textfile."""
-    from etc_policy.adapters.outputs.prometheus import write_textfile
+    from etc_policy.report.prometheus import write_textfile
 
     write_textfile(observe, path)

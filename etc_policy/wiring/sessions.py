@@ -18,8 +18,8 @@ from etc_policy.policy.secrets import with_values
 from etc_policy.policy.targets import Target
 
 if TYPE_CHECKING:
-    from etc_policy.adapters.spark.submission import Submission
-    from etc_policy.plan.table_state import TableState
+    from etc_policy.spark.submission import Submission
+    from etc_policy.table.state import TableState
 
 _CATALOG = "spark.sql.catalogImplementation"
 #: Up to so much data Java's quick compiler alone is faster in all, measured (benchmarks/README.md).
@@ -59,7 +59,7 @@ class SparkSessions:
         with self._starting:
             if "spark" not in self.__dict__:
                 self.__dict__["spark"] = self._start_spark("starting Spark", self._spark_confs(catalog=False))
-        from etc_policy.adapters.spark.pools import in_pool
+        from etc_policy.spark.pools import in_pool
 
         return in_pool(self.__dict__["spark"])
 
@@ -71,13 +71,13 @@ class SparkSessions:
     def prepare_for_threads(self) -> None:
         """Threads may start Spark from now on: what an interrupt does to Java can be set by the main thread alone."""
         if self.ends_java_on_interrupt and "spark" not in self.__dict__:
-            from etc_policy.adapters.spark.interrupts import end_java_on_interrupt
+            from etc_policy.spark.interrupts import end_java_on_interrupt
 
             end_java_on_interrupt()
 
     def own_pool(self, name: str) -> AbstractContextManager[None]:
         """Spark's jobs of this thread share the cores fairly with those of other pools meanwhile."""
-        from etc_policy.adapters.spark.pools import own_pool
+        from etc_policy.spark.pools import own_pool
 
         return own_pool(name)
 
@@ -96,8 +96,8 @@ class SparkSessions:
         return self.spark
 
     def _start_spark(self, step: str, confs: Mapping[str, str]) -> Any:  # noqa: ANN401 - as above
-        from etc_policy.adapters.spark.interrupts import end_java_on_interrupt
-        from etc_policy.adapters.spark.session import start_spark
+        from etc_policy.spark.interrupts import end_java_on_interrupt
+        from etc_policy.spark.session import start_spark
 
         seconds = self.target.cluster_timeout_ms / 1000
         if self._unanswered is not None and time.monotonic() < self._unanswered[0]:
@@ -129,14 +129,14 @@ class SparkSessions:
 
     def release_for(self, state: TableState) -> str | None:
         """The release of Hudi's bundle that is to compact a table; None where the name of the bundle does not say it."""
-        from etc_policy.adapters.spark.bundles import release_in
+        from etc_policy.spark.bundles import release_in
 
         named = self._named_bundle
         return release_in(named) if named else best_release((state.merging,))
 
     @property
     def _named_bundle(self) -> str | None:
-        from etc_policy.adapters.spark.bundles import named_bundle
+        from etc_policy.spark.bundles import named_bundle
 
         return named_bundle(os.environ, self.target.bundle, {**self.target.spark_confs, **self.spark_options})
 
@@ -152,8 +152,8 @@ class SparkSessions:
 
     def submission(self, job: str) -> Submission:
         """A job for spark-submit with this target's settings, but those of the catalog: the job chooses it itself."""
-        from etc_policy.adapters.spark.session import submit_confs
-        from etc_policy.adapters.spark.submission import Submission
+        from etc_policy.spark.session import submit_confs
+        from etc_policy.spark.submission import Submission
 
         confs, mode = self._spark_confs(catalog=False), self.target.deploy_mode
         if _CATALOG not in self.spark_options:
@@ -179,7 +179,7 @@ class SparkSessions:
             return confs
         if not catalog:
             return {**confs, _CATALOG: "in-memory"}
-        from etc_policy.adapters.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
+        from etc_policy.spark.local_catalog import CLIENT_CONFS, local_catalog_confs
 
         return {**CLIENT_CONFS, **({} if _CATALOG in confs else local_catalog_confs(self.local_catalog)), **confs}
 
@@ -187,21 +187,21 @@ class SparkSessions:
         return with_values(self.target.spark_confs, os.environ)
 
     def _shared(self) -> Mapping[str, str]:
-        from etc_policy.adapters.spark.pools import FAIR
+        from etc_policy.spark.pools import FAIR
 
         return FAIR if self.compaction_jobs > 1 else {}
 
     def _with_s3(self, confs: dict[str, str]) -> dict[str, str]:
         if not self.reaches_s3:
             return confs
-        from etc_policy.adapters.spark.store_confs import s3a_confs
+        from etc_policy.spark.store_confs import s3a_confs
 
         return s3a_confs(self.target.storage, os.environ, confs)
 
     def _packages(self, confs: Mapping[str, str]) -> tuple[str, ...]:
         if not self.reaches_s3:
             return self.target.packages
-        from etc_policy.adapters.spark.store_confs import s3_packages
+        from etc_policy.spark.store_confs import s3_packages
 
         return (*self.target.packages, *s3_packages(confs, self.target.packages))
 

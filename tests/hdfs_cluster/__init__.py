@@ -128,7 +128,7 @@ class HdfsCluster:
     def _java(self) -> list[str]:
         import pyspark
 
-        from etc_policy.adapters.spark.java_runtime import use_java
+        from etc_policy.spark.java_runtime import use_java
 
         use_java()
         java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if os.environ.get("JAVA_HOME") else "java"

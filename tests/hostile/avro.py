@@ -8,7 +8,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from tests.unit.adapters.log_file import zigzag
+from tests.unit.hudi.log_file import zigzag
 
 #: Raw deflate of a MiB of zeros that ends on a byte, so that it can be repeated.
 _DEFLATER = zlib.compressobj(9, zlib.DEFLATED, -15)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from etc_policy.plain_text import clean
+from etc_policy.errors.plain_text import clean
 
 _ERROR = re.compile(r"^(?:error|warning)\[(ETC\d+)\]: (.*)$", re.MULTILINE)
 _ENDS = (0, 1, 2, 3, 4, 64)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.hostile.avro import damaged
 from tests.hostile.tables import Case
-from tests.unit.adapters.table_folder import at, avro, base, log, operation
+from tests.unit.hudi.table_folder import at, avro, base, log, operation
 
 _PATHS = (
     "../outside", "../../outside/secret.yml", "/etc/passwd", "file:///etc", "p/../../../outside", "..", ".", "", "p//q", "p\0",

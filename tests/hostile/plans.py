@@ -12,7 +12,7 @@ from typing import Any
 from etc_policy.policy.manifest import digest
 from tests.hostile.avro import damaged
 from tests.hostile.tables import SPARSE_BYTES, VALUES
-from tests.unit.adapters.table_folder import at
+from tests.unit.hudi.table_folder import at
 
 _COMMANDS = (
     "apply plan.json",

@@ -196,16 +196,7 @@ def _warm() -> None:
 
     import etc_policy
 
-    for package in (
-        "api",
-        "cli",
-        "adapters.hudi",
-        "adapters.logs",
-        "adapters.storage",
-        "adapters.outputs",
-        "publish",
-        "verify",
-    ):
+    for package in ("api", "cli", "hudi", "storage", "report", "verify"):
         path = Path(etc_policy.__file__).parent.joinpath(*package.split("."))
         for module in pkgutil.iter_modules([str(path)]):
             importlib.import_module(f"etc_policy.{package}.{module.name}")

@@ -13,8 +13,8 @@ from random import Random
 from typing import Any
 
 from tests.hostile.avro import MANY, array, damaged, doubling, hostile_avro, nested, record, recursive
-from tests.unit.adapters import log_file
-from tests.unit.adapters.table_folder import COLUMNS, TableFolder, archived, at, base, commit_metadata, log
+from tests.unit.hudi import log_file
+from tests.unit.hudi.table_folder import COLUMNS, TableFolder, archived, at, base, commit_metadata, log
 
 SPARSE_BYTES = 6 << 30
 #: What a JSON value may be where Hudi writes a number or a text; those that no serializer writes are texts here.

@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.hudi.log_times import fill_from_logs
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
+from etc_policy.spark.session import start_spark
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, WRITER, Write, partition_of, write_history
 from tests.integration.version6_kinds import BY_EVENT_TIME, VERSION_6

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from etc_policy.adapters.hudi.files import HudiFiles
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.lease.file_lease import FileLease
-from etc_policy.adapters.spark.column_stats import fill_event_times
-from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.adapters.spark.services import HudiServices
-from etc_policy.execute.finisher import Finisher
-from etc_policy.execute.ports import Job
-from etc_policy.execute.runner import Runner
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
-from etc_policy.plan.stages import make_plan
-from etc_policy.plan.table_state import TableState
+from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
+from etc_policy.run.file_lease import FileLease
+from etc_policy.run.finisher import Finisher
+from etc_policy.run.ports import Job
+from etc_policy.run.runner import Runner
+from etc_policy.run.table_files import HudiFiles
+from etc_policy.spark.column_stats import fill_event_times
+from etc_policy.spark.compactor import HudiCompactor
+from etc_policy.spark.services import HudiServices
+from etc_policy.table.state import TableState
 from etc_policy.wiring import clock_ms
 from tests.integration.history import EPOCH_MS, HISTORY, STRADDLING, Oracle, Views
 

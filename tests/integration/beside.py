@@ -70,7 +70,7 @@ def beside_writer(project: Project, source: Path, kind: str) -> list[str]:
 
 def stolen(project: Project, source: Path, step: str) -> list[str]:
     """A run is frozen, its lease removed by force and its heartbeat old: another takes over; then the first wakes up."""
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
 
     table = project.add("t", source)
     first = freeze(project, table, step)
@@ -137,7 +137,7 @@ def main() -> int:
 
 
 def write_source(folder: Path) -> Path:
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
 
     spark = start_spark({"spark.sql.shuffle.partitions": "2"}, folder / "spark.log")
     write_history(spark, folder / "source")

@@ -63,7 +63,7 @@ def words_of(project: Project) -> list[str]:
 
 def look(table: Table, oracle: Oracle) -> list[str]:
     """Both views after all is done, and after one more stock write."""
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
     from tests.integration.stock_writer import write_of
 
     commits = table.timeline("*_*.commit")

@@ -14,15 +14,15 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etc_policy.adapters.hudi.files import HudiFiles
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.lease.file_lease import lease_of
-from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.adapters.spark.session import start_spark
-from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
-from etc_policy.execute.runner import Runner
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import Policy, Writer
 from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.run.file_lease import lease_of
+from etc_policy.run.runner import Runner
+from etc_policy.run.table_files import HudiFiles
+from etc_policy.spark.compactor import HudiCompactor
+from etc_policy.spark.session import start_spark
+from etc_policy.spark.store_confs import s3_packages, s3a_confs
 from tests.integration.bench import Bench
 from tests.integration.cut_checks import check_the_cut
 from tests.integration.history import QUICK, Views, write_history

@@ -13,12 +13,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etc_policy.adapters.hudi.files import HudiFiles
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.lease.file_lease import lease_of
-from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.execute.runner import Runner
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import Policy, Writer
+from etc_policy.run.file_lease import lease_of
+from etc_policy.run.runner import Runner
+from etc_policy.run.table_files import HudiFiles
+from etc_policy.spark.compactor import HudiCompactor
 from tests.integration.bucket_cut import start, variables
 from tests.integration.session import stop_spark
 from tests.integration.version6 import Table6, Views6, play

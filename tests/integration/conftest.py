@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.history import write_history
 from tests.integration.kills import QUICK_JAVA
 from tests.integration.session import stop_spark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from etc_policy.adapters.hudi.table import read_shape
+from etc_policy.hudi.table import read_shape
 from etc_policy.policy.writers import flink_options
 from tests.integration.flink import Flink, table_of
 from tests.integration.history import EPOCH_MS, Write, partition_of

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.plan.completeness import replay_completeness
-from etc_policy.plan.watermark import watermark
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.table.completeness import replay_completeness
+from etc_policy.table.watermark import watermark
 from tests.integration.altered import ON_READ, alter_table
 from tests.integration.bench import Bench
 from tests.integration.history import QUICK, Oracle, Views, Write, write_history
@@ -232,7 +232,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
 
     folder, began, failed = Path(tempfile.mkdtemp()), time.monotonic(), 0
     spark = start_spark({"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"}, folder / "spark.log")

@@ -22,7 +22,7 @@ from decimal import Decimal
 from functools import reduce
 from pathlib import Path
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.bench import Bench
 from tests.integration.history import EPOCH_MS, QUICK, partition_of
 from tests.integration.session import stop_spark

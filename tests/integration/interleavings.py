@@ -23,12 +23,12 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.api.applying import Applier
 from etc_policy.errors import EtcError
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Policy, Verify, VerifyLevel
 from etc_policy.policy.manifest import Writer as WriterFacts
+from etc_policy.spark.compactor import HudiCompactor
 from etc_policy.wiring import Environment, clock_ms
 from tests.integration.held import writer_step
 from tests.integration.kills import Table, exit_when_told
@@ -391,7 +391,7 @@ def cases(indexes: Iterable[str], locks: Iterable[bool], moments: Iterable[str])
 
 
 def main() -> int:
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--index", nargs="*", default=tuple(INDEXES))

@@ -105,7 +105,7 @@ def check(setting: OnDisk, spark, killed: Killed, result: dict) -> None:
 
 def write_sources(setting: OnDisk, folder: Path) -> None:
     """One table of each kind."""
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
 
     spark = start_spark(SPARK, folder / "spark.log")
     for variant in setting.variants:
@@ -115,7 +115,7 @@ def write_sources(setting: OnDisk, folder: Path) -> None:
 
 def play(setting: OnDisk, folder: Path, sources: Path, seeds: Sequence[int]) -> tuple[list[Killed], int, list[str]]:
     """Kill a batch, mend it with one run, and check each table; how many failed, and why."""
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
 
     project, killed, failures = Project(folder, timeout_seconds=BATCH * 60), [], []
     for seed in seeds:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import EventTime, Policy, Verify, Writer
 from etc_policy.verify.catalog import source_of

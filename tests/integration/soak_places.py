@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etc_policy.adapters.spark.session import DEFAULT_BUNDLE, start_spark
-from etc_policy.adapters.spark.store_confs import s3_packages, s3a_confs
 from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.spark.session import DEFAULT_BUNDLE, start_spark
+from etc_policy.spark.store_confs import s3_packages, s3a_confs
 from tests.integration.bucket_cut import variables
 from tests.integration.kill_settings import BucketTable
 from tests.integration.kills import Table

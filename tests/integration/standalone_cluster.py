@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.spark.java_runtime import use_java
 from tests.integration.prometheus_server import TIMEOUT_SECONDS, free_port, wait_for
 
 SPARK_HOME = Path(str(find_spec("pyspark").origin)).parent

@@ -4,7 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.history import HISTORY, Write, write_history
 
 #: A lock in the table's own folder, which never expires.

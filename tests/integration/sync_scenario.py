@@ -19,11 +19,11 @@ from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
-from etc_policy.adapters.spark.local_catalog import local_catalog_confs
-from etc_policy.adapters.spark.session import start_spark
 from etc_policy.api import workspace
 from etc_policy.cli.main import main
-from etc_policy.plan.formats import iso_time
+from etc_policy.spark.local_catalog import local_catalog_confs
+from etc_policy.spark.session import start_spark
+from etc_policy.table.formats import iso_time
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.metastore import PORT, Metastore
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.spark.cluster import raise_if_alone, watch_executors
-from etc_policy.adapters.spark.session import start_spark
 from etc_policy.errors import RetryableError
+from etc_policy.spark.cluster import raise_if_alone, watch_executors
+from etc_policy.spark.session import start_spark
 from tests.command_blocks import Shell, command_blocks_of
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, Views
 from tests.integration.session import stop_spark

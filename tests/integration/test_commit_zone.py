@@ -5,13 +5,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from etc_policy.adapters.spark.commit_zone import before_commit, commit_zone
 from etc_policy.errors import EngineError
-from etc_policy.execute.ports import Job
-from etc_policy.plan.instants import add_ms, format_instant
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.ports import Job
+from etc_policy.spark.commit_zone import before_commit, commit_zone
+from etc_policy.table.instants import add_ms, format_instant
 from tests.integration.zones import with_zone
-from tests.unit.adapters.table_folder import TableFolder
+from tests.unit.hudi.table_folder import TableFolder
 
 pytestmark = pytest.mark.spark
 FIRST = "20260101100000000"

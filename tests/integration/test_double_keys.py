@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.hudi.table import FileTableReader
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy, Writer
 from etc_policy.verify.diagnosis import TableFacts, diagnose_table
 from etc_policy.verify.evidence import Claim, Evidence

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from etc_policy.adapters.gx.event_time_sql import event_time_ms
 from etc_policy.errors import TableError
+from etc_policy.gx.event_time_sql import event_time_ms
 from etc_policy.policy.manifest import EventTime
 
 pytestmark = pytest.mark.spark

@@ -10,9 +10,9 @@ import shutil
 import pytest
 
 from etc_policy import Project
-from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.storage.door import open_storage
 from etc_policy.cli.main import main
+from etc_policy.hudi.properties import read_properties
+from etc_policy.storage.open_storage import open_storage
 from etc_policy.wiring import SparkSessions
 from tests.integration.bench import ORACLE, Bench
 from tests.integration.history import HISTORY, QUICK, Views, Write, write_history

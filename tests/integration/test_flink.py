@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from etc_policy.adapters.spark.session import start_spark
 from etc_policy.plan.bundles import bundle_of
+from etc_policy.spark.session import start_spark
 from tests.integration.bench import SECOND
 from tests.integration.conftest import _Session
 from tests.integration.flink import flink

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.gx.verifier import GxVerifier
 from etc_policy.errors import EngineError, ExitCode, PolicyError, TableError, Where
+from etc_policy.gx.verifier import GxVerifier
 from etc_policy.policy.manifest import EventTime
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import (
@@ -355,7 +355,7 @@ def test_a_condition_on_partitions_prunes_them_and_takes_no_other_column(spread)
 
 @pytest.mark.extended
 def test_both_views_are_read_once_and_nothing_stays_cached(logged, monkeypatch):
-    from etc_policy.adapters.gx import expectations as gx_expectations
+    from etc_policy.gx import expectations as gx_expectations
 
     passes = []
     count_differences = gx_expectations.count_differences

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.history import HISTORY, QUICK, Oracle, Views, Write, write_history
 from tests.integration.kills import SECOND, TIMEOUT_SECONDS, Project
 from tests.integration.session import stop_spark

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.plan.table_state import TableState
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.table.state import TableState
 from etc_policy.verify.ports import DataCheck
 from tests.integration.index_play import FIRST, LATER, OF_STATISTICS, SQL_INDEXES, IndexedTable, play
 

@@ -12,14 +12,14 @@ from zoneinfo import ZoneInfo
 import fastavro
 import pytest
 
-from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import read_all_logs
-from etc_policy.plan.commit_keys import SEEN_UNTIL, THRESHOLD
-from etc_policy.plan.instants import add_ms, instant_to_ms
-from etc_policy.plan.stages import make_plan
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.log_times import read_all_logs
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.plan.model import make_plan
 from etc_policy.policy.files import read_suite
-from etc_policy.publish.freshness import table_freshness
+from etc_policy.report.freshness import table_freshness
+from etc_policy.table.commit_keys import SEEN_UNTIL, THRESHOLD
+from etc_policy.table.instants import add_ms, instant_to_ms
 from etc_policy.verify.compared_rows import pin_of
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.log_checks import LOGS

@@ -34,9 +34,7 @@ def stage(writer, spark, tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_no_key_stands_twice(stage, case, monkeypatch):
-    monkeypatch.setattr(
-        "etc_policy.execute.fence.WRITER_WAIT_SECONDS", 1.0
-    )  # the writer is held for as long as we wait
+    monkeypatch.setattr("etc_policy.run.fence.WRITER_WAIT_SECONDS", 1.0)  # the writer is held for as long as we wait
     told = stage.play(case)
     assert not told.startswith("FAILED"), told
 

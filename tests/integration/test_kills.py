@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from etc_policy.adapters.lease.lock_holder import read_holder
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.run.lock_holder import read_holder
+from etc_policy.spark.session import start_spark
 from tests.integration.history import HISTORY, STRADDLING, Oracle
 from tests.integration.kill_checks import check_files, check_views
 from tests.integration.kills import EXPIRY, LOCK, Project, kill_at, kill_holding, kill_while_it_rolls_back

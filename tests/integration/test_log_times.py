@@ -4,10 +4,10 @@ import datetime as dt
 
 import pytest
 
-from etc_policy.adapters.gx.event_time_sql import event_time_ms
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs import event_time_values
-from etc_policy.adapters.logs.log_times import fill_from_logs
+from etc_policy.gx.event_time_sql import event_time_ms
+from etc_policy.hudi import event_time_values
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime, Policy
 from tests.integration.hudi_tables import StockTable
 from tests.nightly import nightly

@@ -10,13 +10,13 @@ from urllib.request import urlopen
 
 import pytest
 
-from etc_policy.plan.commit_keys import THRESHOLD
-from etc_policy.publish.metrics import GAUGES
-from etc_policy.publish.results import RunResults
+from etc_policy.report.metrics import GAUGES
+from etc_policy.report.results import RunResults
+from etc_policy.table.commit_keys import THRESHOLD
 from tests.integration.prometheus_server import prometheus, promtool, wait_for
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
-from tests.unit.publish.test_metrics import RUN
+from tests.unit.report.test_metrics import RUN
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEMPLATES = REPOSITORY / "templates" / "observability"

@@ -8,17 +8,17 @@ import time
 
 import pytest
 
-from etc_policy.adapters.lease.file_lease import FileLease
-from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.adapters.spark.completion_repair import HudiRepairFiles
-from etc_policy.adapters.spark.hudi_client import hudi_client, hudi_table
-from etc_policy.adapters.spark.metadata_renewal import drop
 from etc_policy.errors import EngineError, RetryableError
-from etc_policy.execute.ports import Job
-from etc_policy.execute.repairer import Repairer
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.repair import RebuildMetadata, SetCompletion
-from etc_policy.publish.freshness import table_freshness
+from etc_policy.report.freshness import table_freshness
+from etc_policy.run.file_lease import FileLease
+from etc_policy.run.ports import Job
+from etc_policy.run.repairer import Repairer
+from etc_policy.spark.compactor import HudiCompactor
+from etc_policy.spark.completion_repair import HudiRepairFiles
+from etc_policy.spark.hudi_client import hudi_client, hudi_table
+from etc_policy.spark.metadata_renewal import drop
 from etc_policy.wiring import clock_ms
 from tests.integration.bench import AT_THE_CUT, ORACLE, Bench, check_views
 from tests.integration.history import HISTORY, QUICK, Oracle, Views, Write, write_history

@@ -2,7 +2,7 @@
 
 import pytest
 
-from etc_policy.adapters.gx import changed_rows, view_comparison, view_join
+from etc_policy.gx import changed_rows, view_comparison, view_join
 from tests.integration.hudi_tables import StockTable
 from tests.integration.row_checks import (
     CONTAINMENT,

@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
-from etc_policy.adapters.gx import changed_rows, view_comparison, view_join
-from etc_policy.adapters.gx.comparable_sql import comparable, row_hash
-from etc_policy.adapters.gx.ro_counts import RoCounts
-from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.adapters.gx.view_rows import without_files
+from etc_policy.gx import changed_rows, view_comparison, view_join
+from etc_policy.gx.comparable_sql import comparable, row_hash
+from etc_policy.gx.ro_counts import RoCounts
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.gx.view_rows import without_files
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import (
     BASE_FILE,

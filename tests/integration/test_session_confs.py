@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.spark import hudi_client
-from etc_policy.adapters.spark.pinned_settings import PINNED
-from etc_policy.adapters.spark.session import start_spark
 from etc_policy.errors import EngineError
 from etc_policy.policy.manifest import EventTime
+from etc_policy.spark import hudi_client
+from etc_policy.spark.pinned_settings import PINNED
+from etc_policy.spark.session import start_spark
 from tests.integration.hudi_tables import EPOCH_MS, StockTable
 from tests.integration.row_checks import CONTAINMENT, alike, check
 from tests.integration.test_table_kinds import NO_MDT, Kind, T

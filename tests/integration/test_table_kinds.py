@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from etc_policy.adapters.hudi import commits as hudi_commits
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.api.table_run import TableRun
+from etc_policy.hudi import commits as hudi_commits
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.policy.manifest import EventTime, Verify
 from etc_policy.verify.evidence import Evidence

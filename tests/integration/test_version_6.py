@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.bench import SECOND
 from tests.integration.history import HISTORY, STRADDLING, Write
 from tests.integration.kill_settings import OfVersion6

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from etc_policy.adapters.lease.file_lease import FileLease
-from etc_policy.adapters.spark.compactor import HudiCompactor
 from etc_policy.errors import EngineError
+from etc_policy.run.file_lease import FileLease
+from etc_policy.spark.compactor import HudiCompactor
 from tests.integration.bench import AT_THE_CUT, ORACLE, SECOND, Bench, check_views
 from tests.integration.cut_checks import LATER, stock_compaction, stock_compaction_and_clean
 from tests.integration.history import EPOCH_MS, HISTORY, Oracle, write_history

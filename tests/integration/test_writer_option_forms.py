@@ -6,11 +6,11 @@ import shlex
 import fastavro
 import pytest
 
-from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.hudi.table import read_shape
-from etc_policy.adapters.storage.door import open_storage
+from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.table import read_shape
 from etc_policy.policy.manifest import EventTime, Policy
 from etc_policy.policy.writers import render_options, render_spark_conf, render_tblproperties, writer_options
+from etc_policy.storage.open_storage import open_storage
 from tests.nightly import nightly
 
 pytestmark = pytest.mark.spark

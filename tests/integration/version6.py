@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from etc_policy.adapters.hudi.carrying import carry_files
-from etc_policy.adapters.hudi.files import HudiFiles
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import fill_from_logs
-from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.adapters.spark.metadata_listing import wrongly_listed
-from etc_policy.adapters.storage.below import copy_draft
-from etc_policy.execute.ports import Job
-from etc_policy.plan.table_state import TableState
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import Policy, Strategy
+from etc_policy.run.carrying import carry_files
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import HudiFiles
+from etc_policy.spark.compactor import HudiCompactor
+from etc_policy.spark.metadata_listing import wrongly_listed
+from etc_policy.storage.safe_files import copy_draft
+from etc_policy.table.state import TableState
 from tests.integration.bench import SECOND, Bench
 from tests.integration.history import CommitOracle, Oracle, Views, Write, write_history
 from tests.integration.version6_kinds import AFTER, KINDS, LAST, MANY, PENDING, VERSION_6, WRITES, Kind
@@ -270,7 +270,7 @@ def kill_and_recover(written: Table6, folder: Path, steps: Sequence[str]) -> Non
 
 def main() -> None:
     """Every kind of table, each in a line."""
-    from etc_policy.adapters.spark.session import start_spark
+    from etc_policy.spark.session import start_spark
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="where the tables are made; default: a temporary one")

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.kills import spawn
 from tests.integration.stock_writer import reason
 

@@ -20,7 +20,7 @@ from itertools import groupby, product
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.history import EPOCH_MS, QUICK, SCHEMA, WRITER, Views
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from random import Random
 
-from etc_policy.plan.commit_keys import LEFT_OUT, PLAN_ID, SEEN_UNTIL, THRESHOLD
-from etc_policy.plan.instants import add_ms
+from etc_policy.table.commit_keys import LEFT_OUT, PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.instants import add_ms
 from tests.lies.about_writes import cut
 from tests.lies.honest import HOUR_MS, Honest
 from tests.lies.lie import Lie, Told, rewrite
-from tests.unit.adapters.table_folder import COMMIT_SCHEMA, REPLACE_SCHEMA, at, commit_metadata
+from tests.unit.hudi.table_folder import COMMIT_SCHEMA, REPLACE_SCHEMA, at, commit_metadata
 
 DAY_MS = 1_767_225_600_000
 _GONE = "rows that are gone from both views alike: the views agree, and nothing says what was written"

@@ -8,7 +8,7 @@ from random import Random
 
 from tests.lies.honest import HOUR_MS, Honest, LogTruth, block
 from tests.lies.lie import ROWS, Lie, Told, any_log, log_of, recorded_log, rewrite
-from tests.unit.adapters.table_folder import at
+from tests.unit.hudi.table_folder import at
 
 
 def _stat_of(record, one: LogTruth):

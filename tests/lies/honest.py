@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import fill_from_logs
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.manifest import EventTime, Policy, Writer
-from tests.unit.adapters import log_file
-from tests.unit.adapters.table_folder import COMMIT_SCHEMA, TableFolder, at, base, commit_metadata
-from tests.unit.adapters.table_folder import log as log_of
+from tests.unit.hudi import log_file
+from tests.unit.hudi.table_folder import COMMIT_SCHEMA, TableFolder, at, base, commit_metadata
+from tests.unit.hudi.table_folder import log as log_of
 from tests.unit.plan.plan_cases import epoch_ms
 
 BASE, COMPACTED, COMPACTED_DONE = at("08:00:00"), at("12:01:00"), at("12:02:00")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
 from etc_policy.errors import TableError
+from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.files import read_suite
-from etc_policy.publish.freshness import table_freshness
+from etc_policy.report.freshness import table_freshness
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import KNOWN
 from etc_policy.verify.ports import Verification

@@ -10,7 +10,7 @@ from random import Random
 import fastavro
 
 from tests.lies.honest import Honest, LogTruth
-from tests.unit.adapters.table_folder import avro
+from tests.unit.hudi.table_folder import avro
 
 #: Why a kind of lie that is neither caught here nor harmless is not missed: `rows` says that level `data` is needed.
 ROWS = "rows"

@@ -12,10 +12,10 @@ from zlib import crc32
 
 import pyarrow.parquet  # noqa: TID253
 
-from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import fill_from_logs, read_all_logs
 from etc_policy.errors import TableError
+from etc_policy.gx.verifier import GxVerifier
+from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.files import read_suite
 from etc_policy.policy.manifest import Verify
 from etc_policy.verify import compared_rows

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from etc_policy.adapters.spark.session import start_spark
+from etc_policy.spark.session import start_spark
 from tests.integration.session import stop_spark
 from tests.lies.about_rows import LIES
 from tests.lies.lie import Lie

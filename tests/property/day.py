@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from zoneinfo import ZoneInfo
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.instants import instant_from_ms
+from etc_policy.plan.model import Operation, TablePlan
 from etc_policy.plan.pace import pace_of
-from etc_policy.plan.stages import Operation, TablePlan
-from etc_policy.plan.table_state import CompactionRecord, FileSlice, Instant, LogFile, TableState
 from etc_policy.policy.manifest import EventTime, Freshness, Granularity, Policy, Strategy
+from etc_policy.table.instants import instant_from_ms
+from etc_policy.table.state import CompactionRecord, FileSlice, Instant, LogFile, TableState
 
 MINUTE = 60_000
 DAY = 24 * 60 * MINUTE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from etc_policy.plan.table_state import FileSlice, Instant, LogFile, TableState
 from etc_policy.policy.manifest import Policy
+from etc_policy.table.state import FileSlice, Instant, LogFile, TableState
 from tests.property.history import CLOCK_SKEW_MS, SERVICES
 from tests.property.model import instant_time
 

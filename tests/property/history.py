@@ -7,8 +7,8 @@ ran, so no oracle can be right about it: after such a delete, events of the key 
 
 from __future__ import annotations
 
-from etc_policy.plan.table_state import HIDDEN, FileSlice, Instant, InstantState, LogFile, TableState
 from etc_policy.policy.manifest import EventTime, Granularity, Policy, Strategy, Writer
+from etc_policy.table.state import HIDDEN, FileSlice, Instant, InstantState, LogFile, TableState
 from tests.property.model import Commit, Slice, Table, instant_text
 from tests.property.writers import Change, Style, Write, Writers, archive, clean
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.stages import TablePlan
-from etc_policy.plan.table_state import FileSlice, TableState
+from etc_policy.plan.model import TablePlan
+from etc_policy.table.state import FileSlice, TableState
 from tests.property.expected_cut import due_slices, first_valid_cut, split
 from tests.property.history import LATENCY_MS, History
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.model import TablePlan
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -15,7 +15,8 @@ from typing import Any
 from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
-from etc_policy.plan import builder, cut, instants, io_budget, operations, planning_context, refusals, watermark
+from etc_policy.plan import builder, cut, io_budget, operations, planning_context, refusals
+from etc_policy.table import instants, watermark
 from tests.property.histories import broken_promise, histories
 
 Broken = Callable[[], Any]

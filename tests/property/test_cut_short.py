@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from etc_policy.adapters.hudi import properties as hudi_properties
-from etc_policy.adapters.hudi import stable_reading
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.logs.log_times import fill_from_logs
 from etc_policy.errors import EtcError
+from etc_policy.hudi import properties as hudi_properties
+from etc_policy.hudi import stable_reading
+from etc_policy.hudi.log_times import fill_from_logs
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import EventTime, Policy, Strategy
-from tests.unit.adapters.reading import OURS
-from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
+from tests.unit.hudi.reading import OURS
+from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log
 
 NOON_MS = 1_767_268_800_000
 EVENT_MS = NOON_MS - 3_600_000

@@ -8,7 +8,7 @@ import pytest
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.stages import TablePlan, make_plan
+from etc_policy.plan.model import TablePlan, make_plan
 from tests.property.histories import histories
 from tests.property.history import LATENCY_MS, History
 

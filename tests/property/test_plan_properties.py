@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from etc_policy.plan import cut, refusals
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.model import TablePlan
 from tests.property import checks, mutate
 from tests.property.checks import check, check_cut, check_later_writes, check_readers, describe
 from tests.property.histories import broken_promise, failure, histories, report, run, shorten

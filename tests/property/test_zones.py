@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.clock import EngineTime, completes_too_early, engine_disagrees
-from etc_policy.plan.instants import instant_from_ms
-from etc_policy.plan.zone_evidence import ZoneSample, judge_zone
+from etc_policy.table.instants import instant_from_ms
+from etc_policy.table.zone_evidence import ZoneSample, judge_zone
 from tests.unit.plan.plan_cases import POLICY_OF_CASES, state_at
 
 NAMES = ("UTC", "America/Los_Angeles", "Asia/Tokyo", "Asia/Kolkata", "Europe/Paris")

@@ -11,22 +11,22 @@ import sys
 from datetime import UTC
 from pathlib import Path
 
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.execute.ports import Outcome
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.commit_metadata import extra_metadata
-from etc_policy.plan.formats import iso_time
-from etc_policy.plan.instants import instant_from_ms
-from etc_policy.plan.stages import make_plan
+from etc_policy.plan.model import make_plan
 from etc_policy.policy.files import suite_names
 from etc_policy.policy.reading import read_project
 from etc_policy.policy.resolve import compile_project
-from etc_policy.publish.results import RunResults, TableVerification, VerificationReport, table_result
-from etc_policy.publish.run_files import RunFile, run_file_name
+from etc_policy.report.results import RunResults, TableVerification, VerificationReport, table_result
+from etc_policy.report.run_files import RunFile, run_file_name
+from etc_policy.run.ports import Outcome
+from etc_policy.table.formats import iso_time
+from etc_policy.table.instants import instant_from_ms
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
 from etc_policy.verify.prover import claim_of, verify_table
-from tests.unit.adapters.table_folder import TableFolder, Written
+from tests.unit.hudi.table_folder import TableFolder, Written
 
 NOW = "2024-03-04T12:00:00Z"
 NOW_MS = 1_709_553_600_000

@@ -17,10 +17,10 @@ import pytest
 
 from etc_policy.cli.main import main
 from etc_policy.policy.files import read_template
-from etc_policy.publish.site import render_site
-from etc_policy.publish.site_views import slug
+from etc_policy.report.site import render_site
+from etc_policy.report.site_views import slug
 from tests.site.made_up import MARKUP, NOW
-from tests.unit.adapters.table_folder import TableFolder
+from tests.unit.hudi.table_folder import TableFolder
 
 
 class Tags(HTMLParser):

@@ -26,8 +26,8 @@ from tests.command_blocks import (
     command_blocks_of,
     pages_with_commands,
 )
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.cli.test_repair import hurt, written
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 #: 2026-01-01 08:30 UTC, when the small tables' events were.
 EVENT_MS = 1_767_256_200_000

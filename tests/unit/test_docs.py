@@ -18,9 +18,9 @@ from dev.options_page import leaf_commands, render_options, rows_of
 from dev.reference_page import render_reference
 from etc_policy.api.project import Project
 from etc_policy.cli.main import COMMANDS, main
-from etc_policy.codes.registry import Code
 from etc_policy.errors import ExitCode
-from etc_policy.publish.metrics import GAUGES
+from etc_policy.errors.codes import Code
+from etc_policy.report.metrics import GAUGES
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"

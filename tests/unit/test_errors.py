@@ -2,8 +2,8 @@
 
 import pytest
 
-from etc_policy.codes.registry import Code
 from etc_policy.errors import EngineError, ExitCode, Issue, RetryableError, SeveralErrors, TableError, Where
+from etc_policy.errors.codes import Code
 
 PLACE = Where("policies/a.yml", 3, 5, "orders_ro")
 

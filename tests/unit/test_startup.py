@@ -15,7 +15,7 @@ import sys
 from etc_policy.cli.main import main
 code = main({arguments!r})
 engines = ("pyspark", "py4j", "great_expectations", "pandas", "pyarrow", "hudi")
-heavy = (*engines, "pydantic", "jinja2", "yaml", "fastavro", "etc_policy.publish.results", "etc_policy.verify.suites")
+heavy = (*engines, "pydantic", "jinja2", "yaml", "fastavro", "etc_policy.report.results", "etc_policy.verify.suites")
 print("LOADED", code, [name for name in heavy if name in sys.modules])
 """
 

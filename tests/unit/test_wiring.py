@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from etc_policy.adapters.gx import verifier as gx_verifier
-from etc_policy.adapters.gx.verifier import GxVerifier
-from etc_policy.adapters.spark import interrupts
-from etc_policy.adapters.spark import session as spark_session
-from etc_policy.adapters.spark.hudi_client import hudi_client
 from etc_policy.errors import EngineError, RetryableError
-from etc_policy.execute.ports import Job
+from etc_policy.gx import verifier as gx_verifier
+from etc_policy.gx.verifier import GxVerifier
 from etc_policy.plan import bundles
+from etc_policy.run.ports import Job
+from etc_policy.spark import interrupts
+from etc_policy.spark import session as spark_session
+from etc_policy.spark.hudi_client import hudi_client
 from etc_policy.verify.ports import DataCheck
 from etc_policy.wiring import Environment
-from tests.unit.adapters.table_folder import TableFolder
+from tests.unit.hudi.table_folder import TableFolder
 from tests.unit.plan.states import POLICY
 
 

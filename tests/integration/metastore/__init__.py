@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from etc_policy.adapters.spark.java_runtime import use_java
+from etc_policy.spark.java_runtime import use_java
 from tests.maven_jars import jars_of
 
 PORT = 9083

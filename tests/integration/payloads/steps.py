@@ -12,12 +12,12 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from etc_policy.adapters.hudi.properties import read_properties
-from etc_policy.adapters.spark.compactor import HudiCompactor
-from etc_policy.adapters.spark.session import start_spark
-from etc_policy.adapters.storage.door import open_reader
-from etc_policy.execute.ports import Job
+from etc_policy.hudi.properties import read_properties
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.ports import Job
+from etc_policy.spark.compactor import HudiCompactor
+from etc_policy.spark.session import start_spark
+from etc_policy.storage.open_storage import open_reader
 from tests.integration.payloads.tables import (
     BUNDLES,
     COMMITS,

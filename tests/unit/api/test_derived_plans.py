@@ -5,8 +5,8 @@ import pytest
 from etc_policy.api.derived_plans import created_ms, require_derived
 from etc_policy.api.project import Project
 from etc_policy.errors import StalePlanError
-from tests.unit.adapters.log_file import avro
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.log_file import avro
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 MS = 1_711_846_800_123
 AS_OF = 1_767_225_600_000

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.commit_keys import THRESHOLD
-from tests.unit.adapters import log_file
-from tests.unit.adapters.table_folder import TableFolder, at, base
-from tests.unit.adapters.table_folder import log as written
+from etc_policy.table.commit_keys import THRESHOLD
+from tests.unit.hudi import log_file
+from tests.unit.hudi.table_folder import TableFolder, at, base
+from tests.unit.hudi.table_folder import log as written
 from tests.unit.plan.plan_cases import epoch_ms
 
 NOON = "2026-01-01T12:00:00Z"

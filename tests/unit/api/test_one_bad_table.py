@@ -11,9 +11,9 @@ from tests.hostile.judging import broken_promise
 from tests.hostile.running import COMMANDS, _honest, run_case, run_prepared
 from tests.hostile.tables import Case, good_table
 from tests.nightly import nightly
-from tests.unit.adapters import log_file
-from tests.unit.adapters.log_file import zigzag
-from tests.unit.adapters.table_folder import at, base
+from tests.unit.hudi import log_file
+from tests.unit.hudi.log_file import zigzag
+from tests.unit.hudi.table_folder import at, base
 
 
 def _json(case, text, action="deltacommit"):

@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from etc_policy import Project
-from etc_policy.adapters.hudi.table import FileTableReader
-from etc_policy.adapters.storage.local import LocalStorage
+from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.manifest import EventTime
-from tests.unit.adapters.reading import OURS
-from tests.unit.adapters.table_folder import TableFolder, archived, at, base, log
+from etc_policy.storage.local import LocalStorage
+from tests.unit.hudi.reading import OURS
+from tests.unit.hudi.table_folder import TableFolder, archived, at, base, log
 
 POLICY = """version: 1
 policies:

@@ -30,9 +30,9 @@ from etc_policy.errors import (
     Where,
 )
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
-from etc_policy.plan.instants import instant_from_ms
-from etc_policy.plan.stages import make_plan
+from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import EventTime, Policy, Strategy, digest
+from etc_policy.table.instants import instant_from_ms
 from etc_policy.wiring import clock_ms
 from tests.unit.plan.plan_cases import state_at
 from tests.unit.plan.refusal_codes import refusal_codes

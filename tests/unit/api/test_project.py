@@ -11,10 +11,10 @@ import etc_policy
 from etc_policy import Project, writer_options
 from etc_policy.errors import EngineError, PolicyError, RetryableError, SeveralErrors, StalePlanError, UsageError
 from etc_policy.plan.commit_metadata import extra_metadata
-from etc_policy.plan.table_state import Instant
+from etc_policy.table.state import Instant
 from tests.fakes import MemoryTable
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.cli.test_apply import Outside
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import PLAN, STATE, C
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from etc_policy.api.proofs import begin_proof, claim_for, is_proven, level_to_prove, note_verdict, verdict_beside
-from etc_policy.execute.ports import Outcome
-from etc_policy.plan.table_state import CompactionRecord, Instant, TableState
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify
+from etc_policy.run.ports import Outcome
+from etc_policy.table.state import CompactionRecord, Instant, TableState
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import COMPACTED, prove_compacted

@@ -16,7 +16,7 @@ from etc_policy.api.side_by_side import side_by_side
 from etc_policy.cli.main import main
 from etc_policy.errors import EtcError, TableError
 from etc_policy.policy.manifest import EventTime, Policy
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 TABLES = 12
 
@@ -211,7 +211,7 @@ def test_what_no_number_of_jobs_is(project, jobs, capsys):
 
 SLOW = """
 import sys, time
-from etc_policy.adapters.storage.local import LocalStorage
+from etc_policy.storage.local import LocalStorage
 read = LocalStorage.read
 def slowly(self, path, *more):
     print("reading", file=sys.stderr, flush=True)

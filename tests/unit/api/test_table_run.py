@@ -6,9 +6,9 @@ import pytest
 
 from etc_policy.api import table_run
 from etc_policy.api.table_run import TableRun
-from etc_policy.execute.ports import Outcome
 from etc_policy.policy.manifest import Sync
-from etc_policy.publish.results import SyncResult, table_result
+from etc_policy.report.results import SyncResult, table_result
+from etc_policy.run.ports import Outcome
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.unit.plan.states import POLICY

@@ -15,16 +15,16 @@ from etc_policy.api import syncing
 from etc_policy.api.project import Project
 from etc_policy.cli.main import main
 from etc_policy.errors import SeveralErrors, TableError
-from etc_policy.execute.finisher import Finisher
-from etc_policy.plan.commit_keys import THRESHOLD
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.policy.writers import FORMS
+from etc_policy.run.finisher import Finisher
+from etc_policy.table.commit_keys import THRESHOLD
 from etc_policy.wiring import Environment
 from tests.fakes import MemoryCompactor, MemoryTable
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.cli.test_apply import Outside
 from tests.unit.cli.test_repair import hurt, three_commits
 from tests.unit.cli.test_sync import Catalog
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 from tests.unit.plan.states import PLAN, STATE, C
 
@@ -181,7 +181,7 @@ def test_metrics(folder, capsys):
 def due(folder, monkeypatch):
     """Makes the table of `orders_ro` anew, in memory and due for a compaction, with the outside world that has it."""
 
-    monkeypatch.setattr("etc_policy.execute.runner.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("etc_policy.run.runner.time.monotonic", lambda: 0.0)
 
     def make():
         table = MemoryTable(replace(STATE, base_path=str(folder / "lake" / "orders")))

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from etc_policy.adapters.gx import verifier
 from etc_policy.api.verifying import broken_verification, exit_code_of, require_verifiable, verify
 from etc_policy.errors import EngineError, ExitCode, RetryableError
+from etc_policy.gx import verifier
 from etc_policy.policy.manifest import Verify
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.metadata_checks import FILES

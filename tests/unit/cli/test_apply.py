@@ -19,10 +19,10 @@ from etc_policy.api.verifying import verify_tables
 from etc_policy.errors import EngineError, SeveralErrors, StalePlanError, TableError
 from etc_policy.plan.commit_metadata import extra_metadata
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.log_witness import path_of
-from etc_policy.plan.stages import Plan, make_plan
-from etc_policy.plan.table_state import Instant, LogFile, LogWitness
-from etc_policy.publish.schemas import json_schema
+from etc_policy.plan.model import Plan, make_plan
+from etc_policy.report.schemas import json_schema
+from etc_policy.table.log_witness import path_of
+from etc_policy.table.state import Instant, LogFile, LogWitness
 from etc_policy.verify.ports import ExpectationResult, Verification
 from tests.fakes import MemoryApplyStates, MemoryCompactor, MemoryTable
 from tests.past import history_of
@@ -857,7 +857,7 @@ class TestWritesBesideTheCommit:
 
     def test_they_are_found_later_where_the_table_could_not_be_read_at_once(self, etc, table, monkeypatch):
         """Once only: the verification reads it, and so does what looks for writes beside the commit."""
-        monkeypatch.setattr("etc_policy.execute.fence.writes_beside", unread)
+        monkeypatch.setattr("etc_policy.run.fence.writes_beside", unread)
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found["orders_ro"]) == (1, ("compacted", "pass"))
         assert "error[ETC416]: a writer began on `orders_ro` while the compaction" in err

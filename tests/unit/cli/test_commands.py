@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from etc_policy.plan.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
-from etc_policy.plan.stages import Plan
+from etc_policy.plan.model import Plan
+from etc_policy.table.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.wiring import clock_ms
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
 NOON = "2026-01-01T12:00:00Z"

@@ -2,8 +2,8 @@ import json
 
 from jsonschema import Draft202012Validator
 
-from etc_policy.publish.schemas import json_schema
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from etc_policy.report.schemas import json_schema
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 
 def findings(etc, *arguments):

@@ -15,7 +15,7 @@ import pytest
 
 from etc_policy.cli.main import cli
 from etc_policy.policy.hudi_options import EXPIRY, FILE_PROVIDER, PROVIDER
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 COMMAND = re.compile(r"`(etc [^`]*)`")

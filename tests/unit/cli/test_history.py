@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.unit.adapters.table_folder import (
+from tests.unit.hudi.table_folder import (
     COMMIT_SCHEMA,
     TableFolder,
     archived,

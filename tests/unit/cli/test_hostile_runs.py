@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from tests.unit.adapters.table_folder import TableFolder, at, base
+from tests.unit.hudi.table_folder import TableFolder, at, base
 
 GOOD = {"schema_version": 1, "kind": "verify", "recorded_at": "2026-01-01T12:00:00.000Z", "git_sha": "abc"}
 

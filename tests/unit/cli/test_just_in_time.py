@@ -12,18 +12,18 @@ from types import SimpleNamespace
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.adapters.hudi.apply_state import FileApplyStateStore
 from etc_policy.api.project import Project
 from etc_policy.errors import ExitCode, UsageError
-from etc_policy.plan.commit_keys import THRESHOLD as COMMITTED
-from etc_policy.publish.schemas import json_schema
-from etc_policy.publish.sync import COMPLETE_UNTIL, STATUS
+from etc_policy.hudi.apply_state import FileApplyStateStore
+from etc_policy.report.schemas import json_schema
+from etc_policy.report.sync import COMPLETE_UNTIL, STATUS
+from etc_policy.table.commit_keys import THRESHOLD as COMMITTED
 from etc_policy.wiring import Environment
-from tests.unit.adapters import log_file
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
 from tests.unit.api.test_log_witness import commit_log
 from tests.unit.cli.test_apply import outside as outside
 from tests.unit.cli.test_sync import Catalog
+from tests.unit.hudi import log_file
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
 NOON = "2026-01-01T12:00:00Z"
@@ -292,7 +292,7 @@ class TestInMemory:
         assert {one.mark for one in outside.tables.values()} != {None}
 
     def test_one_with_another_target_does_not_follow(self, etc, outside):
-        from etc_policy.plan.stages import Plan
+        from etc_policy.plan.model import Plan
 
         etc("plan", "--at", NOON, "--every", "5m", "--out", "p.json")
         content = json.loads((outside.project_dir / "p.json").read_text())

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.unit.adapters.log_file import avro
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.log_file import avro
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 MS = 1_711_846_800_123
 

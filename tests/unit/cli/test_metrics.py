@@ -5,11 +5,11 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from etc_policy.publish.results import RunResults
-from etc_policy.publish.run_files import RunFile, run_file_name
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from etc_policy.report.results import RunResults
+from etc_policy.report.run_files import RunFile, run_file_name
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
-from tests.unit.publish.test_metrics import RUN
+from tests.unit.report.test_metrics import RUN
 
 POLICIES = """version: 1
 policies:

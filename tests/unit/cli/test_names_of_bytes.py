@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from tests.unit.adapters.table_folder import TableFolder, at, base
 from tests.unit.cli.conftest import POLICY
+from tests.unit.hudi.table_folder import TableFolder, at, base
 
 FOLDER, FILE = os.fsdecode(b"p\xff"), os.fsdecode(b"a\xfe.yml")
 

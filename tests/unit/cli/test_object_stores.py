@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from etc_policy.plan.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from etc_policy.policy.settings import read_own_settings
+from etc_policy.table.commit_keys import PLAN_ID, SEEN_UNTIL, THRESHOLD
 from tests.faulty_proxy import faulty_proxy
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
 NOON = "2026-01-01T12:00:00Z"

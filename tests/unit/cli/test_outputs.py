@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from etc_policy.adapters.spark.local_catalog import local_catalog_confs, spark_sql_command
 from etc_policy.cli.ci_forms import CheckedCommand
 from etc_policy.cli.main import COMMANDS, cli
 from etc_policy.errors import EngineError
+from etc_policy.spark.local_catalog import local_catalog_confs, spark_sql_command
 
 LISTED = "compiled.json"
 #: The commands whose checks go to files.

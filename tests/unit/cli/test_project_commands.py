@@ -8,7 +8,7 @@ import pytest
 
 from etc_policy.policy.manifest import Manifest, VerifyLevel
 from etc_policy.policy.writers import FORMS
-from tests.unit.adapters.test_git import git
+from tests.unit.hudi.test_git import git
 
 POLICY_THAT_IS_OFF = """version: 1
 policies: [{name: parked, table: lake/parked, event_time_column: ts, data_latency: 30m, enabled: false}]

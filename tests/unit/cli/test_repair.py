@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from etc_policy.plan.instants import add_ms, instant_to_ms
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from etc_policy.table.instants import add_ms, instant_to_ms
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 WEST_MS, EAST_MS = -8 * 3_600_000, 24 * 366 * 3_600_000 * 20
 REQUESTED, DONE = at("10:30:00"), at("10:40:00")

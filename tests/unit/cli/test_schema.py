@@ -5,8 +5,8 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from etc_policy.publish.schemas import DOCUMENTS, json_schema
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from etc_policy.report.schemas import DOCUMENTS, json_schema
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 
 
 def require_fit(name, text):

@@ -13,10 +13,10 @@ import pytest
 
 from etc_policy import Project
 from etc_policy.cli.main import main
-from tests.unit.adapters.table_folder import TableFolder, at, base
 from tests.unit.cli.test_just_in_time import NOON
 from tests.unit.cli.test_just_in_time import declare as declare
 from tests.unit.cli.test_just_in_time import orders as orders
+from tests.unit.hudi.table_folder import TableFolder, at, base
 
 PROJECT = """name: warehouse
 profiles:

@@ -8,14 +8,14 @@ import pytest
 from etc_policy import Project
 from etc_policy.api import syncing
 from etc_policy.errors import RetryableError, SeveralErrors, TableError, UsageError
-from etc_policy.plan.commit_keys import THRESHOLD as COMMITTED
-from etc_policy.publish.results import RunResults
-from etc_policy.publish.sync import COMPLETE_UNTIL, INSTANT, STATUS, THRESHOLD, VERIFIED_AT
+from etc_policy.report.results import RunResults
+from etc_policy.report.sync import COMPLETE_UNTIL, INSTANT, STATUS, THRESHOLD, VERIFIED_AT
+from etc_policy.table.commit_keys import THRESHOLD as COMMITTED
 from etc_policy.wiring import Environment
-from tests.unit.adapters import log_file
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from tests.unit.hudi import log_file
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
-from tests.unit.publish.test_metrics import RUN
+from tests.unit.report.test_metrics import RUN
 
 NOON = "2026-01-01T12:00:00Z"
 POLICIES = """version: 1

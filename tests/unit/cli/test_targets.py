@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from etc_policy.adapters.spark.client_options import lock_options
 from etc_policy.api import workspace
 from etc_policy.api.project import Project
 from etc_policy.errors import EngineError, UsageError
 from etc_policy.policy.manifest import Policy
 from etc_policy.policy.settings import read_own_settings
+from etc_policy.spark.client_options import lock_options
 from etc_policy.wiring import Environment
 
 PROJECT = """
@@ -187,7 +187,7 @@ def test_work_on_a_cluster_may_outlive_this_machine(etc, targets, monkeypatch, g
     """Else a killed run would be taken for dead at once, though its executors go on writing."""
     opened, leases = [], []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
-    monkeypatch.setattr("etc_policy.adapters.lease.file_lease.FileLease", lambda _, local, **__: leases.append(local))
+    monkeypatch.setattr("etc_policy.run.file_lease.FileLease", lambda _, local, **__: leases.append(local))
     etc("plan", *given)
     opened[0].runner().lease("/t")
     assert leases == [local]
@@ -197,7 +197,7 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
     opened = []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
     started = []
-    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told, **_: started.append(told))
+    monkeypatch.setattr("etc_policy.spark.session.start_spark", lambda *told, **_: started.append(told))
     etc("plan", "--target", "prod", "--conf", "spark.executor.memory=8g")
     opened[0].spark  # noqa: B018 - starts it
     given = {
@@ -228,7 +228,7 @@ def test_the_target_decides_how_spark_starts(etc, targets, monkeypatch):
 def test_tables_share_the_cores_where_several_are_worked_on(etc, targets, monkeypatch, arguments, mode):
     opened, started = [], []
     monkeypatch.setattr(workspace, "Environment", lambda *a, **o: opened.append(Environment(*a, **o)) or opened[-1])
-    monkeypatch.setattr("etc_policy.adapters.spark.session.start_spark", lambda *told, **_: started.append(told))
+    monkeypatch.setattr("etc_policy.spark.session.start_spark", lambda *told, **_: started.append(told))
     etc("plan", *arguments)
     opened[0].spark  # noqa: B018 - starts it
     assert started[0][0].get("spark.scheduler.mode") == mode

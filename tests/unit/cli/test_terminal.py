@@ -12,8 +12,8 @@ import pytest
 
 import etc_policy
 from etc_policy.errors import Issue, Where
-from etc_policy.plain_text import clean, clean_json, one_line
-from tests.unit.adapters.table_folder import TableFolder, at, base, log
+from etc_policy.errors.plain_text import clean, clean_json, one_line
+from tests.unit.hudi.table_folder import TableFolder, at, base, log
 from tests.unit.plan.plan_cases import epoch_ms
 
 ESCAPES = ["\x1b[2J", "\x9b2J", "\x07", "\b", "\u202e", "\u2066", "\u200b", "\u2028", "\x85", "\r", "\x7f", "\udcff"]

@@ -44,10 +44,12 @@ from typing import Any
 import yaml
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.completion_times import WrongTime
+from etc_policy.plan.model import Operation, Plan, TablePlan, make_plan
 from etc_policy.plan.pace import Pace, pace_of
-from etc_policy.plan.stages import Operation, Plan, TablePlan, make_plan
-from etc_policy.plan.table_state import (
+from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify, Writer
+from etc_policy.policy.schema import Strategy
+from etc_policy.table.completion_times import WrongTime
+from etc_policy.table.state import (
     HIDDEN,
     PARQUET,
     CompactionRecord,
@@ -57,9 +59,7 @@ from etc_policy.plan.table_state import (
     TableState,
     UnreadableTime,
 )
-from etc_policy.plan.zone_evidence import ZoneReading
-from etc_policy.policy.manifest import EventTime, Freshness, Policy, Verify, Writer
-from etc_policy.policy.schema import Strategy
+from etc_policy.table.zone_evidence import ZoneReading
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

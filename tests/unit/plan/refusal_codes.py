@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from etc_policy.codes.registry import Code
+from etc_policy.errors.codes import Code
 from etc_policy.plan import builder, idle_reasons, refusals, stock_choice, time_refusals
 
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.table_state import FileSlice, Instant
 from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.table.state import FileSlice, Instant
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 NOW = epoch_ms("12:00:00")

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.clock import EngineTime, ahead_of_clock, completes_too_early, engine_disagrees, find_clock_refusal
-from etc_policy.plan.zone_evidence import ZoneReading, ZoneSample, judge_zone
+from etc_policy.table.zone_evidence import ZoneReading, ZoneSample, judge_zone
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C
 

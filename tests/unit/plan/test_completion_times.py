@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etc_policy.plan.completion_times import CompletedFile, apart, find_wrong_times
-from etc_policy.plan.instants import add_ms, instant_to_ms
+from etc_policy.table.completion_times import CompletedFile, apart, find_wrong_times
+from etc_policy.table.instants import add_ms, instant_to_ms
 from tests.unit.plan.plan_cases import instant
 
 UTC = ZoneInfo("UTC")

@@ -6,8 +6,8 @@ import pytest
 
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.cut import Cut, Raised, after_archive, archive_limits, archive_passed, at_a_free_time, find_cut
-from etc_policy.plan.table_state import Instant
 from etc_policy.policy.hudi_options import ARCHIVE_LIMITS, WHOLE_NUMBER_OPTIONS
+from etc_policy.table.state import Instant
 from tests.unit.plan.plan_cases import instant
 
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.delete_rule import find_overtaken, groups_with_deletes, writes_beside
-from etc_policy.plan.double_keys import SEES_LOG_FILES
 from etc_policy.plan.skipped_slices import WrittenTo
-from etc_policy.plan.table_state import LogFile, WriteInFlight
 from etc_policy.policy.manifest import Strategy, Writer
+from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.state import LogFile, WriteInFlight
 from tests.unit.plan.plan_cases import instant, state_of
 from tests.unit.plan.states import NOW, POLICY, slice_of, with_instant, with_slice
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from etc_policy.plan.double_keys import Exposed, Merged, Written, find_exposed, merged_by, still_exposed
-from etc_policy.plan.table_history import GroupWrite
-from etc_policy.plan.table_state import FileSlice, Instant, LogFile
+from etc_policy.table.double_keys import Exposed, Merged, Written, find_exposed, merged_by, still_exposed
+from etc_policy.table.history import GroupWrite
+from etc_policy.table.state import FileSlice, Instant, LogFile
 
 C = Merged("200", "400", frozenset({"f"}))
 

@@ -3,8 +3,8 @@
 import pytest
 
 from etc_policy.plan.cut import Cut, after_schema_changes
-from etc_policy.plan.evolved_schema import find_lacking
-from etc_policy.plan.table_state import HIDDEN, Instant
+from etc_policy.table.evolved_schema import find_lacking
+from etc_policy.table.state import HIDDEN, Instant
 from tests.unit.plan.plan_cases import instant
 
 

@@ -6,8 +6,8 @@ from etc_policy.plan import explanation
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.cut import GUARDS
 from etc_policy.plan.explainer import explain_plan, list_plan
+from etc_policy.plan.model import UNREAD_VERSION, Move, make_plan
 from etc_policy.plan.skipped_slices import NAMED_SLICES
-from etc_policy.plan.stages import UNREAD_VERSION, Move, make_plan
 from etc_policy.policy.manifest import EventTime, Policy
 from tests.unit.plan.plan_cases import epoch_ms, state_of
 

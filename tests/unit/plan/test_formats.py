@@ -1,6 +1,6 @@
 import pytest
 
-from etc_policy.plan.formats import (
+from etc_policy.table.formats import (
     FIRST_MS,
     LAST_MS,
     count_of,

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.stages import make_plan
-from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import policy_values
+from etc_policy.table.state import CompactionRecord
 from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import POLICY, STATE
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.table_history import promise_of, promises_in
-from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.policy.manifest import EventTime, event_time_values, policy_values
-from etc_policy.publish.freshness import table_freshness
-from etc_policy.publish.sync import INSTANT, STATUS, THRESHOLD, VERIFIED_AT, VERIFIED_LEVEL, ro_properties
+from etc_policy.report.freshness import table_freshness
+from etc_policy.report.sync import INSTANT, STATUS, THRESHOLD, VERIFIED_AT, VERIFIED_LEVEL, ro_properties
+from etc_policy.table.history import promise_of, promises_in
+from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.late_data import late_data
 from etc_policy.verify.metadata_checks import prove_compacted

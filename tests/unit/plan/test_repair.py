@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from etc_policy.plan.completion_times import CompletedFile, find_wrong_times
-from etc_policy.plan.instants import add_ms, instant_to_ms
 from etc_policy.plan.repair import RebuildMetadata, Repair, RepairFacts, SetCompletion, TimelineFacts, plan_repair
+from etc_policy.table.completion_times import CompletedFile, find_wrong_times
+from etc_policy.table.instants import add_ms, instant_to_ms
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.test_completion_times import GOOD, HOUR_MS, UTC, file
 

@@ -4,10 +4,10 @@ import pytest
 
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_underived
-from etc_policy.plan.stages import TablePlan
+from etc_policy.plan.model import TablePlan
 from etc_policy.plan.staleness import find_stale
-from etc_policy.plan.table_state import Instant, LogFile
 from etc_policy.policy.manifest import Strategy
+from etc_policy.table.state import Instant, LogFile
 from tests.unit.plan.plan_cases import instant, state_of
 from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
 

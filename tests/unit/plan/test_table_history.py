@@ -2,8 +2,8 @@
 
 import pytest
 
-from etc_policy.plan.table_history import with_times_of
-from etc_policy.plan.table_state import LogFile
+from etc_policy.table.history import with_times_of
+from etc_policy.table.state import LogFile
 from tests.past import history_of
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import STATE, with_slice

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.plan.completion_times import WrongTime
 from etc_policy.plan.explainer import explain_plan, list_plan
-from etc_policy.plan.stages import make_plan
-from etc_policy.plan.table_state import UnreadableTime
-from etc_policy.plan.zone_evidence import ZoneReading
+from etc_policy.plan.model import make_plan
 from etc_policy.policy.manifest import EventTime
-from etc_policy.publish.freshness import table_freshness
+from etc_policy.report.freshness import table_freshness
+from etc_policy.table.completion_times import WrongTime
+from etc_policy.table.state import UnreadableTime
+from etc_policy.table.zone_evidence import ZoneReading
 from tests.unit.plan import states
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 from tests.unit.plan.states import NOW, STATE, with_instant, with_slice

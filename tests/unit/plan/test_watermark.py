@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from etc_policy.plan.table_state import LogFile
-from etc_policy.plan.watermark import Watermark, watermark
+from etc_policy.table.state import LogFile
+from etc_policy.table.watermark import Watermark, watermark
 from tests.unit.plan.plan_cases import epoch_ms, instant
 
 LATENCY_MS = 60_000

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from etc_policy.plan.builder import build_table_plan
 from etc_policy.plan.derivation import find_underived
 from etc_policy.plan.explainer import explain_plan
-from etc_policy.plan.stages import make_plan
-from etc_policy.plan.write_growth import MergedSlice, WriteGrowth, bytes_to_write, learned_from
+from etc_policy.plan.model import make_plan
+from etc_policy.table.write_growth import MergedSlice, WriteGrowth, bytes_to_write, learned_from
 from tests.unit.plan.states import NOW, POLICY, STATE
 
 SIZES = st.integers(0, 10**12)

@@ -36,7 +36,7 @@ def test_error_text(case, tmp_path, monkeypatch):
 
 def test_every_code_of_a_value_has_a_case():
     """Codes of files and folders have tests of their own; every other code is shown in a golden case."""
-    from etc_policy.codes.registry import Code
+    from etc_policy.errors.codes import Code
 
     shown = "".join((folder / "expected.txt").read_text(encoding="utf-8") for folder in CASES.iterdir())
     elsewhere = {Code.NO_POLICIES, Code.UNREADABLE, Code.LEAVES_PROJECT, Code.TOO_BIG, Code.NOT_UTF8}

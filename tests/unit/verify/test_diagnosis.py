@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.table_history import Commit, GroupWrite, TableHistory
-from etc_policy.plan.table_state import FileSlice, Instant, LogFile
-from etc_policy.plan.zone_evidence import ZoneReading
 from etc_policy.policy.hudi_options import EXPIRY, FILE_PROVIDER, PROVIDER
 from etc_policy.policy.manifest import EventTime, Policy, Writer
+from etc_policy.table.history import Commit, GroupWrite, TableHistory
+from etc_policy.table.state import FileSlice, Instant, LogFile
+from etc_policy.table.zone_evidence import ZoneReading
 from etc_policy.verify.diagnosis import CHECKS, HeldLock, TableFacts, diagnose_table
 from tests.unit.plan.plan_cases import instant, state_of
 from tests.unit.plan.states import NOW, with_instant

@@ -1,5 +1,5 @@
-from etc_policy.plan.table_history import GroupWrite, with_times_of
-from etc_policy.plan.table_state import CompactionRecord
+from etc_policy.table.history import GroupWrite, with_times_of
+from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.late_data import late_data
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of

@@ -1,6 +1,6 @@
 import pytest
 
-from etc_policy.plan.table_history import GroupWrite
+from etc_policy.table.history import GroupWrite
 from etc_policy.verify.latency import judge_latency, quantile, round_up_ms
 from tests.past import history_of
 from tests.unit.plan.plan_cases import epoch_ms, instant

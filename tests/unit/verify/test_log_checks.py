@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.log_witness import path_of
-from etc_policy.plan.table_state import LogWitness
+from etc_policy.table.log_witness import path_of
+from etc_policy.table.state import LogWitness
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import check_logs, is_proven_by_logs
 from tests.past import history_of

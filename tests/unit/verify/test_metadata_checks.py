@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import pytest
 
-from etc_policy.plan.table_history import GroupWrite
-from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.policy.manifest import EventTime, Policy, Writer
+from etc_policy.table.history import GroupWrite
+from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.metadata_checks import (
     check_files,

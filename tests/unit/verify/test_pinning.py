@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from etc_policy.plan.instants import add_ms
-from etc_policy.plan.table_state import CompactionRecord, Instant
+from etc_policy.table.instants import add_ms
+from etc_policy.table.state import CompactionRecord, Instant
 from etc_policy.verify.compared_rows import pin_of
 from tests.unit.plan.plan_cases import instant
 from tests.unit.plan.states import STATE, C

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from etc_policy.errors import EngineError
-from etc_policy.plan.table_state import CompactionRecord
 from etc_policy.policy.manifest import EventTime, Freshness, Policy, Sample, Verify
+from etc_policy.table.state import CompactionRecord
 from etc_policy.verify.catalog import VIEWS_AGREE
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.log_checks import LOGS

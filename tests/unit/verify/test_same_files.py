@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from etc_policy.plan.table_state import Instant
+from etc_policy.table.state import Instant
 from etc_policy.verify.compared_rows import same_files, spared_files
 from tests.unit.plan.plan_cases import instant, state_of
 

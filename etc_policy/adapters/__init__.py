@@ -1,1 +1,0 @@
-"""Adapters: the outside world, one file per tool; only wiring imports them."""

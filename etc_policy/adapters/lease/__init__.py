@@ -1,1 +1,0 @@
-"""Mutual exclusion of runs over a table, and the signs of life of each."""

@@ -1,1 +1,0 @@
-"""Event times from the blocks of log files, read in Python."""

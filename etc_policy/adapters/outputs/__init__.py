@@ -1,1 +1,0 @@
-"""Forms for other programs: JUnit and Prometheus."""

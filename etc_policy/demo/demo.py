@@ -1,0 +1,214 @@
+"""The demo: real flights in a table of its own, and what its views and its catalog hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from etc_policy.demo.flights import DEMO_NOW_MS, Batch, demo_batches
+from etc_policy.policy.manifest import Policy
+from etc_policy.policy.secrets import with_values
+from etc_policy.policy.writers import writer_options
+from etc_policy.report.views import ViewRows
+from etc_policy.spark.local_catalog import spark_sql_command
+
+TABLE_NAME = "flights"
+
+#: File groups per partition: the first insert is written by this many Spark tasks.
+FILE_GROUPS = 2
+
+#: The table's columns, named as the fields of `StatusEvent`, and their Spark types.
+_COLUMNS = {
+    "flight_id": "string",
+    "event_time_ms": "long",
+    "status": "string",
+    "carrier": "string",
+    "flight": "int",
+    "tailnum": "string",
+    "origin": "string",
+    "dest": "string",
+    "dep_delay_minutes": "int",
+    "arr_delay_minutes": "int",
+    "distance": "int",
+}
+
+#: `hoodie.table.type` too: without it Hudi 1.2.0 records a bulk insert as `commit`, the action of a finished compaction.
+WRITER_OPTIONS = {
+    "hoodie.table.name": TABLE_NAME,
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.write.recordkey.field": "flight_id",
+    "hoodie.datasource.write.partitionpath.field": "origin",
+    "hoodie.datasource.write.precombine.field": "event_time_ms",
+    "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+    "hoodie.write.track.event.time.watermark": "true",
+    "hoodie.payload.event.time.field": "event_time_ms",
+    "hoodie.compact.inline": "false",
+    "hoodie.compact.schedule.inline": "false",
+    "hoodie.datasource.compaction.async.enable": "false",
+    "hoodie.bulkinsert.shuffle.parallelism": str(FILE_GROUPS),
+    "hoodie.bulkinsert.sort.mode": "NONE",
+    "hoodie.upsert.shuffle.parallelism": "2",
+}
+
+
+class Sessions(Protocol):
+    """Whoever starts Spark for the demo; each property gives the session that fits."""
+
+    @property
+    def progress(self) -> Callable[[str], None]:
+        """Says what is being done."""
+
+    @property
+    def spark(self) -> Any:
+        """A session for tables by their paths."""
+
+    @property
+    def catalog_spark(self) -> Any:
+        """A session with the catalog."""
+
+    @property
+    def local_catalog(self) -> Path:
+        """The folder of the catalog of this machine."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The demo's table: real flights, written by the stock writer with the options that the policy asks for."""
+
+    sessions: Sessions
+    policy: Policy
+
+    @property
+    def now_ms(self) -> int:
+        """The moment at which the demo plans."""
+        return DEMO_NOW_MS
+
+    @property
+    def description(self) -> str:
+        """What is written."""
+        return "status events of the flights out of New York on 2013-01-01 and 02 with their real delays"
+
+    def write(self) -> None:
+        """Write the commits, replacing an earlier demo table; the last one makes the tables in the catalog."""
+
+        def on_commit(number: int, total: int, batch: Batch) -> None:
+            self.sessions.progress(f"commit {number} of {total}: {len(batch.rows):,} events, {batch.name}")
+
+        options = with_values(writer_options(self.policy), os.environ)
+        names = self._names
+        spark = self.sessions.spark if names is None else self.sessions.catalog_spark
+        drop_tables(spark, names)
+        write_demo_table(spark, self.policy.table, demo_batches(), on_commit, options, names)
+
+    def views(self, threshold_ms: int) -> ViewRows:
+        """What both views hold now."""
+        found = describe_views(self.sessions.spark, self.policy.table, threshold_ms)
+        return ViewRows(threshold_ms, found.ro.all_rows, found.rt.all_rows, found.missing_in_ro)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """What SQL on the catalog's tables answers."""
+        return [tuple(row) for row in self.sessions.catalog_spark.sql(sql).collect()]
+
+    def sql_command(self, sql: str) -> str:
+        """A command for the shell that asks the local catalog the same."""
+        return spark_sql_command(self.sessions.local_catalog, sql)
+
+    @property
+    def _names(self) -> tuple[str, str] | None:
+        """Database and table of the catalog, from `db.table_ro` in the policy."""
+        if self.policy.sync.ro_table is None:
+            return None
+        database, table = self.policy.sync.ro_table.split(".")
+        return database, table.removesuffix("_ro")
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCounts:
+    """Rows of one view (`RO` or `RT`) by status."""
+
+    view: str
+    all_rows: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDescription:
+    """Both views at one moment; `missing_in_ro` counts RT rows at or below the threshold that RO does not show."""
+
+    threshold_ms: int
+    ro: ViewCounts
+    rt: ViewCounts
+    missing_in_ro: int
+
+
+def write_demo_table(
+    spark: Any,
+    base_path: str,
+    batches: Sequence[Batch],
+    on_commit: Callable[[int, int, Batch], None],
+    options: dict[str, str] | None = None,
+    names: tuple[str, str] | None = None,
+) -> None:
+    """Write each batch as one commit: the first replaces the table and fills base files, the others are upserts.
+
+    `names` are the database and the table that the last commit makes in the catalog by stock hive sync.
+
+    `on_commit` is called after each commit with its number (from 1), the number of commits and the batch; `options`
+    are Hudi options that win over the demo's own.
+    """
+    schema = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
+    for number, batch in enumerate(batches, start=1):
+        frame = spark.createDataFrame([tuple(getattr(row, name) for name in _COLUMNS) for row in batch.rows], schema)
+        operation, mode = "upsert", "append"
+        if number == 1:
+            frame, operation, mode = frame.repartition(FILE_GROUPS, "flight_id"), "bulk_insert", "overwrite"
+        hudi = {**WRITER_OPTIONS, "hoodie.datasource.write.operation": operation, **(options or {})}
+        if names is not None and number == len(batches):
+            hudi |= hive_sync_options(*names)
+        frame.write.format("hudi").options(**hudi).mode(mode).save(base_path)
+        on_commit(number, len(batches), batch)
+
+
+def hive_sync_options(database: str, table: str) -> dict[str, str]:
+    """The writer's options for `table`, `table_ro` and `table_rt` in the catalog (FACTS 10)."""
+    return {
+        "hoodie.datasource.meta.sync.enable": "true",
+        "hoodie.datasource.hive_sync.enable": "true",
+        "hoodie.datasource.hive_sync.mode": "hms",
+        "hoodie.datasource.hive_sync.database": database,
+        "hoodie.datasource.hive_sync.table": table,
+        "hoodie.datasource.hive_sync.partition_fields": WRITER_OPTIONS["hoodie.datasource.write.partitionpath.field"],
+    }
+
+
+def drop_tables(spark: Any, names: tuple[str, str] | None) -> None:
+    """Take an earlier demo's tables out of the catalog, so that no property outlives its table; makes the database.
+
+    Spark opens the catalog by this first: Hudi's own client does not make a new one's schema (FACTS 13).
+    """
+    if names is None:
+        return
+    database, table = names
+    spark.sql(f"CREATE DATABASE IF NOT EXISTS `{database}`")
+    for suffix in ("", "_ro", "_rt"):
+        spark.sql(f"DROP TABLE IF EXISTS `{database}`.`{table}{suffix}`")
+
+
+def describe_views(spark: Any, base_path: str, threshold_ms: int) -> ViewDescription:
+    """What RO and RT show now, and how many rows RO lacks of those that RT has at or below the threshold.
+
+    A row counts as shown only when all its values are the same.
+    """
+    ro = spark.read.format("hudi").option("hoodie.query.as.ro.table", "true").load(base_path)
+    rt = spark.read.format("hudi").load(base_path)
+    columns = list(_COLUMNS)
+    due = rt.where(rt.event_time_ms <= threshold_ms).select(columns)
+    missing = due.subtract(ro.select(columns)).count()
+    return ViewDescription(threshold_ms, _counts("RO", ro), _counts("RT", rt), missing)
+
+
+def _counts(view: str, frame: Any) -> ViewCounts:
+    return ViewCounts(view, {row["status"]: row["count"] for row in frame.groupBy("status").count().collect()})

@@ -1,0 +1,223 @@
+"""Every error this package raises on purpose.
+
+EtcError
+├── PolicyError      the project's files are wrong          exit 1, carries Issues
+├── TableError       the table is not what we can work on   exit 3
+├── EngineError      Spark, Hudi or IO failed               exit 3
+├── RetryableError   another run may succeed                exit 4
+├── StalePlanError   the plan does not fit any more         exit 4, with a new plan
+│   └── OvertakenError   it did while its plan was executed
+├── UsageError       the command line is wrong              exit 64
+├── VerdictError     a verification did not pass            exit 1 or 3
+└── SeveralErrors    one per table                          the exit code that says most
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeVar
+
+from etc_policy.errors.codes import Code
+from etc_policy.errors.plain_text import one_line, unseen_as_blanks, without_passwords
+
+#: Characters of a line that are shown.
+_EXCERPT = 100
+_WORD = re.compile(r"[\w.+-]+")
+_T = TypeVar("_T")
+
+
+class ExitCode(IntEnum):
+    """Process exit codes; CI and schedulers read them."""
+
+    DONE = 0
+    FAILED = 1
+    CHANGES = 2
+    ENGINE = 3
+    RETRY = 4
+    USAGE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A place in a file: line and column count from 1; `excerpt` is the line's text, where it is known."""
+
+    path: str
+    line: int | None = None
+    column: int | None = None
+    object_name: str | None = None
+    excerpt: str | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{place} (policy `{self.object_name}`)" if self.object_name else place
+
+    def shown(self) -> list[str]:
+        """The line with a mark below the place; nothing where the line is not known, or holds a password."""
+        if self.excerpt is None or self.line is None or self.column is None:
+            return []
+        if without_passwords(self.excerpt) != self.excerpt:
+            return []
+        begin = max(0, self.column - 1 - _EXCERPT // 2) if len(self.excerpt) > _EXCERPT else 0
+        text = self.excerpt[begin : begin + _EXCERPT].replace("\t", " ")
+        number, marked = str(self.line), self.column - 1 - begin
+        word = _WORD.match(text, marked)
+        carets = "^" * max(1, len(word[0]) if word else 1)
+        edge = " " * len(number)
+        shown = unseen_as_blanks(text.rstrip())
+        return [f"{edge} |", f"{number} | {shown}", f"{edge} | {' ' * marked}{carets}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One finding about the project's files; `level` is `error` or `warning`."""
+
+    code: str
+    message: str
+    where: Where | None = None
+    hint: str | None = None
+    level: str = "error"
+
+    def __post_init__(self) -> None:
+        """No issue shows a password, whatever it quotes."""
+        object.__setattr__(self, "message", without_passwords(self.message))
+        object.__setattr__(self, "hint", self.hint and without_passwords(self.hint))
+
+    def __str__(self) -> str:
+        lines = [f"{self.level}[{self.code}]: {one_line(self.message)}"]
+        if self.where is not None:
+            lines.append(f"  --> {one_line(str(self.where))}")
+            lines += self.where.shown()
+        if self.hint is not None:
+            lines += ["", f"hint: {one_line(self.hint)}"]
+        return "\n".join(lines)
+
+
+class EtcError(Exception):
+    """Base of all errors: a message, a code, and where there is one a place, a hint and the engine's own words.
+
+    `report` is what the verb found and did all the same, in the form that it returns; None for most errors.
+    """
+
+    exit_code = ExitCode.ENGINE
+    report: object = None
+
+    def __init__(
+        self, code: str, message: str, *, where: Where | None = None, hint: str | None = None, cause: str | None = None
+    ) -> None:
+        self.message, self.hint, self.cause = _writable(message), hint and _writable(hint), cause and _writable(cause)
+        super().__init__(self.message)
+        self.code, self.where = code, where
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.cause}" if self.cause else self.message
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """The error as a list of issues, the form in which errors are printed."""
+        return (Issue(self.code, self.message, self.where, self.hint),)
+
+
+def _writable(text: str) -> str:
+    """The text without passwords, and with lone surrogates (of names of files) escaped, which no report can be written with."""
+    text = without_passwords(text)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def first_line(error: Exception) -> str | None:
+    """What an engine's exception says first, 500 characters at most; None where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:500] if lines else None
+
+
+class PolicyError(EtcError):
+    """The project's files are wrong; carries every issue found, not only the first."""
+
+    exit_code = ExitCode.FAILED
+
+    def __init__(self, issues: Iterable[Issue]) -> None:
+        found = tuple(issues)
+        super().__init__(found[0].code, "\n\n".join(str(issue) for issue in found))
+        self._issues = found
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """All issues in the order of their places."""
+        return self._issues
+
+
+class TableError(EtcError):
+    """The table is missing, of a kind we do not handle, or unreadable."""
+
+
+class EngineError(EtcError):
+    """Spark, Hudi or the file system failed while doing what was asked."""
+
+
+class RetryableError(EtcError):
+    """Something else holds the table now; the same command may succeed later."""
+
+    exit_code = ExitCode.RETRY
+
+
+#: What helps where a plan is stale: a retry that makes no new one does not.
+PLAN_AGAIN = (
+    "nothing was touched. A retry with the same plan does not help: `etc plan` makes a new one, and so does `etc apply` "
+    "without a plan"
+)
+
+
+class StalePlanError(RetryableError):
+    """The plan does not fit any more, so it was not carried out: another run may succeed, with a new plan."""
+
+
+class OvertakenError(StalePlanError):
+    """Writers added to file slices of which deletes were being compacted; `groups` are their (partition, file id)."""
+
+    def __init__(self, code: str, message: str, groups: frozenset[tuple[str, str]], *, hint: str | None = None) -> None:
+        super().__init__(code, message, hint=hint)
+        self.groups = groups
+
+
+class UsageError(EtcError):
+    """The command line cannot be carried out as given."""
+
+    exit_code = ExitCode.USAGE
+
+
+class VerdictError(EtcError):
+    """A verification that did not pass, or could not be carried out; the report of the run says the same."""
+
+
+class SeveralErrors(EtcError):  # noqa: N818 - a group, like ExceptionGroup
+    """The errors of several tables, gathered while the other tables went on.
+
+    What all have in common (code, place, hint) is the group's own; of different codes it is `SEVERAL`, and the text has each.
+    """
+
+    def __init__(self, errors: Iterable[EtcError], exit_code: ExitCode, report: object = None) -> None:
+        self.errors = tuple(errors)
+        codes = {error.code for error in self.errors}
+        texts = [error.message if len(codes) == 1 else f"{error.code}: {error.message}" for error in self.errors]
+        causes = [error.cause for error in self.errors if error.cause]
+        super().__init__(
+            codes.pop() if len(codes) == 1 else Code.SEVERAL,
+            "; ".join(texts),
+            where=_common(error.where for error in self.errors),
+            hint=_common(error.hint for error in self.errors),
+            cause="\n".join(causes) or None,
+        )
+        self.exit_code, self.report = exit_code, report
+
+    @property
+    def issues(self) -> tuple[Issue, ...]:
+        """The issues of all errors in the order of the tables."""
+        return tuple(issue for error in self.errors for issue in error.issues)
+
+
+def _common(values: Iterable[_T]) -> _T | None:
+    """The value that all are, None where they differ."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None

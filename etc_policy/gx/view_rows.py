@@ -1,0 +1,183 @@
+"""The rows of both views with just what a comparison needs: key, values, and facts about the row."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.gx.comparable_sql import hashes, row_hash, row_values
+from etc_policy.gx.event_time_sql import event_time_ms
+from etc_policy.verify.ports import DataCheck
+
+KEY = ("_hoodie_partition_path", "_hoodie_record_key")
+FILE_NAME = "_hoodie_file_name"
+#: What a row is found by in the other view: its key, or hashes of that.
+NAMED, HASHED = ("partition", "key"), ("key_hash", "other_key_hash")
+_META = (*KEY, "_hoodie_commit_time", FILE_NAME)
+#: Names in one condition that Parquet's statistics are asked about: it walks the list by recursion.
+NAMES_AT_ONCE = 500
+
+
+def require_meta_columns(*frames: Any) -> None:
+    """Return if rows have a key.
+
+    Raises:
+        TableError: the table has no meta columns.
+
+    """
+    if any(not set(_META) <= set(frame.columns) for frame in frames):
+        raise no_meta_columns()
+
+
+def no_meta_columns() -> TableError:
+    """Rows have no key to compare by."""
+    hint = "set `verify.level: logs`, which needs no rows, for this policy"
+    return TableError(
+        Code.NO_META_COLUMNS, "the table has no meta columns (`hoodie.populate.meta.fields` is false)", hint=hint
+    )
+
+
+def is_one_of(spark: Any, text: Any, values: Collection[str]) -> Any:
+    """Whether a text is one of many, which are handed to Java in one call; false for none at all."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    if not values:
+        return F.lit(False)
+    return F.coalesce(_in(spark, text, values), F.lit(False))
+
+
+def _in(spark: Any, text: Any, values: Collection[str]) -> Any:
+    """The same as a bare condition, which Parquet's statistics can be asked about."""
+    from pyspark.sql import Column
+
+    members = spark.sparkContext._jvm.org.apache.hadoop.util.StringUtils.getStringCollection("\0".join(values), "\0")
+    return Column(text._jc.isInCollection(members))
+
+
+def without_files(spark: Any, frame: Any, names: Collection[str]) -> Any:
+    """The rows that do not say that they are of one of these base files.
+
+    Every row of a base file has its name, so that Parquet's own statistics spare Spark the reading of such a file.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    ordered: Sequence[str] = sorted(names)
+    for first in range(0, len(ordered), NAMES_AT_ONCE):
+        name = F.col(FILE_NAME)
+        frame = frame.where(~_in(spark, name, ordered[first : first + NAMES_AT_ONCE]) | name.isNull())
+    return frame
+
+
+def with_files(spark: Any, frame: Any, names: Collection[str]) -> Any:
+    """The rows that say that they are of one of these base files; by its statistics Spark is spared most others."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return frame.where(_in(spark, F.col(FILE_NAME), names) if names else F.lit(False))
+
+
+def sampled(spark: Any, frame: Any, check: DataCheck) -> Any:
+    """The rows of a view that lie in the chosen file groups; all of them where none were chosen."""
+    if check.file_ids is None:
+        return frame
+    return frame.where(is_one_of(spark, _file_id(), check.file_ids))
+
+
+def rt_rows(spark: Any, rt: Any, check: DataCheck, *, hashed: bool = False) -> Any:
+    """Rows of RT; with `hashed` their values are a hash, and so is the key that they are found by.
+
+    Raises:
+        TableError: the event-time column is missing or of a type that holds no times.
+
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    source, event_ms = event_time_ms(rt.schema, check.policy.event_time)
+    columns = {
+        "event_ms": event_ms,
+        "unreadable": F.when(event_ms.isNull(), source.cast("string")),
+        "rt_inside": inside(event_ms, check),
+        "late": _late(spark, check),
+        "rt_values": row_hash(rt.schema) if hashed else row_values(rt.schema),
+        "rt_hash": row_hash(rt.schema),
+        "rt_group": F.concat_ws("/", KEY[0], _file_id()),
+    }
+    keyed = _keyed(rt, columns, hashed=hashed)
+    return keyed.withColumn("rt_place", copy_of("key")) if is_global(check) else keyed
+
+
+def ro_rows(spark: Any, ro: Any, check: DataCheck, *, hashed: bool = False) -> Any:
+    """Rows of RO; with `hashed` their values are a hash, and so is the key that they are found by."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    _, event_ms = event_time_ms(ro.schema, check.policy.event_time)
+    group = F.concat_ws("/", KEY[0], _file_id())
+    columns = {
+        "ro_event_ms": event_ms,
+        "ro_inside": inside(event_ms, check),
+        "newer": _late(spark, check),
+        "open": is_one_of(spark, group, frozenset("/".join(one) for one in check.open_groups)),
+        "written": F.col("_hoodie_commit_time"),
+        "stranger": ~is_one_of(spark, F.col(FILE_NAME), check.base_files),
+        "ro_values": row_hash(ro.schema) if hashed else row_values(ro.schema),
+        "ro_hash": row_hash(ro.schema),
+        "ro_group": group,
+    }
+    return _keyed(ro, columns, hashed=hashed)
+
+
+def is_global(check: DataCheck) -> bool:
+    """Whether a key may be in one partition only."""
+    return (check.policy.writer.index or "").startswith("global_")
+
+
+def copy_of(*columns: Any, order: Iterable[Any] = ()) -> Any:
+    """The number of a row among those that agree in the columns, from 1, in the order of the given expressions."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.row_number().over(Window.partitionBy(*columns).orderBy(*(tuple(order) or (F.lit(1),))))
+
+
+def copy_in_ro(*columns: str) -> Any:
+    """The number of an RO row among those of its key: rows of file groups without log files first, the latest first.
+
+    Where an index forgets a deleted key (record level), or a global one moves it, the key's next row goes to another file group,
+    and the old one stays in RO until its delete is compacted (FACTS 3).
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return copy_of(*columns, order=(F.col("open"), F.col("written").desc()))
+
+
+def inside(event_ms: Any, check: DataCheck) -> Any:
+    """Whether a row lies in the window of the check; without a window every row does."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.lit(True) if check.since_ms is None else F.coalesce(event_ms > check.since_ms, F.lit(False))
+
+
+def _file_id() -> Any:
+    """The file group of a row: the name of its base file begins with it, and a log file's rows have it alone."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.substring_index(FILE_NAME, "_", 1)
+
+
+def _late(spark: Any, check: DataCheck) -> Any:
+    """Whether a row was written by a commit that the plan had not seen."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    written = F.col("_hoodie_commit_time")
+    return is_one_of(spark, written, check.late_commits) | (written > check.seen_until)
+
+
+def _keyed(frame: Any, columns: dict[str, Any], *, hashed: bool) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    partition, key = (F.col(name) for name in KEY)
+    has_key = partition.isNotNull() & key.isNotNull()
+    found_by = [F.when(has_key, one).alias(name) for name, one in zip(HASHED, hashes(*KEY), strict=True)]
+    named = [column.alias(name) for name, column in columns.items()]
+    return frame.select(partition.alias("partition"), key.alias("key"), *(found_by if hashed else ()), *named)

@@ -1,0 +1,137 @@
+"""ApplyStateStore in one small file of the table's own folder, so that it holds on every machine that works on the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import ValidationError
+
+from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.policy.quantities import MAX_MS
+from etc_policy.storage.shared_file import change_shared, read_shared
+from etc_policy.table.apply_state import ApplyState, Misrecorded, Proofs, Refusals, Unproven
+from etc_policy.table.proof import Proof
+
+_FILE = f"{ETC_FOLDER}/memory.json"
+
+
+class FileApplyStateStore:
+    """Keeps `memory.json` beside the lease; one that means nothing counts as empty, and one that cannot be read does not."""
+
+    def read(self, base_path: str) -> ApplyState:
+        """What is kept now; what means nothing counts as missing.
+
+        Raises:
+            TableError: the storage does not give it, so that nobody knows whether the table is in doubt.
+
+        """
+        with table_errors(base_path):
+            return _state_of(_parsed(read_shared(base_path, _FILE)))
+
+    def update(self, base_path: str, change: Callable[[ApplyState], ApplyState]) -> ApplyState:
+        """Keep what the change makes of what is kept right now; returns that.
+
+        Only what it changes is written, so that what another version of etc keeps in the file stays; and nothing where the
+        storage does not give what is kept, so that none of it is lost.
+        """
+        made: list[ApplyState] = []
+
+        def changed(kept: bytes | None) -> bytes | None:
+            content = _parsed(kept)
+            before = _state_of(content)
+            made.append(change(before))
+            known = _content_of(before)
+            changes = {name: value for name, value in _content_of(made[-1]).items() if value != known[name]}
+            return json.dumps({**content, **changes}).encode() if changes else None
+
+        with suppress(OSError):
+            change_shared(base_path, _FILE, changed)
+        return made[-1] if made else change(_kept_or_nothing(base_path))
+
+
+def _kept_or_nothing(base_path: str) -> ApplyState:
+    """What is kept, if it can be read: nothing can be written there."""
+    with suppress(OSError):
+        return _state_of(_parsed(read_shared(base_path, _FILE)))
+    return ApplyState()
+
+
+def _parsed(kept: bytes | None) -> dict[str, Any]:
+    with suppress(ValueError, RecursionError):
+        content = json.loads(kept or b"{}")
+        return content if isinstance(content, dict) else {}
+    return {}
+
+
+def _content_of(state: ApplyState) -> dict[str, Any]:
+    """The state as it is in the file."""
+    proofs = state.proofs
+    return {
+        "run_ms": None if state.run_ms is None else min(max(state.run_ms, 0), MAX_MS),
+        "verified": state.verified,
+        "unproven": asdict(state.unproven) if state.unproven else None,
+        "misrecorded": [one._asdict() for one in state.misrecorded],
+        "proofs": {"subject": proofs.subject, "of": [one.model_dump() for one in proofs.of]} if proofs else None,
+        "refusals": asdict(state.refusals) if state.refusals else None,
+    }
+
+
+def _state_of(content: Mapping[str, Any]) -> ApplyState:
+    """The state that a file holds; what means nothing in it is missing."""
+    verified, misrecorded = content.get("verified"), content.get("misrecorded")
+    return ApplyState(
+        run_ms=_run_ms(content.get("run_ms")),
+        verified=verified if isinstance(verified, str) else None,
+        unproven=_unproven(content.get("unproven")),
+        misrecorded=tuple(filter(None, map(_misrecorded, misrecorded if isinstance(misrecorded, list) else ()))),
+        proofs=_proofs(content.get("proofs")),
+        refusals=_refusals(content.get("refusals")),
+    )
+
+
+def _run_ms(value: object) -> int | None:
+    match value:
+        case int() if not isinstance(value, bool) and 0 <= value <= MAX_MS:
+            return value
+    return None
+
+
+def _unproven(pairs: object) -> Unproven | None:
+    match pairs:
+        case {"compaction": str(compaction), "why": str(why)}:
+            return Unproven(compaction, why)
+    return None
+
+
+def _misrecorded(pairs: object) -> Misrecorded | None:
+    match pairs:
+        case {"path": str(path), "size_bytes": int(size), "recorded_ms": int(recorded), "found_ms": int(found)}:
+            return Misrecorded(path, size, recorded, found)
+    return None
+
+
+def _proofs(pairs: object) -> Proofs | None:
+    match pairs:
+        case {"subject": str(subject), "of": list(kept)}:
+            return Proofs(subject, tuple(filter(None, map(_proof, kept))))
+    return None
+
+
+def _proof(pairs: object) -> Proof | None:
+    with suppress(ValidationError):
+        return Proof.model_validate(pairs)
+    return None
+
+
+def _refusals(pairs: object) -> Refusals | None:
+    match pairs:
+        case {"count": int(count), "since": str(since), "pending": str(pending)}:
+            return Refusals(count, since, pending)
+        case {"count": int(count), "since": str(since)}:
+            return Refusals(count, since)
+    return None

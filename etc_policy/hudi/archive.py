@@ -1,0 +1,265 @@
+"""The archived timeline of a table (an LSM tree of Parquet files): completion times, commit metadata, etc's thresholds.
+
+Opened only when something is not on the active timeline any more. Table versions before 8 keep no completion times and
+are not read.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+from etc_policy.errors import EtcError, TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.hudi.history import CompletedWrite
+from etc_policy.hudi.plan_file import expected_bytes
+from etc_policy.hudi.read_once import read_once
+from etc_policy.hudi.timeline import Timeline
+from etc_policy.hudi.values import bytes_of, load_json, pairs_of, time_of
+from etc_policy.storage.port import TableReader
+from etc_policy.table.state import CompactionRecord
+
+_MAX_VERSION_BYTES = 1_000
+_MANIFEST = "manifest_"
+_WRITE_COLUMNS = ("instantTime", "completionTime", "action", "metadata", "plan")
+_TIMES = frozenset(("instantTime", "completionTime"))
+#: Each row has an instant and metadata of its own, so that honest rows take more.
+_BYTES_PER_ROW = 4
+#: How far the footer may say that the file's columns are compressed; small files may be compressed at will.
+_INFLATED_TIMES, _INFLATED_BYTES = 100, 64 << 20
+_BATCH_ROWS = 4_096
+
+#: A column, and the values of it that are wanted.
+Wanted = tuple[str, Collection[str]]
+
+
+class Archive:
+    """The archived timeline of one table; nothing is read before it is asked for."""
+
+    def __init__(self, storage: TableReader, properties: Mapping[str, str]) -> None:
+        self._storage = storage
+        timeline = properties.get("hoodie.timeline.path", "timeline")
+        self._folder = f".hoodie/{timeline}/{properties.get('hoodie.timeline.history.path', 'history')}"
+
+    @read_once
+    def completions(self) -> Mapping[str, str]:
+        """Completion time by requested instant of everything archived."""
+        rows = self._rows(("instantTime", "completionTime"))
+        return {row["instantTime"]: row["completionTime"] for row in rows if row["completionTime"]}
+
+    def commit_metadata(self, instants: frozenset[str]) -> dict[str, CommitMetadata]:
+        """Commit metadata of those of the given instants that are archived."""
+        if not instants:
+            return {}
+        rows = self._rows(("instantTime", "metadata"), ("instantTime", instants))
+        return {row["instantTime"]: self._commit(row, len(instants)) for row in rows}
+
+    def writes(self, actions: Sequence[str], limit: int | None = None) -> tuple[list[CompletedWrite], bool]:
+        """The archived writes of these actions that completed, or the newest of them; whether there are older ones."""
+        if limit is None:
+            return self._writes(("action", actions), actions), False
+        found = sorted({row["instantTime"] for row in self._rows(("instantTime",), ("action", actions))})
+        newest = found[max(0, len(found) - limit) :]
+        writes = self._writes(("instantTime", frozenset(newest)), actions) if newest else []
+        return writes, len(found) > len(newest)
+
+    def _writes(self, wanted: Wanted, actions: Sequence[str]) -> list[CompletedWrite]:
+        rows = {row["instantTime"]: row for row in self._rows(_WRITE_COLUMNS, wanted) if row["action"] in actions}
+        done = (rows[instant] for instant in sorted(rows))
+        return [self._write(row, len(rows)) for row in done if row["metadata"] and row["completionTime"]]
+
+    def writes_beside(
+        self, timeline: Timeline, actions: Sequence[str], limit: int | None
+    ) -> tuple[list[CompletedWrite], bool]:
+        """The same, without those that the active timeline has too; none of a timeline of layout 1, whose archive is not read."""
+        if timeline.layout == 1:
+            return [], False
+        archived, has_older = self.writes(actions, limit)
+        return [write for write in archived if write.requested not in timeline.files], has_older
+
+    def last_compaction(self) -> CompactionRecord | None:
+        """The archived compaction with a threshold, in its commit or in its plan, that completed last."""
+        rows = self._rows(_WRITE_COLUMNS, ("action", ("commit",)))
+        newest_first = sorted(rows, key=lambda row: str(row["completionTime"]), reverse=True)
+        records = (self._write(row, among=1).record for row in newest_first)
+        return next((record for record in records if record is not None), None)
+
+    def _plan(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return decode_metadata(bytes_of(row["plan"]), self._place())
+
+    def _commit(self, row: Mapping[str, Any], among: int = 1) -> CommitMetadata:
+        return decode_commit(bytes_of(row["metadata"]), self._place(), among=among)
+
+    def _write(self, row: Mapping[str, Any], among: int) -> CompletedWrite:
+        plan = self._plan(row) if row["action"] == "commit" else {}
+        return CompletedWrite(
+            row["instantTime"],
+            row["completionTime"],
+            row["action"],
+            self._commit(row, among),
+            pairs_of(plan),
+            archived=True,
+            expected_bytes=expected_bytes(plan),
+        )
+
+    def _rows(self, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
+        names = self._files()
+        self._storage.expect({f"{self._folder}/{name}": 0 for name in names}, keep=True)
+        for name in names:
+            try:
+                rows = self._read_parquet(name, columns, wanted)
+            except FileNotFoundError as error:
+                if name in self._files():
+                    raise self._corrupt(name, error) from error
+                raise
+            for row in rows:
+                for column in row.keys() & _TIMES:
+                    if row[column] is not None or column == "instantTime":
+                        time_of(row[column])
+                yield row
+
+    def _files(self) -> list[str]:
+        version = self._version()
+        if version is None:
+            return []
+        manifest = f"{_MANIFEST}{version}"
+        try:
+            return _names_in(load_json(self._storage.read(f"{self._folder}/{manifest}")))
+        except FileNotFoundError as error:
+            if self._version() == version:
+                raise self._corrupt(manifest, error) from error
+            raise
+        except (ValueError, RecursionError) as error:
+            raise self._corrupt(manifest, error) from error
+
+    def _version(self) -> str | None:
+        """The version of the manifest in use; None where nothing has been archived.
+
+        Hudi removes the file that names it and writes it anew: where it is missing, the newest manifest counts, as in Hudi
+        (`LSMTimeline.latestSnapshotVersion`).
+        """
+        try:
+            content = self._storage.read(f"{self._folder}/_version_", _MAX_VERSION_BYTES)
+        except (FileNotFoundError, NotADirectoryError):
+            return self._newest_manifest()
+        return content.decode("utf-8", errors="replace").strip()
+
+    def _newest_manifest(self) -> str | None:
+        try:
+            names = self._storage.names(self._folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        versions = (name.removeprefix(_MANIFEST) for name in names if name.startswith(_MANIFEST))
+        return max((one for one in versions if one.isdecimal() and one.isascii()), key=int, default=None)
+
+    def _read_parquet(self, name: str, columns: Sequence[str], wanted: Wanted | None) -> list[dict[str, Any]]:
+        if importlib.util.find_spec("pyarrow") is None:
+            message = f"commits of this table are archived, and pyarrow is needed to read `{self._place(name)}`"
+            raise TableError(Code.NEEDS_PYARROW, message, hint="run `pip install pyarrow`")
+        import pyarrow
+
+        try:
+            with self._storage.open(f"{self._folder}/{name}") as opened:
+                return list(archive_rows(opened, columns, wanted))
+        except (FileNotFoundError, EtcError):
+            raise
+        except (pyarrow.ArrowException, BadArchive, KeyError, OSError, MemoryError) as error:
+            raise self._corrupt(name, error) from error
+
+    def _place(self, name: str = "") -> str:
+        """A file of the archive, or the archive itself, as messages show it."""
+        return f"{self._storage.location}/{self._folder}/{name}".rstrip("/")
+
+    def _corrupt(self, name: str, error: Exception) -> TableError:
+        message = f"cannot read archived timeline file `{self._place(name)}`"
+        return TableError(Code.DAMAGED_TIMELINE, message, cause=str(error)[:500])
+
+
+def _names_in(manifest: object) -> list[str]:
+    """The files that a manifest lists; ValueError where it is of another form."""
+    entries = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(entries, list):
+        raise ValueError("it has no list of files")
+    names = [entry.get("fileName") if isinstance(entry, dict) else None for entry in entries]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("it lists what has no name")
+    return [str(name) for name in names]
+
+
+def completions_of(timeline: Timeline, archive: Archive) -> Callable[[str], str | None]:
+    """Completion time of an instant; None where it has not completed or was rolled back."""
+
+    def completion(instant: str) -> str | None:
+        if instant in timeline.completions:
+            return timeline.completions[instant]
+        if timeline.layout < 2:
+            return instant if instant < (timeline.first_active or "") and instant not in timeline.files else None
+        surely, perhaps = timeline.archive_reach
+        if instant in timeline.files or instant >= perhaps:
+            return None
+        return archive.completions.get(instant, instant if instant < surely else None)
+
+    return completion
+
+
+class BadArchive(Exception):  # noqa: N818 - what a file is, not what went wrong here
+    """The file claims more than it can hold; the reason is in the message."""
+
+
+def archive_rows(stream: BinaryIO, columns: Sequence[str], wanted: Wanted | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of an archive's file whose value in a column is wanted, without one all of them.
+
+    Equal values are in memory once, so that few bytes do not become many.
+
+    Raises:
+        BadArchive: the file claims more than it can hold.
+        Exception: pyarrow's own, and KeyError for a column that is not there.
+
+    """
+    from pyarrow import parquet
+
+    names = list(dict.fromkeys((*columns, wanted[0]) if wanted else columns))
+    file = parquet.ParquetFile(stream, read_dictionary=names)
+    _require_modest(file.metadata, stream.seek(0, os.SEEK_END))
+    _require_flat(file.schema_arrow, names)
+    for group in range(file.num_row_groups):
+        if wanted and not _is_in(file, group, *wanted):
+            continue
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=names):
+            found = [_values(batch.column(name)) for name in names]
+            rows = (dict(zip(names, row, strict=True)) for row in zip(*found, strict=True))
+            yield from (row for row in rows if wanted is None or row[wanted[0]] in wanted[1])
+
+
+def _require_modest(metadata: Any, size: int) -> None:
+    inflated = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    if metadata.num_rows * _BYTES_PER_ROW > size or inflated > max(_INFLATED_BYTES, _INFLATED_TIMES * size):
+        raise BadArchive(f"it claims {metadata.num_rows:,} rows of {inflated:,} bytes, and has {size:,} bytes")
+
+
+def _require_flat(schema: Any, names: Sequence[str]) -> None:
+    from pyarrow import types
+
+    for name in names:
+        if types.is_nested(schema.field(name).type):
+            raise BadArchive(f"its column {name} is of type {schema.field(name).type}")
+
+
+def _is_in(file: Any, group: int, column: str, values: Collection[str]) -> bool:
+    """Whether a row of the group is wanted: else its metadata need not be read."""
+    batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[column])
+    return any(value in values for batch in batches for value in _values(batch.column(column)))
+
+
+def _values(column: Any) -> list[Any]:
+    """The values of a column; of texts and bytes equal ones are one object."""
+    from pyarrow import types
+
+    if not types.is_dictionary(column.type):
+        found: list[Any] = column.to_pylist()
+        return found
+    values = column.dictionary.to_pylist()
+    return [None if place is None else values[place] for place in column.indices.to_pylist()]

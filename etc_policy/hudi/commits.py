@@ -1,0 +1,306 @@
+"""What a commit says that it did, from its file on the timeline: the files that it wrote, and the pairs that it carries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from io import BytesIO
+from itertools import chain
+from typing import Any, NamedTuple
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.avro_file import MAGIC, SYNC_BYTES, read_first_record, read_header
+from etc_policy.hudi.avro_pattern import IrregularError, RecordPattern, next_size, read_long, read_text
+from etc_policy.hudi.avro_schema import parse_schema
+from etc_policy.hudi.layout import is_log_name, parse_data_file
+from etc_policy.hudi.values import (
+    UNKNOWN_FORM,
+    is_long,
+    list_of,
+    load_json,
+    mapping_of,
+    number_of,
+    pairs_of,
+    text_of,
+    unknown_form,
+)
+from etc_policy.table.state import GroupKey as GroupKey
+
+CORRUPT_HINT = "the file is cut short or corrupt; Hudi itself could not read it either"
+
+#: From so many commits, or such a size, on a pattern is worth the 40 ms that its making takes.
+_MANY = 100
+_LARGE_BYTES = 1 << 20
+#: A commit of several hundred thousand files; larger ones are read by their pattern alone, which makes less of them.
+MAX_DECODED_BYTES = 64 << 20
+_STATS = "partitionToWriteStats"
+#: The fields of a HoodieWriteStat, in the order of those of `WriteStat` from the second on.
+_WANTED = {
+    **dict.fromkeys(("fileId", "path", "prevCommit"), "string"),
+    **dict.fromkeys(("numWrites", "numDeletes", "fileSizeInBytes", "minEventTime"), "long"),
+    **dict.fromkeys(("totalLogFilesCompacted", "totalLogSizeCompacted", "maxEventTime"), "long"),
+}
+
+
+class WriteStat(NamedTuple):
+    """What a commit says of a file that it wrote; a text that is missing is empty, a count is 0."""
+
+    partition: str
+    file_id: str
+    file_name: str
+    previous: str
+    rows: int
+    deletes: int
+    size_bytes: int
+    min_event_time_ms: int | None
+    merged_log_files: int
+    merged_log_bytes: int
+    max_event_time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStats:
+    """The write stats of a commit by columns, as `WriteStat` has them: who needs a few of many stats goes by these."""
+
+    groups: Sequence[GroupKey] = ()
+    file_names: Sequence[str] = ()
+    previous: Sequence[str] = ()
+    rows: Sequence[int] = ()
+    deletes: Sequence[int] = ()
+    sizes_bytes: Sequence[int] = ()
+    min_event_times_ms: Sequence[int | None] = ()
+    merged_log_files: Sequence[int] = ()
+    merged_log_bytes: Sequence[int] = ()
+    max_event_times_ms: Sequence[int | None] = ()
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __iter__(self) -> Iterator[WriteStat]:
+        partitions, file_ids = ([group[part] for group in self.groups] for part in (0, 1))
+        others = (getattr(self, column.name) for column in fields(self)[1:])
+        return map(WriteStat, partitions, file_ids, *others)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    """A completed write; `replaced` are the (partition, file id) of the file groups that a replace commit took away.
+
+    `plain_instant` is the instant that all its files bear, where each is the one log file that it wrote to a file group, without
+    deletes and with an event time: what most commits are. It is empty for any other.
+    `latest_event_ms` is the latest event time that it records, 0 where it records none.
+    """
+
+    stats: WriteStats
+    extra: Mapping[str, str]
+    operation: str | None
+    replaced: frozenset[tuple[str, str]] = frozenset()
+    plain_instant: str = ""
+    latest_event_ms: int = 0
+
+    @property
+    def file_ids(self) -> frozenset[str]:
+        """The file groups that it wrote to or took away."""
+        return frozenset(file_id for _, file_id in (*self.stats.groups, *self.replaced) if file_id)
+
+
+def decode_commit(content: bytes, place: str, *, among: int = 1) -> CommitMetadata:
+    """A commit's metadata from Avro or JSON bytes; `place` is named in the error.
+
+    Of one among many commits, and of a large one, the stats are read by a pattern if it fits: faster, and without a look
+    at the fields that are not asked for. What does not fit, and what is damaged, is fastavro's to judge.
+
+    Raises:
+        TableError: the content cannot be parsed.
+
+    """
+    found = _by_pattern(content) if among >= _MANY or len(content) >= _LARGE_BYTES else None
+    record = decode_metadata(content, place) if found is None else found[1]
+    try:
+        stats = _by_columns(list(_stats(record))) if found is None else found[0]
+        return _commit(stats, record)
+    except UNKNOWN_FORM as error:
+        raise unknown_form(f"timeline file `{place}` is", error) from error
+
+
+def decode_metadata(content: bytes, place: str) -> dict[str, Any]:
+    """One metadata record from Avro or JSON bytes; `place` is named in the error.
+
+    Raises:
+        TableError: the content cannot be parsed.
+
+    """
+    if not content:
+        return {}
+    if len(content) > MAX_DECODED_BYTES:
+        message = f"timeline file `{place}` is larger than {MAX_DECODED_BYTES >> 20} MiB, and not as Hudi writes it"
+        raise TableError(Code.TOO_LARGE, message, hint=CORRUPT_HINT)
+    try:
+        record = read_first_record(content) if content[: len(MAGIC)] == MAGIC else load_json(content)
+    except Exception as error:  # corrupt bytes make fastavro raise almost anything
+        message = f"cannot read timeline file `{place}`"
+        raise TableError(Code.DAMAGED_TIMELINE, message, hint=CORRUPT_HINT, cause=str(error)[:500]) from error
+    if not isinstance(record, dict):
+        raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{place}` holds no record")
+    return record
+
+
+def _commit(stats: WriteStats, record: Mapping[str, Any]) -> CommitMetadata:
+    taken = mapping_of(record.get("partitionToReplaceFileIds")).items()
+    replaced = frozenset(
+        (text_of(partition), text_of(one)) for partition, found in taken for one in list_of(found, nullable=False)
+    )
+    operation = text_of(record.get("operationType")) or None
+    times = chain(stats.min_event_times_ms, stats.max_event_times_ms)
+    latest_ms = max(filter(None, times), default=0)
+    return CommitMetadata(stats, pairs_of(record), operation, replaced, _plain_instant(stats), latest_ms)
+
+
+def _plain_instant(stats: WriteStats) -> str:
+    if any(stats.deletes) or None in stats.min_event_times_ms or len(set(stats.groups)) < len(stats):
+        return ""
+    first = parse_data_file(stats.file_names[0]) if stats.file_names else None
+    if first is None or not first.is_log:
+        return ""
+    named = zip(stats.groups, stats.file_names, strict=True)
+    return first.instant if all(is_log_name(name, file_id, first.instant) for (_, file_id), name in named) else ""
+
+
+def _stats(record: Mapping[str, Any]) -> Iterator[WriteStat]:
+    for partition, stats in mapping_of(record.get(_STATS)).items():
+        for stat in list_of(stats, nullable=False):
+            file_id, path, previous, rows, deletes, size, time, files, merged, latest = map(
+                mapping_of(stat, nullable=False).get, _WANTED
+            )
+            yield WriteStat(
+                text_of(partition),
+                text_of(file_id),
+                text_of(path).rpartition("/")[2],
+                text_of(previous),
+                number_of(rows),
+                number_of(deletes),
+                number_of(size),
+                time if is_long(time) else None,
+                number_of(files),
+                number_of(merged),
+                latest if is_long(latest) else None,
+            )
+
+
+def _by_columns(stats: Sequence[WriteStat]) -> WriteStats:
+    if not stats:
+        return WriteStats()
+    partitions, file_ids, *others = map(list, zip(*stats, strict=True))
+    return WriteStats(list(zip(partitions, file_ids, strict=True)), *others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How the commits of one writer version are laid out: stats in a map, perhaps null, and then the rest."""
+
+    pattern: RecordPattern
+    is_nullable: bool
+    rest: Any
+
+
+@lru_cache(maxsize=16)
+def _form(header: bytes) -> _Form | None:
+    """The form that an Avro file's header, up to its sync marker, describes; None where no pattern is made for it."""
+    try:
+        file = read_header(header + bytes(SYNC_BYTES))
+        schema: Any = json.loads(file.schema)
+        parse_schema(schema)
+        first, *rest = schema["fields"]
+        kinds = first["type"] if isinstance(first["type"], list) else [first["type"]]
+        if first["name"] != _STATS or kinds[:-1] not in ([], ["null"]) or file.codec != "null":
+            return None
+        pattern = RecordPattern(kinds[-1]["values"]["items"], _WANTED)
+        return _Form(pattern, len(kinds) > 1, parse_schema({**schema, "fields": rest}))
+    except Exception:  # corrupt bytes make fastavro raise almost anything; reading one by one says what is wrong
+        return None
+
+
+def _by_pattern(content: bytes) -> tuple[WriteStats, Mapping[str, Any]] | None:
+    """The stats of an Avro file of one block and one record, and the record's other fields; None for any other file."""
+    import fastavro
+
+    try:
+        end = len(content) - SYNC_BYTES
+        begin = content.index(content[end:])
+        form = _form(content[:begin])
+        records, start = next_size(content, begin + SYNC_BYTES)
+        length, start = next_size(content, start)
+        if form is None or records != 1 or start + length != end:
+            return None
+        stats, start = _read_stats(content, start, form)
+        if start > end:
+            return None
+        rest = BytesIO(content[start:end])
+        record: Any = fastavro.schemaless_reader(rest, form.rest, None)
+    except Exception:  # as above
+        return None
+    return None if rest.read(1) else (stats, record)
+
+
+def _read_stats(content: bytes, start: int, form: _Form) -> tuple[WriteStats, int]:
+    counts: dict[str, int] = {}
+    records: list[tuple[bytes | None, ...]] = []
+    is_there, start = next_size(content, start) if form.is_nullable else (1, start)
+    if is_there > 1:
+        raise IrregularError
+    partitions, start = next_size(content, start) if is_there else (0, start)
+    while partitions:
+        for _ in range(partitions):
+            length, start = next_size(content, start)
+            partition, start = content[start : start + length].decode(), start + length
+            if partition in counts:
+                raise IrregularError
+            before = len(records)
+            count, start = next_size(content, start)
+            while count:
+                found, start = form.pattern.read(content, start, count)
+                records += found
+                count, start = next_size(content, start)
+            counts[partition] = len(records) - before
+        partitions, start = next_size(content, start)
+    return _columns([partition for partition, count in counts.items() for _ in range(count)], records), start
+
+
+def _columns(partitions: Sequence[str], records: Sequence[tuple[bytes | None, ...]]) -> WriteStats:
+    if not records:
+        return WriteStats()
+    file_ids, paths, previous, rows, deletes, sizes, times, merged_files, merged_bytes, latest = zip(
+        *records, strict=True
+    )
+    return WriteStats(
+        list(map(_group, partitions, file_ids)),
+        [read_text(path).rpartition("/")[2] if path else "" for path in paths],
+        list(map(_text, previous)),
+        list(map(_count, rows)),
+        list(map(_count, deletes)),
+        [read_long(size) if size else 0 for size in sizes],
+        [read_long(time) if time else None for time in times],
+        list(map(_count, merged_files)),
+        list(map(_count, merged_bytes)),
+        [read_long(time) if time else None for time in latest],
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _group(partition: str, file_id: bytes | None) -> GroupKey:
+    """The same object for the same file group, of which there are few beside its log files."""
+    return partition, _text(file_id)
+
+
+@lru_cache(maxsize=65_536)
+def _text(raw: bytes | None) -> str:
+    """A text that comes again and again."""
+    return read_text(raw) if raw else ""
+
+
+@lru_cache(maxsize=65_536)
+def _count(raw: bytes | None) -> int:
+    return read_long(raw) if raw else 0

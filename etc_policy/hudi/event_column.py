@@ -1,0 +1,87 @@
+"""The policy's event-time column in a table's schema, and whether what its commits record of event times is that column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.avro_columns import find_column
+from etc_policy.hudi.commits import CommitMetadata, decode_metadata
+from etc_policy.hudi.log_facts import Trust, hides_deletes_of
+from etc_policy.hudi.properties import updates_in_part
+from etc_policy.hudi.values import list_of, text_of
+from etc_policy.hudi.zones import table_zone
+from etc_policy.policy.manifest import EventTime
+
+_TIME_TYPES = frozenset(
+    {"int", "long", "string", "date", "timestamp-millis", "timestamp-micros"}
+    | {"timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros"}
+)
+#: Columns that an error names at most.
+_NAMED = 50
+#: What a streamer writes while it knows of no schema.
+_NO_SCHEMA = '"null"'
+
+
+def trust_of(layout: int, properties: Mapping[str, str], event_time: EventTime, column_type: str | None) -> Trust:
+    """How far write stats are to be believed; on layout 1 no commit's event times can be matched to a log file."""
+    times = layout >= 2 and _is_tracked(event_time, column_type)
+    return Trust(
+        times,
+        deletes=not hides_deletes_of(properties),
+        bounds=not updates_in_part(properties),
+        zone=ZoneInfo(table_zone(properties)),
+        max_ahead_ms=event_time.ahead_ms,
+    )
+
+
+def _is_tracked(event_time: EventTime, column_type: str | None) -> bool:
+    """Whether the event times that the writer recorded are the policy's: it reads 10-digit s or 13-digit ms (FACTS 4.1).
+
+    Of micro- or nanoseconds it drops those of today, and misreads some of 1970.
+    """
+    if not event_time.trust_commit_metadata or event_time.format is not None or event_time.unit == "us":
+        return False
+    if column_type is not None and column_type.endswith(("-micros", "-nanos")):
+        return False
+    return column_type != "string" or event_time.unit is not None
+
+
+def column_type_of(column: str, commits: Mapping[str, CommitMetadata], base: str) -> str | None:
+    """The Avro type of the event-time column in the newest schema; None where no commit carries a schema."""
+    for requested in sorted(commits, reverse=True):
+        schema = commits[requested].extra.get("schema")
+        if not schema or schema == _NO_SCHEMA:
+            continue
+        decoded = decode_metadata(schema.encode(), f"{base}: the schema in {requested}")
+        fields = list_of(decoded.get("fields"))
+        found = find_column(fields, column)
+        if found is not None:
+            return _time_type(_type_name(found[1]), column, base)
+        known = [name for name in (text_of(field["name"]) for field in fields) if not name.startswith("_hoodie")]
+        names = ", ".join([*known[:_NAMED], *(["..."] if len(known) > _NAMED else [])])
+        hint = f"its columns are {names}"
+        raise TableError(
+            Code.NO_EVENT_TIME_COLUMN, f"table `{base}` has no column `{column}` to take event times from", hint=hint
+        )
+    return None
+
+
+def _time_type(column_type: str, column: str, base: str) -> str:
+    """The column's type, if its values can be times."""
+    if column_type not in _TIME_TYPES:
+        hint = "name a column of timestamps, dates, integers or strings in `event_time_column`"
+        message = f"column `{column}` of table `{base}` is of type {column_type}, which cannot be read as a time"
+        raise TableError(Code.NOT_A_TIME_COLUMN, message, hint=hint)
+    return column_type
+
+
+def _type_name(avro_type: Any) -> str:
+    if isinstance(avro_type, list):
+        return _type_name(next((t for t in avro_type if t != "null"), "null"))
+    if isinstance(avro_type, dict):
+        return str(avro_type.get("logicalType") or avro_type["type"])
+    return str(avro_type)

@@ -1,0 +1,243 @@
+"""The smallest event time in a Hudi log file, from its blocks.
+
+Everything unexpected makes it unknown: a smallest event time that may be too large is never returned.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, BinaryIO
+
+from etc_policy.hudi import blocks as log_blocks
+from etc_policy.hudi.avro_columns import find_column, value_at
+from etc_policy.hudi.avro_file import MAX_SCHEMA_BYTES
+from etc_policy.hudi.avro_records import RecordSchemas, record_schemas, records_of
+from etc_policy.hudi.blocks import Block, read_blocks
+from etc_policy.hudi.deletes import ordering_values
+from etc_policy.hudi.event_time_values import TimeOf, kind_of, time_reader
+from etc_policy.hudi.parquet import stored_values
+from etc_policy.hudi.values import load_json
+from etc_policy.policy.manifest import EventTime
+
+_CONTENT_VERSIONS = (1, 2, 3)
+_SAMPLE = 60
+_KINDS = {log_blocks.HFILE_DATA: "HFile", log_blocks.CORRUPT: "corrupt"}
+_PAIR = struct.Struct(">ii")
+
+
+class UnknownTimes(Exception):  # noqa: N818 - an answer, not a failure
+    """The smallest event time cannot be known; the reason is in the message."""
+
+
+class UntimedDelete(UnknownTimes):
+    """A delete has no event time; what else is in the file may have one."""
+
+
+class UnreadableText(UnknownTimes):
+    """A text that is not a time for anybody, as the policy names no pattern for it; `sample` is its beginning."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__("a text that is not a time")
+        self.sample = str(value)[:_SAMPLE]
+
+
+@dataclass(frozen=True, slots=True)
+class TimesWanted:
+    """Which column to read, its Avro type in the table where that is known, and the table's ordering fields."""
+
+    event_time: EventTime
+    column_type: str | None = None
+    ordering_fields: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str | None:
+        """What the table's column holds."""
+        return kind_of(self.column_type) if self.column_type else None
+
+
+@dataclass(frozen=True, slots=True)
+class LogTimes:
+    """The smallest event time of a log file, None where it is unknown; `has_nulls` says that a row has none.
+
+    `unreadable` is the first value of a file whose texts are no times without a pattern, `why` says in words why the time
+    is unknown, `deletes` that a block of the file deletes rows and the others were understood, `damaged` that its bytes are not
+    those of a log file.
+    `seen_ms` is the smallest that was read, whatever else is in the file, `max_ms` the latest.
+    """
+
+    min_ms: int | None
+    has_nulls: bool = False
+    unreadable: str | None = None
+    why: str | None = field(default=None, compare=False)
+    deletes: bool = field(default=False, compare=False)
+    damaged: bool = field(default=False, compare=False)
+    seen_ms: int | None = field(default=None, compare=False)
+    max_ms: int | None = field(default=None, compare=False)
+
+
+def read_times(stream: BinaryIO, size: int, wanted: TimesWanted) -> LogTimes:
+    """The smallest event time of the log file of `size` bytes; unknown unless every block of it was understood.
+
+    Raises:
+        OSError: the file cannot be read; its times may be known another time.
+
+    """
+    found = _Found()
+    try:
+        for block in read_blocks(stream, size):
+            found.add(block, wanted)
+    except OSError:
+        raise
+    except UnreadableText as why:
+        return found.unknown(str(why), unreadable=why.sample if found.lowest is None else None)
+    except UnknownTimes as why:
+        return found.unknown(str(why))
+    except log_blocks.BadLogFile as why:
+        return found.unknown(f"damaged: {why}", damaged=True)
+    except Exception:  # whatever a decoder raises over bytes that are not what they should be
+        return found.unknown("damaged: a block that cannot be decoded", damaged=True)
+    lowest_ms = None if found.untimed else found.lowest
+    return LogTimes(
+        lowest_ms, found.nulls, why=found.untimed, deletes=found.deletes, seen_ms=found.lowest, max_ms=found.highest
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was found in the blocks so far; `untimed` says why a delete has no event time."""
+
+    lowest: int | None = None
+    highest: int | None = None
+    nulls: bool = False
+    deletes: bool = False
+    untimed: str | None = None
+
+    def add(self, block: Block, wanted: TimesWanted) -> None:
+        """Look at a block; what was read of it before an error counts."""
+        lowest, highest = self.lowest, self.highest
+        self.deletes = self.deletes or block.kind == log_blocks.DELETE
+        try:
+            for value in _block_times(block, wanted):
+                if value is None:
+                    self.nulls = True
+                elif lowest is None or highest is None:
+                    lowest = highest = value
+                elif value < lowest:
+                    lowest = value
+                elif value > highest:
+                    highest = value
+        except UntimedDelete as why:
+            self.untimed = str(why)
+        finally:
+            self.lowest, self.highest = lowest, highest
+
+    def unknown(self, why: str, *, unreadable: str | None = None, damaged: bool = False) -> LogTimes:
+        """The times of a file that was not understood to its end."""
+        return LogTimes(None, unreadable=unreadable, why=why, damaged=damaged, seen_ms=self.lowest, max_ms=self.highest)
+
+
+def _block_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    """The event times in a block, None for a row that has none."""
+    if block.kind in (log_blocks.COMMAND, log_blocks.CDC_DATA):
+        return iter(())
+    if block.kind == log_blocks.DELETE:
+        return _delete_times(block, wanted)
+    if block.header.get(log_blocks.IS_PARTIAL, b"false").lower() != b"false":
+        raise UnknownTimes("a partial update")
+    if block.kind == log_blocks.AVRO_DATA:
+        return _avro_times(block, wanted)
+    if block.kind == log_blocks.PARQUET_DATA:
+        return _parquet_times(block, wanted)
+    raise UnknownTimes(f"{_KINDS.get(block.kind, 'unknown')} blocks, which are not read")
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """How to read the event-time column of records of one schema."""
+
+    path: tuple[str, ...]
+    kind: str
+    time_of: TimeOf
+    schemas: RecordSchemas
+    is_plain_text: bool
+
+
+@lru_cache(maxsize=16)
+def _column_of(schema_text: bytes, wanted: TimesWanted) -> _Column:
+    if len(schema_text) > MAX_SCHEMA_BYTES:
+        raise UnknownTimes("a schema larger than Hudi writes")
+    schema = load_json(schema_text)
+    found = find_column(schema["fields"], wanted.event_time.column)
+    if found is None:
+        raise UnknownTimes("the block lacks the column")
+    path, column_type = found
+    kind = kind_of(_type_name(column_type))
+    if kind is None or (wanted.kind is not None and kind != wanted.kind):
+        raise UnknownTimes("Hudi would repair the block's type, or it holds no times")
+    return _Column(
+        path=path,
+        kind=kind,
+        time_of=time_reader(kind, wanted.event_time),
+        schemas=record_schemas(_without_logical_types(schema), path[0]),
+        is_plain_text=kind == "text" and wanted.event_time.format is None,
+    )
+
+
+def _type_name(avro_type: Any) -> str:
+    """The name of a type that may be null; `?` for a union of several."""
+    if isinstance(avro_type, list):
+        others = [option for option in avro_type if option != "null"]
+        return _type_name(others[0]) if len(others) == 1 else "?"
+    if not isinstance(avro_type, dict):
+        return str(avro_type)
+    logical, stored = avro_type.get("logicalType"), avro_type["type"]
+    return str(logical or stored) if stored in ("int", "long", "string") else "?"
+
+
+def _without_logical_types(schema: Any) -> Any:
+    """The schema whose values come as they are stored: integers, not dates of limited range."""
+    if isinstance(schema, dict):
+        return {key: _without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
+    return [_without_logical_types(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _avro_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+    version, count = _PAIR.unpack_from(block.content)
+    if version not in _CONTENT_VERSIONS:
+        raise UnknownTimes("another version of data block")
+    for record in records_of(block.content[_PAIR.size :], count, column.schemas):
+        raw = value_at(record, column.path)
+        yield None if raw is None else _known(raw, column)
+
+
+def _parquet_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+    for raw in stored_values(block.content, column.path, column.kind):
+        yield None if raw is None else _known(raw, column)
+
+
+def _delete_times(block: Block, wanted: TimesWanted) -> Iterator[int | None]:
+    """The ordering values of deletes, where the table orders by the event-time column."""
+    name, ordering = wanted.event_time.column, wanted.ordering_fields
+    if name not in ordering:
+        raise UntimedDelete("deletes carry no event time")
+    column = _column_of(block.header[log_blocks.SCHEMA], wanted)
+    for raw in ordering_values(block.content, column.kind, ordering.index(name), len(ordering)):
+        value = None if raw is None else column.time_of(raw)
+        if value is None:
+            raise UntimedDelete("a delete without event time")
+        yield value
+
+
+def _known(raw: Any, column: _Column) -> int:
+    """The time of a value; UnknownTimes where it is not one, UnreadableText where Spark cannot read it either."""
+    value = column.time_of(raw)
+    if value is not None:
+        return value
+    if column.is_plain_text and str(raw).strip():
+        raise UnreadableText(raw)
+    raise UnknownTimes("a value that is not a time")

@@ -1,0 +1,164 @@
+"""Smallest event times of log files from their own blocks, where nothing cheaper knows them (FACTS 4.3), or from all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from etc_policy.errors import EtcError
+from etc_policy.hudi.event_times import LogTimes, TimesWanted, read_times
+from etc_policy.hudi.properties import ordering_fields, read_properties
+from etc_policy.hudi.times_cache import TimesCache
+from etc_policy.policy.manifest import Policy
+from etc_policy.storage.open_storage import open_reader
+from etc_policy.storage.port import TableReader
+from etc_policy.table.formats import count_of, format_bytes
+from etc_policy.table.impossible_times import latest_in, with_impossible
+from etc_policy.table.log_witness import NOT_THERE, misrecorded_in, path_of, with_true_times
+from etc_policy.table.state import FileSlice, LogFile, LogWitness, TableState, UnreadableTime
+from etc_policy.table.versions import CUT_VERSIONS
+
+#: Beyond so many bytes the reading is announced, and again after as many more.
+ANNOUNCED_BYTES = 256 * 1024 * 1024
+
+_UNCOUNTED = "it deletes rows, and its commit counts no deletes"
+
+Progress = Callable[[str], None]
+Files = Sequence[tuple[FileSlice, LogFile]]
+
+
+def fill_from_logs(
+    state: TableState, policy: Policy, cache_dir: Path | None, progress: Progress = lambda _: None
+) -> TableState:
+    """The state with the event times that the unknown log files themselves hold; which of them delete stays as it was.
+
+    What was read is kept in `cache_dir` for the next time; without one nothing is kept. A file that cannot be read, or
+    not in full, stays unknown.
+    """
+    missing = _unknown(state)
+    if not missing:
+        return state
+    cache = _read_files(state, missing, policy, cache_dir, progress)
+    return replace(_filled(state, policy, cache, known_too=False), unreadable_time=_unreadable(missing, cache))
+
+
+def read_all_logs(
+    state: TableState, policy: Policy, cache_dir: Path | None, progress: Progress = lambda _: None
+) -> TableState:
+    """As `fill_from_logs`, but every log file is read: the state has a witness for each, and the earlier of both times."""
+    files = list(state.log_files)
+    if not files:
+        return replace(state, witnesses=())
+    cache = _read_files(state, files, policy, cache_dir, progress)
+    grows = state.table_version not in CUT_VERSIONS  # so that no one commit counts its deletes
+    witnesses = tuple(_witness(path_of(s, f), f, cache, may_delete=grows or f.has_deletes) for s, f in files)
+    filled = _filled(state, policy, cache, known_too=True)
+    read = replace(filled, unreadable_time=_unreadable(_unknown(state), cache), witnesses=witnesses)
+    return with_true_times(read, misrecorded_in(witnesses))
+
+
+def _unknown(state: TableState) -> Files:
+    return [(s, f) for s, f in state.log_files if f.min_event_time_ms is None]
+
+
+def _read_files(
+    state: TableState, files: Files, policy: Policy, cache_dir: Path | None, progress: Progress
+) -> TimesCache:
+    """What these log files hold; those that were read before are not read again."""
+    storage = open_reader(state.base_path)
+    cache = TimesCache.load(cache_dir, state.base_path, wanted := _wanted(storage, policy, state))
+    unread = [(s, f) for s, f in files if cache.get(path_of(s, f), f.size_bytes) is None]
+    storage.expect({path_of(s, f): f.size_bytes for s, f in unread})
+    announce = _announcer(policy.name, unread, progress)
+    for file_slice, log_file in unread:
+        announce(log_file)
+        path = path_of(file_slice, log_file)
+        times = _read(storage, path, log_file.size_bytes, wanted)
+        if times is not None:
+            cache.put(path, log_file.size_bytes, times)
+    cache.save({path_of(s, f) for s, f in state.log_files})
+    return cache
+
+
+def _witness(path: str, log_file: LogFile, cache: TimesCache, *, may_delete: bool) -> LogWitness:
+    recorded_ms, times = log_file.min_event_time_ms, cache.get(path, log_file.size_bytes)
+    if times is None:
+        return LogWitness(path, log_file.size_bytes, recorded_ms, None, NOT_THERE)
+    why = _UNCOUNTED if times.deletes and times.why is None and not may_delete else times.why
+    return LogWitness(path, log_file.size_bytes, recorded_ms, times.min_ms, why, times.has_nulls, times.damaged)
+
+
+def _filled(state: TableState, policy: Policy, cache: TimesCache, *, known_too: bool) -> TableState:
+    """The state with what was read of log files whose time is not known, or of all."""
+
+    def filled(file_slice: FileSlice, log_file: LogFile) -> LogFile:
+        if log_file.min_event_time_ms is not None and not known_too:
+            return log_file
+        times = cache.get(path_of(file_slice, log_file), log_file.size_bytes)
+        return log_file if times is None else _with_time(state, policy, log_file, times)
+
+    slices = tuple(replace(one, log_files=tuple(filled(one, f) for f in one.log_files)) for one in state.slices)
+    return replace(state, slices=slices)
+
+
+def _unreadable(missing: Files, cache: TimesCache) -> UnreadableTime | None:
+    """The first log file whose values cannot be read as the policy says."""
+    read = ((f.name, cache.get(path_of(s, f), f.size_bytes)) for s, f in missing)
+    return next((UnreadableTime(name, times.unreadable) for name, times in read if times and times.unreadable), None)
+
+
+def _with_time(state: TableState, policy: Policy, log_file: LogFile, times: LogTimes) -> LogFile:
+    """A log file with a row without an event time stays unknown: nobody knows when that row, or a delete, is due (FACTS 4).
+
+    So does each where rows change earlier ones in part. One with an event time that cannot be true becomes unknown.
+    """
+    latest_ms = latest_in(state, log_file, policy.event_time)
+    if times.max_ms is not None and times.max_ms > latest_ms:
+        return with_impossible(log_file, times.seen_ms, times.max_ms, latest_ms)
+    if log_file.min_event_time_ms is not None:
+        return log_file
+    if times.min_ms is not None and not times.has_nulls and not state.updates_in_part:
+        return log_file._replace(min_event_time_ms=times.min_ms)
+    seen = [one for one in (times.seen_ms, log_file.seen_event_time_ms) if one is not None]
+    found_deletes = log_file.has_deletes and not state.updates_in_part and _only_deletes_lack_times(times)
+    is_deletes = log_file.unknown_is_deletes or found_deletes
+    return log_file._replace(seen_event_time_ms=min(seen, default=None), unknown_is_deletes=is_deletes)
+
+
+def _only_deletes_lack_times(times: LogTimes) -> bool:
+    return (times.why is None or times.deletes) and not times.has_nulls
+
+
+def _wanted(storage: TableReader, policy: Policy, state: TableState) -> TimesWanted:
+    return TimesWanted(policy.event_time, state.event_time_type, ordering_fields(read_properties(storage)))
+
+
+def _read(storage: TableReader, path: str, size: int, wanted: TimesWanted) -> LogTimes | None:
+    """What the log file holds; None where the file system does not give it as it was listed."""
+    try:
+        with storage.open(path) as stream:
+            if stream.seek(0, os.SEEK_END) != size:
+                return None
+            stream.seek(0)
+            return read_times(stream, size, wanted)
+    except EtcError:
+        raise
+    except OSError:
+        return None
+
+
+def _announcer(name: str, unread: Files, progress: Progress) -> Callable[[LogFile], None]:
+    """To be called before each file is read; says so when there is much to read."""
+    total, files = sum(f.size_bytes for _, f in unread), count_of(len(unread), "log file")
+    done = due = 0
+
+    def announce(log_file: LogFile) -> None:
+        nonlocal done, due
+        if total > ANNOUNCED_BYTES and done >= due:
+            progress(f"{name}: reading event times of {files} ({format_bytes(done)} of {format_bytes(total)} read)")
+            due += ANNOUNCED_BYTES
+        done += log_file.size_bytes
+
+    return announce

@@ -1,0 +1,134 @@
+"""Whether a pending plan of etc, and what Hudi would take it back by, names files of its table alone.
+
+Every writer of the table can write them, and Hudi reads, writes and removes what they name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import parse_data_file
+from etc_policy.hudi.timeline import Timeline
+from etc_policy.hudi.values import list_of, mapping_of
+from etc_policy.hudi.writers import announced_by, marker_files
+from etc_policy.plan.model import CarriedFile, Operation
+from etc_policy.storage.open_storage import is_remote, local_path
+from etc_policy.storage.safe_files import parts_of
+
+_INSTANT = re.compile(r"[0-9]{14,17}")
+
+
+def require_own(timeline: Timeline, instant: str, operations: tuple[Operation, ...]) -> None:
+    """Return if the pending plan at an instant has the form that etc gives it, and its traces are below the table.
+
+    Raises:
+        TableError: something of it names a file elsewhere, or is of another form; nothing may be made or removed by it.
+
+    """
+    found = next(_foreign(timeline, instant, operations), None)
+    if found is not None:
+        message = f"the pending plan at {instant} of `{timeline.storage.location}` is not one that etc wrote: {found}"
+        hint = "nothing was touched; look at who may write to the table, and remove what they made once no writer is at work"
+        raise TableError(Code.FOREIGN_PLAN, message, hint=hint)
+
+
+def _foreign(timeline: Timeline, instant: str, operations: tuple[Operation, ...]) -> Iterator[str]:
+    groups = [operation.group for operation in operations]
+    if len(set(groups)) < len(groups):
+        yield "it compacts a file group twice"
+    for operation in operations:
+        found = _malformed(operation)
+        if operation.carried and timeline.layout > 1:
+            found = f"carried log files of file group `{operation.file_id}`, which only table version 6 needs"
+        if found is None and any(not _is_carried(one, operation, instant) for one in operation.carried):
+            found = f"carried log files of file group `{operation.file_id}`"
+        if found is not None:
+            yield f"it names the {found}"
+    storage = timeline.storage
+    for path in marker_files(storage, instant):
+        for announced in announced_by(storage, path):
+            if not _is_of(announced, instant):
+                yield f"a marker of it names the file `{announced}`"
+    for path in _to_be_removed(timeline, instant):
+        if not _is_of(_below_table(path, storage.location), instant):
+            yield f"a rollback of it would remove `{path}`"
+
+
+def _malformed(operation: Operation) -> str | None:
+    """The first name of an operation that etc would not have written, and what it is of."""
+    if not _is_partition(operation.partition):
+        return f"partition `{operation.partition}`"
+    if not _INSTANT.fullmatch(operation.base_instant):
+        return f"base instant `{operation.base_instant}`"
+    named = [(name, True) for name in operation.log_files_compacted]
+    named += [(operation.base_file, False)] if operation.base_file is not None else []
+    for name, is_log in named:
+        parsed = parse_data_file(name)
+        if parsed is None or (parsed.file_id, parsed.is_log) != (operation.file_id, is_log) or "\0" in name:
+            return f"file `{name}`"
+    return None
+
+
+def _is_carried(carried: CarriedFile, operation: Operation, instant: str) -> bool:
+    """Whether it leads from a log file of the operation's slice to one of the slice that the plan begins."""
+    name, target = parse_data_file(carried.name), parse_data_file(carried.target)
+    if name is None or target is None or "\0" in carried.target:
+        return False
+    return (name.file_id, name.instant) == (operation.file_id, instant) and (
+        (target.file_id, target.instant, target.is_log) == (operation.file_id, operation.base_instant, True)
+    )
+
+
+def _is_partition(path: str) -> bool:
+    try:
+        return not path or parts_of(path)[0] != ".hoodie"
+    except ValueError:
+        return False
+
+
+def _is_of(path: str, instant: str) -> bool:
+    """Whether a path below the table is that of a data file of an instant."""
+    partition, _, name = path.rpartition("/")
+    parsed = parse_data_file(name)
+    return parsed is not None and parsed.instant == instant and _is_partition(partition)
+
+
+def _to_be_removed(timeline: Timeline, instant: str) -> Iterator[str]:
+    """What a pending rollback of the instant says that it will remove; Hudi takes such a rollback up."""
+    for _, plan in pending_rollbacks(timeline, instant):
+        for one in list_of(plan.get("rollbackRequests")):
+            request = mapping_of(one, nullable=False)
+            yield from map(str, list_of(request.get("filesToBeDeleted")))
+            yield from map(str, mapping_of(request.get("logBlocksToBeDeleted")))
+
+
+def pending_rollbacks(timeline: Timeline, instant: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The rollbacks of an instant that were begun and did not end, with the plan of each."""
+    for requested, files in timeline.files.items():
+        plan = next((f for f in files if (f.action, f.state) == ("rollback", "requested")), None)
+        if plan is not None and requested not in timeline.completions:
+            content = timeline.metadata(plan)
+            if mapping_of(content.get("instantToRollback")).get("commitTime") == instant:
+                yield requested, content
+
+
+def _below_table(path: str, location: str) -> str:
+    """A whole path of Hudi's as one below the table; as it is where it leads elsewhere."""
+    if is_remote(location):
+        return _plain(path).removeprefix(f"{_plain(location)}/")
+    try:
+        folder, name = os.path.split(local_path(path))
+    except TableError:
+        return path
+    real, table = os.path.realpath(folder), os.path.realpath(location)
+    return f"{os.path.relpath(real, table)}/{name}".removeprefix("./") if real.startswith(table) else path
+
+
+def _plain(uri: str) -> str:
+    """One scheme for all clients of S3, and no port of a NameNode that is HDFS's own: Hadoop adds it."""
+    return re.sub(r"^(hdfs://[^/]+):8020(?=/|$)", r"\1", re.sub(r"^s3[an]?://", "s3://", uri)).rstrip("/")

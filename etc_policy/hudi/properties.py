@@ -1,0 +1,206 @@
+"""`hoodie.properties` of a table: read whole, believed only as far as the table bears it out, and how rows are merged by them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NoReturn
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.java_properties import parse_properties
+from etc_policy.hudi.layout import parse_instant_file, timeline_folder
+from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.storage.port import TableReader
+
+#: Hudi deletes and rewrites the file to change it, beside a backup: read it again this often, so many seconds apart.
+ATTEMPTS, PAUSE_SECONDS = 5, 0.2
+
+_FIRST_OF_LAYOUT_2, _LAST_KNOWN = 8, 9
+#: Hudi writes these into every table; a file without one of them is not whole.
+_ALWAYS = ("hoodie.table.name", "hoodie.table.type")
+_ALWAYS_IN_LAYOUT_2 = ("hoodie.record.merge.mode", "hoodie.timeline.layout.version")
+
+#: Digits of a version that are looked at.
+_MOST_DIGITS = 9
+_MAX_BYTES = 1 << 20
+
+#: Its path below the table.
+PROPERTIES = ".hoodie/hoodie.properties"
+_BACKUP = f"{PROPERTIES}.backup"
+#: The merge modes that take one row or the other, and none of its columns from the other.
+_WHOLE_ROWS = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
+#: So do these payloads of Hudi.
+_WHOLE_ROW_PAYLOADS = frozenset(
+    {"DefaultHoodieRecordPayload", "EventTimeAvroPayload", "OverwriteWithLatestAvroPayload"}
+    | {"AWSDmsAvroPayload", "MySqlDebeziumAvroPayload"}
+)
+#: What writers of Hudi 1.x record on table version 6 where rows are merged by event time; 0.x has no such property.
+_MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
+_EVENT_TIME, _COMMIT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+#: What tables of Hudi 0.x name instead: a payload, and from 0.13 on a strategy that may go another way.
+_PAYLOAD = "hoodie.compaction.payload.class"
+#: Payloads of 0.x by which rows are merged by event time alone; the second is Flink's default.
+_BY_EVENT_TIME = tuple(
+    f"org.apache.hudi.common.model.{payload}" for payload in ("DefaultHoodieRecordPayload", "EventTimeAvroPayload")
+)
+_STRATEGY_OF_HUDI_0 = "hoodie.compaction.record.merger.strategy"
+
+
+def read_properties(storage: TableReader) -> dict[str, str]:
+    """The properties of a merge-on-read table that we can handle.
+
+    Raises:
+        TableError: there is no table, one of another kind, or its properties are cut short, missing or contradict it.
+
+    """
+    with table_errors(storage.location):
+        properties = parse_properties(_text(storage))
+        _require_merge_on_read(storage.location, properties)
+        _require_whole(storage.location, properties)
+        _require_version_as_laid_out(storage, properties)
+    return properties
+
+
+def properties_of(storage: TableReader, folder: str) -> dict[str, str] | None:
+    """The properties of a table in a folder of another, such as the metadata table, as they are; None if they are missing."""
+    try:
+        return parse_properties(storage.read(f"{folder}/{PROPERTIES}", _MAX_BYTES).decode("utf-8", errors="replace"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _text(storage: TableReader) -> str:
+    """The file's text, once a writer that is changing it has finished."""
+    for number in range(ATTEMPTS):
+        if number:
+            time.sleep(PAUSE_SECONDS)
+        try:
+            text = storage.read(PROPERTIES, _MAX_BYTES).decode("utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            if storage.info(_BACKUP) is not None:
+                continue
+            _refuse_no_table(storage)
+        if text.endswith("\n"):
+            return text
+    hint = "a writer died while it changed the file: any write by Hudi restores it from hoodie.properties.backup"
+    if storage.info(_BACKUP) is None:
+        hint = "it ends in the middle of a line; restore it from a copy (or end its last line, if it was edited)"
+    message = f"hoodie.properties of `{storage.location}` is cut short or missing"
+    raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
+
+
+def _refuse_no_table(storage: TableReader) -> NoReturn:
+    try:
+        storage.names("")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        hint = "check `table` in the policy"
+        reason = "this is a file" if isinstance(error, NotADirectoryError) else "the folder does not exist"
+        message = f"there is no table at `{storage.location}`: {reason}"
+        raise TableError(Code.NO_TABLE, message, hint=hint) from None
+    message = f"`{storage.location}` is not a Hudi table: it has no .hoodie/hoodie.properties"
+    raise TableError(Code.NOT_HUDI, message) from None
+
+
+def _require_merge_on_read(base: str, properties: Mapping[str, str]) -> None:
+    kind = properties.get("hoodie.table.type", "COPY_ON_WRITE")
+    if kind != "MERGE_ON_READ":
+        hint = "its read-optimized and snapshot views are the same: there is nothing to compact"
+        raise TableError(Code.NOT_MERGE_ON_READ, f"`{base}` is a {kind.lower().replace('_', '-')} table", hint=hint)
+    if properties.get("hoodie.bootstrap.base.path"):
+        raise TableError(Code.BOOTSTRAP_TABLE, f"`{base}` is a bootstrap table, which is not supported")
+    version = properties.get("hoodie.table.version", "")
+    if not (version.isascii() and version.isdigit()):
+        raise TableError(Code.TABLE_VERSION, f"hoodie.properties of `{base}` names no table version")
+    if len(version) > _MOST_DIGITS or int(version) > _LAST_KNOWN:
+        hint = "a later version of Hudi wrote it, which may lay out file slices in another way: use a newer etc"
+        raise TableError(
+            Code.TABLE_VERSION,
+            f"table version {version[:_MOST_DIGITS]} of `{base}` is not known to this version of etc",
+            hint=hint,
+        )
+
+
+def _require_whole(base: str, properties: Mapping[str, str]) -> None:
+    """Lines may be missing from the end: what every table has must be there."""
+    always = _ALWAYS + (_ALWAYS_IN_LAYOUT_2 if int(properties["hoodie.table.version"]) >= _FIRST_OF_LAYOUT_2 else ())
+    missing = next((key for key in always if key not in properties), None)
+    if missing is not None:
+        hint = "Hudi writes it into every table of this version; restore the file from a copy"
+        raise TableError(
+            Code.DAMAGED_PROPERTIES, f"hoodie.properties of `{base}` is not whole: it lacks {missing}", hint=hint
+        )
+
+
+def _require_version_as_laid_out(storage: TableReader, properties: Mapping[str, str]) -> None:
+    """Table version 8 moved the timeline to a folder of its own (layout 2): version, layout and files must agree."""
+    version, base = int(properties["hoodie.table.version"]), storage.location
+    folder, layout = timeline_folder(properties, base)
+    if (version >= _FIRST_OF_LAYOUT_2) != (layout >= 2):
+        message = (
+            f"hoodie.properties of `{base}` contradicts itself: table version {version} with timeline layout {layout}"
+        )
+        hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
+        raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
+    other, its_layout = (".hoodie", 1) if layout >= 2 else (".hoodie/timeline", 2)
+    stray = _an_instant(storage, other, its_layout)
+    if stray is not None and _an_instant(storage, folder, layout) is None:
+        message = (
+            f"hoodie.properties of `{base}` says table version {version}, but the table's commits are those of "
+            f"{'an older' if layout >= 2 else 'a later'} one: `{base}/{stray}`"
+        )
+        hint = "an upgrade was interrupted or the file was edited; let Hudi finish the upgrade, or restore the file"
+        raise TableError(Code.DAMAGED_PROPERTIES, message, hint=hint)
+
+
+def _an_instant(storage: TableReader, folder: str, layout: int) -> str | None:
+    """The timeline file in a folder whose name sorts first, None if it is missing."""
+    try:
+        names = (name for name in storage.names(folder) if parse_instant_file(name, layout) is not None)
+        first = min((name for name in names if name.count(".")), default=None)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return f"{folder}/{first}" if first else None
+
+
+def names_in(value: str | None) -> tuple[str, ...]:
+    """The names that a property lists with commas."""
+    return tuple(name.strip() for name in (value or "").split(",") if name.strip())
+
+
+def metadata_partitions(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The partitions of the table's metadata table."""
+    return names_in(properties.get("hoodie.table.metadata.partitions"))
+
+
+def ordering_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The columns by which the rows of a key are ordered; none where the last commit wins."""
+    return names_in(properties.get("hoodie.table.ordering.fields") or properties.get("hoodie.table.precombine.field"))
+
+
+def merges_in_any_order(properties: Mapping[str, str]) -> bool:
+    """Whether it is known that RT does not depend on which log files are compacted first.
+
+    By the payload that Hudi 0.x takes if nothing is said, it does: log records are merged with each other by ordering value,
+    and the result wins over the base file whatever that holds (FACTS 8).
+    """
+    if _MERGE_STRATEGY in properties:
+        return properties[_MERGE_STRATEGY] in (_EVENT_TIME, _COMMIT_TIME)
+    strategy = properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)
+    return properties.get(_PAYLOAD) in _BY_EVENT_TIME and strategy == _EVENT_TIME
+
+
+def updates_in_part(properties: Mapping[str, str]) -> bool:
+    """Whether a row may change columns of one with an earlier event time, or nobody knows that it does not.
+
+    So do partial updates (FACTS 4): a row without an event time keeps the old one's, and one that loses fills in what is missing.
+    """
+    if properties.get("hoodie.table.partial.update.mode"):
+        return True
+    mode, strategy = properties.get("hoodie.record.merge.mode"), properties.get(_MERGE_STRATEGY)
+    if mode in _WHOLE_ROWS or strategy in (_EVENT_TIME, _COMMIT_TIME):
+        return False
+    payload = properties.get(_PAYLOAD)
+    if payload:
+        return payload.rpartition(".")[2] not in _WHOLE_ROW_PAYLOADS
+    return mode == "CUSTOM" or (strategy or properties.get(_STRATEGY_OF_HUDI_0, _EVENT_TIME)) != _EVENT_TIME

@@ -1,0 +1,297 @@
+"""The latest file slices of a table, from a listing of its partitions and the timeline."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
+from operator import attrgetter, lt
+from typing import NamedTuple
+
+from etc_policy.hudi.commits import CommitMetadata, GroupKey
+from etc_policy.hudi.layout import DataFileName, is_log_name, parse_data_file
+from etc_policy.hudi.log_facts import CommitWrites, LogFacts
+from etc_policy.hudi.timeline import Timeline
+from etc_policy.hudi.values import text_of, time_of
+from etc_policy.plan.carry import is_carried_name
+from etc_policy.table.history import GroupWrite
+from etc_policy.table.state import FileSlice, LogFile, path_below
+
+#: As LogFile of a tuple, several times faster: there are as many calls as log files.
+_LOG_FILE = partial(tuple.__new__, LogFile)
+#: Bytes by file name of each partition.
+Listing = Mapping[str, dict[str, int]]
+
+
+class DataFile(NamedTuple):
+    """A data file of a completed commit as its name describes it."""
+
+    group: GroupKey
+    name: DataFileName
+    size_bytes: int
+    completed: str
+    recorded_bytes: int | None = None
+
+
+class RecordedFile(NamedTuple):
+    """A file that a completed commit says that it wrote."""
+
+    completed: str
+    partition: str
+    file_name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    """The data files of a file group, in no order."""
+
+    bases: list[DataFile] = field(default_factory=list)
+    logs: list[LogFile] = field(default_factory=list)
+
+    @property
+    def base_instant(self) -> str:
+        """That of the newest base file; empty if it is missing."""
+        return max((file.name.instant for file in self.bases), default="")
+
+    def newest_bases(self) -> tuple[list[DataFile], list[DataFile]]:
+        """The base files of the newest instant: those that may count, and what lies beside them.
+
+        Of several, such as a task leaves that was tried again, those count that a commit records, or all where it records none.
+        """
+        if len(self.bases) < 2:
+            return self.bases, []
+        instant = self.base_instant
+        newest = [file for file in self.bases if file.name.instant == instant]
+        recorded = [file for file in newest if file.recorded_bytes is not None]
+        return (recorded, [file for file in newest if file.recorded_bytes is None]) if recorded else (newest, [])
+
+
+class FileGroups(defaultdict[GroupKey, FileGroup]):
+    """The file groups of the table with this timeline; before table version 8 a log file bears its slice's instant."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        super().__init__(FileGroup)
+        self._timeline = timeline
+        self._by_name = timeline.layout < 2
+
+    def add_recorded(
+        self, listed: Listing, commits: Mapping[str, CommitMetadata], facts: CommitWrites
+    ) -> list[RecordedFile]:
+        """Moves the log files that commits record out of the listing; gives what they record besides.
+
+        Their names need not be taken apart, as the commit has all of it. Before table version 8 no log file bears the instant
+        of its commit, and all are left.
+        """
+        others: list[RecordedFile] = []
+        completions = self._timeline.completions
+        for completed, requested in sorted((completions[requested], requested) for requested in commits):
+            commit = commits[requested]
+            if facts.are_plain(requested) and self._add_plain(listed, commit, completed):
+                continue
+            others += self._add_one_by_one(listed, commit, facts[requested], requested, completed)
+        for replaced in self._timeline.replaced:
+            self.pop(replaced, None)
+        self._take_largest_recorded(others)
+        return others
+
+    def _add_plain(self, listed: Listing, commit: CommitMetadata, completed: str) -> bool:
+        """Moves the log files of a plain commit out of the listing; not if one of them is missing there."""
+        stats, requested = commit.stats, commit.plain_instant
+        nothing: dict[str, int] = {}
+        folders = [listed.get(partition, nothing) for partition, _ in stats.groups]
+        sizes = list(map(dict.pop, folders, stats.file_names, repeat(None)))
+        if None in sizes:
+            for folder, name, size in zip(folders, stats.file_names, sizes, strict=True):
+                if size is not None:
+                    folder[name] = size
+            return False
+        columns = stats.file_names, sizes, repeat(requested), repeat(completed), stats.min_event_times_ms, repeat(False)
+        others = stats.sizes_bytes, repeat(None), repeat(False), repeat(None), repeat(None)
+        logs = map(_LOG_FILE, zip(*columns, *others, strict=False))
+        for group, log_file in zip(stats.groups, logs, strict=True):
+            self[group].logs.append(log_file)
+        return True
+
+    def _add_one_by_one(
+        self,
+        listed: Listing,
+        commit: CommitMetadata,
+        writes: Mapping[GroupKey, GroupWrite],
+        requested: str,
+        completed: str,
+    ) -> Iterator[RecordedFile]:
+        """Moves the log files of a commit out of the listing; gives its other files."""
+        stats, bears_instant = commit.stats, not self._by_name
+        for group, name, recorded in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
+            partition, file_id = group
+            is_known = bears_instant and is_log_name(name, file_id, requested)
+            size = listed[partition].pop(name, None) if is_known and partition in listed else None
+            if size is None:
+                yield RecordedFile(completed, partition, name, recorded)
+                continue
+            self[group].logs.append(_written(name, size, requested, completed, writes[group], recorded))
+
+    def _take_largest_recorded(self, others: Iterable[RecordedFile]) -> None:
+        """Of a log file that is recorded more than once the largest size counts: log files may grow."""
+        logs = [one for one in others if one.file_name.startswith(".")]
+        again = {(one.partition, one.file_name): one.size_bytes for one in sorted(logs, key=attrgetter("size_bytes"))}
+        for (partition, _), group in self.items() if again else ():
+            for place, log_file in enumerate(group.logs):
+                size = again.get((partition, log_file.name))
+                if size is not None and size > (log_file.recorded_bytes or 0):
+                    group.logs[place] = log_file._replace(recorded_bytes=size)
+
+    def add(self, files: Iterable[DataFile], recorded: Iterable[RecordedFile], facts: LogFacts) -> None:
+        """Adds data files; a log file that `facts` do not mention has no event time, and from version 8 on may delete.
+
+        Its rows may have come before the write at the instant in its name had ended, and not before that began: a clustering
+        gives its instant to log files of other writes (FACTS 5). Those of a carried file are older, nobody knows by how much.
+        """
+        # Of a file that is recorded more than once the largest size counts: log files may grow.
+        in_order = sorted(recorded, key=attrgetter("size_bytes"))
+        sizes = {(one.partition, one.file_name): one.size_bytes for one in in_order}
+        for file in files:
+            (partition, _), name = file.group, file.name
+            size = sizes.get((partition, name.name))
+            if not name.is_log:
+                self[file.group].bases.append(file._replace(recorded_bytes=size))
+                continue
+            place = name.name, file.size_bytes, name.instant, file.completed
+            write = facts.get(name.instant, {}).get(file.group)
+            unknown = LogFile(*place, None, not self._by_name, size)
+            log_file = unknown if write is None else _written(*place, write, size)
+            self[file.group].logs.append(log_file._replace(rows_since=self._rows_since(name, write)))
+
+    def _rows_since(self, name: DataFileName, write: GroupWrite | None) -> str | None:
+        if self._by_name:
+            return "" if is_carried_name(name.name) else None
+        return name.instant if write is None or not write.log_files else None
+
+    def slices(self) -> tuple[FileSlice, ...]:
+        """The latest slice of every file group.
+
+        A log file belongs to the newest base file at or below its completion time (FACTS 1); before table version 8 the
+        base instant in its name decides (FACTS 8).
+        """
+        return tuple(_latest_slice(group, self[group], by_name=self._by_name) for group in sorted(self))
+
+    def twins(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Paths of base files of which no commit says which one counts, and of those beside the one that does."""
+        unclear: list[DataFile] = []
+        stray: list[DataFile] = []
+        for files in self.values():
+            counting, beside = files.newest_bases()
+            unclear += counting if len(counting) > 1 else ()
+            stray += beside
+        return _paths(unclear), _paths(stray)
+
+    def missing(self, recorded: Iterable[RecordedFile]) -> tuple[str, ...]:
+        """Paths of the files among those recorded that belong to a latest slice and are not there; empty ones are not written.
+
+        What a newer base file has merged, and what lies in a file group that was replaced, may have been cleaned. Before
+        table version 8 it is known of base files alone.
+        """
+        known = (one for one in recorded if one.size_bytes and not (self._by_name and one.file_name.startswith(".")))
+        lacking = (one for one in known if self._lacks(one))
+        return tuple(sorted(path_below(one.partition, one.file_name) for one in lacking))
+
+    def _lacks(self, recorded: RecordedFile) -> bool:
+        """A log file that bears the instant of a pending clustering is of a file group that is not there yet (FACTS 5)."""
+        name = parse_data_file(recorded.file_name)
+        if name is None or (recorded.partition, name.file_id) in self._timeline.replaced:
+            return False
+        if name.is_log and name.instant in self._timeline.files and name.instant not in self._timeline.completions:
+            return False
+        files = self.get((recorded.partition, name.file_id)) or FileGroup()
+        if (recorded.completed if name.is_log else name.instant) < files.base_instant:
+            return False
+        if name.is_log:
+            return all(file.name != name.name for file in files.logs)
+        return all(file.name.name != name.name for file in files.bases)
+
+
+def _written(
+    name: str, size_bytes: int, requested: str, completed: str, write: GroupWrite, recorded_bytes: int | None
+) -> LogFile:
+    """The log file, with what its commit says of the times and deletes in it."""
+    return LogFile(
+        name,
+        size_bytes,
+        requested,
+        completed,
+        write.certain_min_ms,
+        write.has_deletes,
+        recorded_bytes,
+        write.seen_ms,
+        write.unknown_is_deletes,
+        impossible_ms=write.impossible_ms,
+    )
+
+
+def data_files(listed: Listing, timeline: Timeline, completion: Callable[[str], str | None]) -> Iterator[DataFile]:
+    """Every data file in a listing that is of a commit that completed, less the file groups that were replaced.
+
+    `completion` gives the completion time of an instant, archived ones included, and None where it never completed.
+    """
+    for partition, files in listed.items():
+        for file_name, size in files.items():
+            name = parse_data_file(file_name)
+            if name is not None and (partition, name.file_id) not in timeline.replaced:
+                completed = completion(name.instant) or _begun(name, timeline)
+                if completed is not None:
+                    text_of(f"{partition}/{file_name}")
+                    yield DataFile((partition, name.file_id), name, size, time_of(completed))
+
+
+def _paths(files: Iterable[DataFile]) -> tuple[str, ...]:
+    return tuple(sorted(path_below(file.group[0], file.name.name) for file in files))
+
+
+def files_of(requested: str, commit: CommitMetadata) -> Iterator[RecordedFile]:
+    """The files that an archived commit says that it wrote."""
+    stats = commit.stats
+    for (partition, _), name, size in zip(stats.groups, stats.file_names, stats.sizes_bytes, strict=True):
+        yield RecordedFile(requested, partition, name, size)
+
+
+def twin_instants(files: Iterable[DataFile]) -> frozenset[str]:
+    """The instants at which a file group has more than one base file."""
+    counts = Counter((file.group, file.name.instant) for file in files if not file.name.is_log)
+    return frozenset(instant for (_, instant), count in counts.items() if count > 1)
+
+
+def _begun(name: DataFileName, timeline: Timeline) -> str | None:
+    """Before table version 8 a log file may be named by a compaction that is still pending, and holds committed blocks."""
+    return name.instant if timeline.layout < 2 and name.is_log and name.instant in timeline.files else None
+
+
+def _latest_slice(group: GroupKey, files: FileGroup, *, by_name: bool) -> FileSlice:
+    base = max(files.newest_bases()[0], key=lambda file: file.name.name, default=None)
+    newest, own = base.name.instant if base else "", files.logs
+    if base is not None:
+        own = [file for file in own if (file.requested if by_name else file.completed) >= newest]
+    return FileSlice(
+        partition=group[0],
+        file_id=group[1],
+        base_instant=newest or min((file.requested for file in own), default=""),
+        base_file=base.name.name if base else None,
+        base_file_bytes=base.size_bytes if base else 0,
+        log_files=tuple(_in_order(own)),
+        base_file_recorded_bytes=base.recorded_bytes if base else None,
+    )
+
+
+def _in_order(logs: Sequence[LogFile]) -> Sequence[LogFile]:
+    """By completion, instant, version and name; mostly they are already, and names need not be taken apart."""
+    completed = [one.completed for one in logs]
+    if all(map(lt, completed, completed[1:])):
+        return logs
+    return sorted(logs, key=_order)
+
+
+def _order(log_file: LogFile) -> tuple[str, str, int, str]:
+    name = parse_data_file(log_file.name)
+    return log_file.completed, log_file.requested, name.version if name else 0, log_file.name

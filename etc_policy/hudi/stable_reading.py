@@ -1,0 +1,67 @@
+"""A reading of a table that is asked again where the table changes under it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import sleep
+from traceback import clear_frames
+from typing import TypeVar
+
+from etc_policy.errors import EtcError, RetryableError, TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.garbage import no_garbage_collection
+from etc_policy.hudi.values import UNKNOWN_FORM, unknown_form
+
+#: A file may be archived or cleaned between the listing and its reading: read again this often.
+ATTEMPTS = 4
+#: Hudi 0.x writes timeline files in place: one that cannot be read may be whole a moment later.
+WRITTEN_SECONDS = 0.2
+
+Result = TypeVar("Result")
+
+
+def read_until_stable(location: str, read: Callable[[], Result]) -> Result:
+    """What `read` returns; it is asked again when a file was archived or cleaned under it.
+
+    Raises:
+        RetryableError: that went on.
+        TableError: the table cannot be read.
+
+    """
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            sleep(WRITTEN_SECONDS)
+        try:
+            with suppress(FileNotFoundError), table_errors(location), no_garbage_collection():
+                return read()
+        except TableError as error:
+            if error.code != Code.DAMAGED_TIMELINE or attempt == ATTEMPTS - 1:
+                raise
+    raise RetryableError(
+        Code.TIMELINE_KEEPS_CHANGING,
+        f"files of `{location}` were removed again and again while it was read",
+        hint="run it again",
+    )
+
+
+@contextmanager
+def table_errors(location: str) -> Iterator[None]:
+    """Whatever is wrong with a table's files is one error of the table; that a file has gone is left to who reads it.
+
+    Raises:
+        TableError: something in the block failed.
+
+    """
+    try:
+        yield
+    except (FileNotFoundError, EtcError):
+        raise
+    except OSError as error:
+        message = f"cannot read the table at `{location}`"
+        code = Code.TOO_LARGE if error.errno == errno.EFBIG else Code.CANNOT_READ_TABLE
+        raise TableError(code, message, cause=str(error)) from error
+    except UNKNOWN_FORM as error:
+        clear_frames(error.__traceback__)  # they hold all that was read so far
+        raise unknown_form(f"the metadata of the table at `{location}` is", error) from error

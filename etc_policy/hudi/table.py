@@ -1,0 +1,255 @@
+"""Readings of a table by its own files, without a JVM: its state and its past, its compactions alone, and its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from etc_policy.hudi.archive import Archive
+from etc_policy.hudi.commit_facts import CommitFacts, KeptFacts
+from etc_policy.hudi.compactions import compactions_before_8, own_compactions, own_pending
+from etc_policy.hudi.completion_times import metadata_timeline, read_wrong_times
+from etc_policy.hudi.event_column import column_type_of
+from etc_policy.hudi.evolved_schema import with_schemas
+from etc_policy.hudi.history import MAX_ARCHIVED, completed_write, table_history
+from etc_policy.hudi.latest_slices import latest_slices
+from etc_policy.hudi.layout import InstantFile
+from etc_policy.hudi.log_facts import NO_TRUST
+from etc_policy.hudi.merging import merging_of
+from etc_policy.hudi.properties import (
+    PROPERTIES,
+    merges_in_any_order,
+    metadata_partitions,
+    names_in,
+    read_properties,
+    updates_in_part,
+)
+from etc_policy.hudi.stable_reading import Result, read_until_stable
+from etc_policy.hudi.table_commits import TableCommits, is_write, read_commits
+from etc_policy.hudi.timeline import (
+    Timeline,
+    all_times,
+    fingerprint,
+    plan_file_of,
+    read_timeline,
+    require_times,
+)
+from etc_policy.hudi.values import text_of
+from etc_policy.hudi.writers import living_writers, writes_in_flight
+from etc_policy.hudi.zones import read_zone
+from etc_policy.policy.manifest import EventTime
+from etc_policy.policy.writers import MERGE_MODE, TableShape
+from etc_policy.storage.object_cache import ObjectCache
+from etc_policy.storage.open_storage import open_reader
+from etc_policy.storage.port import TableReader
+from etc_policy.table.double_keys import still_exposed
+from etc_policy.table.history import WRITES, TableHistory, WholeTable
+from etc_policy.table.state import PARQUET, TableState
+
+_ACTIONS = ("commit",)
+
+
+class FileTableReader:
+    """Reads the state of tables; with a cache, what their commits say is kept there, so that it is decoded once.
+
+    Each state that is read is given to `seen`.
+    """
+
+    def __init__(self, cache: ObjectCache | None = None, seen: Callable[[TableState], None] = lambda _: None) -> None:
+        self._cache, self._seen = cache, seen
+
+    def read(self, base_path: str, event_time: EventTime) -> TableState:
+        """The table's state now.
+
+        Raises:
+            TableError: no table there, or one that cannot be handled (each reason has its own code).
+            RetryableError: the timeline kept changing while it was read.
+
+        """
+        state = _read(base_path, event_time, _state, self._cache)
+        self._seen(state)
+        return state
+
+    def read_with_history(
+        self, base_path: str, event_time: EventTime, *, archived: int | None = 0
+    ) -> tuple[TableState, TableHistory]:
+        """The table's state now and its past, from one reading, with so many archived commits, the newest; None for all.
+
+        Raises:
+            TableError: as for `read`.
+            RetryableError: as for `read`.
+
+        """
+
+        def both(commits: TableCommits) -> tuple[TableState, TableHistory]:
+            return _state(commits), _history(commits, archived)
+
+        state, history = _read(base_path, event_time, both, self._cache)
+        self._seen(state)
+        return state, history
+
+    def read_whole(self, base_path: str, event_time: EventTime) -> WholeTable:
+        """The table's state now and its past, with the newest archived commits, from one reading.
+
+        Raises:
+            TableError: as for `read`.
+            RetryableError: as for `read`.
+
+        """
+
+        def all_of_it(commits: TableCommits) -> WholeTable:
+            return WholeTable(_state(commits), _history(commits, MAX_ARCHIVED), commits.properties)
+
+        whole = _read(base_path, event_time, all_of_it, self._cache)
+        self._seen(whole.state)
+        return whole
+
+
+def _read(
+    base_path: str,
+    event_time: EventTime,
+    finish: Callable[[TableCommits], Result],
+    cache: ObjectCache | None,
+) -> Result:
+    """What `finish` makes of a reading, as often as it takes to get one that nothing changed under."""
+    storage = open_reader(base_path)
+    properties = read_properties(storage)
+    facts = KeptFacts(cache, storage, properties) if cache else CommitFacts()
+
+    def read() -> Result:
+        with storage.tree() as tree:
+            return finish(read_commits(storage, properties, event_time, tree, facts))
+
+    result = read_until_stable(storage.location, read)
+    facts.save()
+    return result
+
+
+def _state(commits: TableCommits) -> TableState:
+    storage, properties, timeline = commits.storage, commits.properties, commits.timeline
+    slices, missing_files, orphans, unseen_files, unclear_files, stray_files = latest_slices(commits)
+    timeline.expect(_read_besides_writes(timeline))
+    zone, instants = read_zone(properties, timeline), with_schemas(timeline)
+    compactions, own = compactions_before_8(timeline, commits.completed), own_compactions(commits.completed)
+    metadata = metadata_timeline(storage)
+    writes = (write for groups in commits.writes.values() for write in groups.values() if write.log_files)
+    return TableState(
+        base_path=storage.location,
+        table_version=int(properties["hoodie.table.version"]),
+        timezone=zone.timezone,
+        metadata_partitions=metadata_partitions(properties),
+        properties_fingerprint=fingerprint(properties),
+        event_time_type=commits.column_type,
+        instants=instants,
+        metadata_instants=frozenset(all_times(metadata)) if metadata is not None else frozenset(),
+        slices=slices,
+        earliest_commit_to_retain=_retained(timeline),
+        last_compaction=own.last or commits.archive.last_compaction(),
+        own_pending=own_pending(timeline),
+        living_writers=living_writers(storage, timeline),
+        writes_in_flight=tuple(writes_in_flight(storage, timeline)),
+        partition_fields=_partition_fields(properties),
+        missing_files=missing_files,
+        unclear_files=unclear_files,
+        stray_files=stray_files,
+        unseen_files=unseen_files,
+        exposed=still_exposed(slices, instants, writes),
+        wrong_times=read_wrong_times(timeline, metadata, zone.timezone),
+        zone=zone,
+        foreign_compaction=compactions.foreign,
+        uncarried=compactions.uncarried,
+        has_cdc=properties.get("hoodie.table.cdc.enabled") == "true",
+        merges_otherwise=not merges_in_any_order(properties),
+        updates_in_part=updates_in_part(properties),
+        merging=merging_of(properties),
+        lacks_meta_columns=properties.get("hoodie.populate.meta.fields") == "false",
+        base_file_format=properties.get("hoodie.table.base.file.format", PARQUET).lower(),
+        orphans=orphans,
+        write_growth=own.growth,
+    )
+
+
+def _read_besides_writes(timeline: Timeline) -> Iterator[InstantFile]:
+    """The completed rollbacks, and the plans of the compactions."""
+    for end in map(timeline.latest, sorted(timeline.files)):
+        plan = plan_file_of(timeline.files[end.requested])
+        if end.state == "completed" and end.action == "rollback":
+            yield end
+        elif end.action == "commit" and plan is not None:
+            yield plan
+
+
+def _history(commits: TableCommits, max_archived: int | None) -> TableHistory:
+    """The past, with so many archived commits."""
+    timeline, of_table = commits.timeline, (commits.storage, commits.properties, commits.trust, commits.writes)
+    if timeline.layout > 1 and max_archived == 0:
+        return table_history(commits.completed, *of_table, is_complete=False)
+    archived, has_older = commits.archive.writes_beside(timeline, WRITES, max_archived)
+    is_complete = not has_older and not (timeline.layout == 1 and _has_older_archive(timeline))
+    return table_history([*archived, *commits.completed], *of_table, is_complete=is_complete)
+
+
+def _has_older_archive(timeline: Timeline) -> bool:
+    """Whether a table of layout 1 has archived commits, which are not read."""
+    try:
+        names = timeline.storage.names(f"{timeline.folder}/archived")
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(name.startswith(".commits_") for name in names)
+
+
+def _partition_fields(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The partition columns; a custom key generator has the kind of each behind a colon."""
+    return tuple(name.split(":", 1)[0] for name in names_in(properties.get("hoodie.table.partition.fields")))
+
+
+def _retained(timeline: Timeline) -> str | None:
+    cleans = (f for f in map(timeline.latest, sorted(timeline.files, reverse=True)) if f.action == "clean")
+    last = next((f for f in cleans if f.state == "completed"), None)
+    return (text_of(timeline.metadata(last).get("earliestCommitToRetain")) or None) if last else None
+
+
+def read_shape(base_path: str, event_time: EventTime) -> TableShape | None:
+    """The table's shape; None where there is no table yet.
+
+    Raises:
+        TableError: the table cannot be read, or lacks the event-time column.
+        RetryableError: the timeline kept changing while it was read.
+
+    """
+    storage = open_reader(base_path)
+    return read_until_stable(storage.location, lambda: _shape_of(storage, event_time))
+
+
+def _shape_of(storage: TableReader, event_time: EventTime) -> TableShape | None:
+    if storage.info(PROPERTIES) is None:
+        return None
+    properties = read_properties(storage)
+    timeline = read_timeline(storage, properties)
+    written = sorted((f.requested for f in map(timeline.latest, timeline.files) if is_write(f)), reverse=True)
+    types = (column_type_of(event_time.column, {one: timeline.commit(one)}, storage.location) for one in written)
+    column_type = next(filter(None, types), None)
+    return TableShape(int(properties["hoodie.table.version"]), properties.get(MERGE_MODE), column_type)
+
+
+def read_compactions(base_path: str) -> TableHistory:
+    """The commits that merged log files, among which may be bulk inserts; those archived too, as far as they can be read.
+
+    Raises:
+        TableError: no table there, or one that cannot be handled.
+        RetryableError: the timeline kept changing while it was read.
+
+    """
+    storage = open_reader(base_path)
+    properties = read_properties(storage)
+    return read_until_stable(storage.location, lambda: _compactions_of(storage, properties))
+
+
+def _compactions_of(storage: TableReader, properties: Mapping[str, str]) -> TableHistory:
+    timeline = require_times(read_timeline(storage, properties))
+    latest = map(timeline.latest, timeline.files)
+    ends = [end for end in latest if end.state == "completed" and end.action in _ACTIONS]
+    plans = (plan_file_of(timeline.files[end.requested]) for end in ends)
+    timeline.expect(file for both in zip(plans, ends, strict=True) for file in both if file is not None)
+    writes = [completed_write(timeline, end.requested) for end in ends]
+    archived, _ = Archive(storage, properties).writes_beside(timeline, _ACTIONS, MAX_ARCHIVED)
+    return table_history([*writes, *archived], storage, properties, NO_TRUST, {}, is_complete=False)

@@ -1,0 +1,274 @@
+"""The active timeline of a table and the commit metadata on it, read from files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.commit_facts import CommitFacts
+from etc_policy.hudi.commits import CommitMetadata, decode_commit, decode_metadata
+from etc_policy.hudi.layout import InstantFile, parse_data_file, parse_instant_file, timeline_folder
+from etc_policy.hudi.read_once import read_once
+from etc_policy.hudi.values import time_of
+from etc_policy.storage.port import TableReader
+from etc_policy.table.history import WRITES
+from etc_policy.table.state import WRITE_ACTIONS, Instant, InstantState
+
+_STATES: tuple[InstantState, ...] = ("requested", "inflight", "completed")
+#: The operation of a clustering, as its commit names it.
+_CLUSTERING = "CLUSTER"
+_NEVER_EMPTY = frozenset(("completed", action) for action in WRITES)
+CUT_OFF_HINT = (
+    "under Hudi 0.x a process that is killed while it writes its commit leaves an empty file; "
+    f"`etc explain {Code.DAMAGED_TIMELINE}` says how to go on"
+)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The active timeline as listed once; metadata is read when asked for, and not what `facts` know of completed commits.
+
+    `savepointed` are instants with a savepoint. It bears the time of its commit, and its own files are not in `files`.
+    """
+
+    storage: TableReader
+    folder: str
+    layout: int
+    files: Mapping[str, tuple[InstantFile, ...]]
+    savepointed: frozenset[str] = frozenset()
+    facts: CommitFacts = field(default_factory=CommitFacts, repr=False, compare=False)
+    _commits: dict[str, CommitMetadata] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def first_active(self) -> str | None:
+        """The first instant that wrote data; what lies before it is archived.
+
+        Archiving may go beyond savepoints, and leaves their commits behind: these do not say how far it went.
+        """
+        return min(self._writes - self.savepointed or self._writes, default=None)
+
+    @cached_property
+    def archive_reach(self) -> tuple[str, str]:
+        """All before the first instant is archived; up to the second, archiving may have passed what it leaves behind.
+
+        It leaves commits with a savepoint, and may pass a pending plan of etc in the past.
+        """
+        done = (self._writes & self.completions.keys()) - self.savepointed
+        first = min(self._writes, default="")
+        return first, min(done, default=first)
+
+    @cached_property
+    def _writes(self) -> frozenset[str]:
+        return frozenset(r for r, files in self.files.items() if any(f.action in WRITE_ACTIONS for f in files))
+
+    def latest(self, requested: str) -> InstantFile:
+        """The file of the furthest state that an instant has reached; of two that completed it the later."""
+        return max(self.files[requested], key=lambda f: (_STATES.index(f.state), f.completed or "", f.name))
+
+    @cached_property
+    def completions(self) -> dict[str, str]:
+        """Completion time by requested instant; on layout 1, which records none, the instant itself."""
+        ends = (self.latest(requested) for requested in self.files)
+        return {end.requested: end.completed or end.requested for end in ends if end.state == "completed"}
+
+    def metadata(self, file: InstantFile) -> dict[str, Any]:
+        """The content of a timeline file: Avro, or JSON on layout 1; an empty file of an unfinished write holds nothing.
+
+        Raises:
+            TableError: the file cannot be parsed, or is empty though its content decides what readers see.
+            FileNotFoundError: it was archived since the listing.
+
+        """
+        return decode_metadata(*self._content(file))
+
+    def commit(self, requested: str) -> CommitMetadata:
+        """What the write at an instant says that it did; its file is read once.
+
+        Raises:
+            TableError: as for `metadata`.
+            FileNotFoundError: as for `metadata`.
+
+        """
+        if requested not in self._commits:
+            self._commits[requested] = self._decoded(self.latest(requested))
+        return self._commits[requested]
+
+    def _decoded(self, file: InstantFile) -> CommitMetadata:
+        known = self.facts.get(file.name)
+        if known is None:
+            known = decode_commit(*self._content(file), among=len(self.files))
+            if file.state == "completed":
+                self.facts.put(file.name, known)
+        return known
+
+    def expect(self, files: Iterable[InstantFile]) -> None:
+        """These completed files and requested plans are read next, in this order."""
+        unknown = (file.name for file in files if self.facts.get(file.name) is None)
+        self.storage.expect({f"{self.folder}/{name}": 0 for name in unknown}, keep=True)
+
+    def _content(self, file: InstantFile) -> tuple[bytes, str]:
+        path = f"{self.folder}/{file.name}"
+        content, place = self.storage.read(path), f"{self.storage.location}/{path}"
+        if not content and (file.state, file.action) in _NEVER_EMPTY:
+            raise TableError(Code.DAMAGED_TIMELINE, f"timeline file `{place}` is empty", hint=CUT_OFF_HINT)
+        return content, place
+
+    def plan_of(self, requested: str) -> dict[str, Any] | None:
+        """The compaction plan of an instant, pending or completed; None if it is missing."""
+        plan = plan_file_of(self.files.get(requested, ()))
+        return self.metadata(plan) if plan else None
+
+    @read_once
+    def replaced(self) -> frozenset[tuple[str, str]]:
+        """(partition, file id) of the file groups that completed replace commits took away."""
+        return frozenset(group for _, commit in self._replacing for group in commit.replaced)
+
+    @read_once
+    def overwritten(self) -> Mapping[tuple[str, str], str]:
+        """Those of them that a write took away, a deletion or an overwrite, and when the last such write completed.
+
+        Beside a clustering a writer of consistent hashing writes twice, to the old and to the new file groups (FACTS 5).
+        """
+        writes = [one for one in self._replacing if one[1].operation != _CLUSTERING]
+        writes.sort(key=itemgetter(0))
+        return {group: end for end, commit in writes for group in commit.replaced}
+
+    @read_once
+    def _replacing(self) -> list[tuple[str, CommitMetadata]]:
+        """The completed replace commits, each with its completion time."""
+        ends = map(self.latest, self.files)
+        done = (end.requested for end in ends if end.state == "completed" and end.action == "replacecommit")
+        return [(self.completions[requested], self.commit(requested)) for requested in done]
+
+    def instants(self) -> tuple[Instant, ...]:
+        """All instants in requested order, with the file groups that services touched."""
+        return tuple(self._instant(self.latest(requested)) for requested in sorted(self.files))
+
+    def _instant(self, file: InstantFile) -> Instant:
+        touched = self._touched(file) if file.state == "completed" else None
+        return Instant(
+            file.requested,
+            "logcompaction" if self._is_log_compaction(file) else file.action,
+            _STATES[_STATES.index(file.state)],
+            self.completions.get(file.requested),
+            touched,
+            file.requested in self.savepointed,
+        )
+
+    def _is_log_compaction(self, file: InstantFile) -> bool:
+        """A log compaction completes as a delta commit; what it was requested as distinguishes them."""
+        return any(one.action == "logcompaction" for one in self.files[file.requested])
+
+    def _touched(self, file: InstantFile) -> frozenset[str] | None:
+        if file.action in ("commit", "replacecommit") or self._is_log_compaction(file):
+            return self.commit(file.requested).file_ids
+        if file.action == "rollback":
+            content = self.metadata(file) or self._rollback_plan(file.requested)
+            return frozenset(_names_in(content)) if content else None
+        return None
+
+    def _rollback_plan(self, requested: str) -> dict[str, Any]:
+        """What a rollback was to remove, should Hudi 0.x have left its completed file empty (FACTS 8)."""
+        plan = next((f for f in self.files[requested] if f.state == "requested"), None)
+        return self.metadata(plan) if plan else {}
+
+
+def plan_file_of(files: Iterable[InstantFile]) -> InstantFile | None:
+    """Of the files of an instant that of its compaction plan, pending or completed."""
+    return next((f for f in files if f.action == "compaction" and f.state == "requested"), None)
+
+
+def read_timeline(
+    storage: TableReader, properties: Mapping[str, str], table: str = "", facts: CommitFacts | None = None
+) -> Timeline:
+    """The active timeline, as listed now, of the table with these properties; it may be one in a folder of another."""
+    folder, layout = timeline_folder(properties, storage.location)
+    folder = f"{table}/{folder}".lstrip("/")
+    try:
+        names = storage.names(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        hint = "the table is not complete, or its version is not known"
+        message = f"there is no timeline at `{storage.location}/{folder}`"
+        raise TableError(Code.DAMAGED_TIMELINE, message, hint=hint) from None
+    files: dict[str, list[InstantFile]] = defaultdict(list)
+    savepointed = set()
+    for name in names:
+        parsed = parse_instant_file(name, layout)
+        if parsed is not None and parsed.action == "savepoint":
+            savepointed.add(parsed.requested)
+        elif parsed is not None:
+            files[parsed.requested].append(parsed)
+    found = {requested: tuple(of_instant) for requested, of_instant in files.items()}
+    return Timeline(storage, folder, layout, found, frozenset(savepointed), facts or CommitFacts())
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    """The file ids of every data file named anywhere in rollback metadata."""
+    if isinstance(value, str):
+        parsed = parse_data_file(value.rsplit("/", 1)[-1])
+        if parsed is not None:
+            yield parsed.file_id
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _names_in(key)
+            yield from _names_in(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _names_in(item)
+
+
+def all_times(timeline: Timeline) -> Iterable[str]:
+    """Every requested and completion time on a timeline."""
+    return {*timeline.files, *timeline.completions.values()}
+
+
+def require_times(timeline: Timeline) -> Timeline:
+    """The timeline, every instant of which is a time.
+
+    Raises:
+        ValueError: one is not a time, so nothing can be computed from it.
+
+    """
+    for time in sorted(all_times(timeline)):
+        time_of(time)
+    return timeline
+
+
+def all_ends(timeline: Timeline) -> Iterator[InstantFile]:
+    """Every file that completes an instant, in order of the requests; an instant may have two (see `require_one_end`)."""
+    for requested in sorted(timeline.files):
+        ends = (file for file in timeline.files[requested] if file.state == "completed")
+        yield from sorted(ends, key=attrgetter("name"))
+
+
+def require_one_end(timeline: Timeline, actions: Container[str]) -> Timeline:
+    """The timeline, where each instant of these actions has completed once.
+
+    Raises:
+        TableError: one has two completed files, and nobody knows which of its completion times readers go by.
+
+    """
+    ends: dict[str, str] = {}
+    for file in all_ends(timeline):
+        if file.action in actions:
+            first = ends.setdefault(file.requested, file.name)
+            if first != file.name:
+                place = f"{timeline.storage.location}/{timeline.folder}"
+                message = f"the {file.action} at {file.requested} has two completed files in `{place}`: {first} and {file.name}"
+                hint = "if `etc repair` was killed, run it again; else move the one away that its writer did not write last"
+                raise TableError(Code.DAMAGED_TIMELINE, message, hint=hint)
+    return timeline
+
+
+def fingerprint(properties: Mapping[str, str]) -> str:
+    """Hash of a table's properties; the file's comments and order do not count."""
+    text = json.dumps(dict(sorted(properties.items())))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

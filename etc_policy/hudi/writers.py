@@ -1,0 +1,75 @@
+"""Writers that are at work on a table: their pending writes, what these say of themselves, their heartbeats and markers.
+
+Markers are what Hudi notes in `.hoodie/.temp/<instant>` of each data file before it makes it, and removes the file by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from etc_policy.errors import TableError
+from etc_policy.hudi.layout import HEARTBEATS, InstantFile
+from etc_policy.hudi.timeline import Timeline
+from etc_policy.storage.clocks import time_at
+from etc_policy.storage.port import TableReader
+from etc_policy.table.history import WRITES
+from etc_policy.table.state import GroupKey, WriteInFlight
+
+#: Hudi's default: a beat each minute, and a writer is dead after two that were missed.
+WRITER_HEARTBEAT_TOLERANCE_SECONDS = 180
+#: A marker is an empty file, or a line of a file of many where a timeline server keeps them.
+_MARKER, _LISTING = ".marker.", "MARKERS"
+
+
+def living_writers(storage: TableReader, timeline: Timeline) -> frozenset[str]:
+    """Pending writes with a heartbeat no older than Hudi's default tolerance."""
+    pending = (
+        f.requested for f in map(timeline.latest, timeline.files) if f.state != "completed" and f.action in WRITES
+    )
+    return frozenset(requested for requested in pending if _beats(storage, requested))
+
+
+def writes_in_flight(storage: TableReader, timeline: Timeline) -> Iterator[WriteInFlight]:
+    """Pending writes; one without a heartbeat file may be that of a writer alone on its table, who keeps none."""
+    for file in map(timeline.latest, sorted(timeline.files)):
+        if file.state != "completed" and file.action in WRITES:
+            expired = _beats(storage, file.requested) is False
+            yield WriteInFlight(file.requested, _groups_added_to(file, timeline), may_live=not expired)
+
+
+def _groups_added_to(file: InstantFile, timeline: Timeline) -> frozenset[GroupKey] | None:
+    """The file groups with keys that the write has found, which it notes when it becomes inflight; None before that."""
+    if (file.state, file.action) != ("inflight", "deltacommit"):
+        return None
+    try:
+        groups = timeline.commit(file.requested).stats.groups
+    except TableError:  # it is being written
+        return None
+    return frozenset(group for group in groups if group[1]) if groups else None
+
+
+def _beats(storage: TableReader, instant: str) -> bool | None:
+    """Whether a heartbeat is fresh; None if it is missing."""
+    heartbeat = storage.info(f"{HEARTBEATS}/{instant}")
+    if heartbeat is None:
+        return None
+    return time_at(storage.location) - heartbeat.modified_ns / 1e9 <= WRITER_HEARTBEAT_TOLERANCE_SECONDS
+
+
+def marker_files(storage: TableReader, instant: str) -> Iterator[str]:
+    """The files in an instant's folder of markers, as paths below the table, without Hadoop's checksum files beside them."""
+    return (path for path in storage.below(f".hoodie/.temp/{instant}") if not path.endswith(".crc"))
+
+
+def announced_by(storage: TableReader, path: str) -> Iterator[str]:
+    """The data files that a file of markers announces, as it names them: paths below the table, unless somebody else wrote it."""
+    name, below = path.rpartition("/")[2], path.split("/", 3)[-1]
+    lines = _lines_of(storage, path) if name.startswith(_LISTING) else [below]
+    return (line.rsplit(_MARKER, 1)[0].lstrip("/") for line in lines if _MARKER in line)
+
+
+def _lines_of(storage: TableReader, path: str) -> list[str]:
+    try:
+        return storage.read(path).decode("utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,159 @@
+"""The freshness report: how far RO is complete now, from metadata alone (FACTS 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from zoneinfo import ZoneInfo
+
+from etc_policy.plan.refusals import no_commit
+from etc_policy.plan.unknown_state import why_unknown
+from etc_policy.policy.manifest import Policy
+from etc_policy.report.results import TableFreshness
+from etc_policy.table.formats import format_time
+from etc_policy.table.history import TableHistory, promise_of, promises_in, with_times_of
+from etc_policy.table.instants import instant_to_ms
+from etc_policy.table.proof import Proof, proof_of, proven_until
+from etc_policy.table.state import TableState
+from etc_policy.table.watermark import complete_until_ms, watermark_of
+from etc_policy.verify.freshness import completeness_lag_ms, judge_lag
+from etc_policy.verify.late_data import late_data
+from etc_policy.verify.latency import judge_latency
+
+
+def table_freshness(
+    policy: Policy,
+    state: TableState,
+    now_ms: int,
+    clock_ms: int,
+    history: TableHistory | None = None,
+    proofs: Sequence[Proof] = (),
+) -> TableFreshness:
+    """One table's freshness at `now_ms`; the lag is that of `complete_until`, not of the last threshold.
+
+    `proofs` are those of the table's last compaction. Where the policy wants a proof, RO counts as complete as far as that
+    reaches, and a table without one is unknown.
+
+    Commits that lie in the future of the wall clock were written in another zone, and a data file that is gone may have
+    held anything: then nothing is known. Neither is it of a time before all commits and events of the table.
+    """
+    if empty := no_commit(state):
+        return _unknown(policy, state.base_path, empty.reason, remaining=0)
+    refusal = why_unknown(policy, state, clock_ms)
+    if refusal is not None:
+        return unreadable(
+            policy, f"{refusal.reason} ({refusal.hint})" if refusal.code == "wrong_time" else refusal.reason
+        )
+    if history is not None and _precedes_all(policy, state, history, now_ms):
+        said = f"{format_time(now_ms)}, which counts as now, is before every commit and every event of the table"
+        return unreadable(policy, f"{said} that is known: what it held then cannot be judged")
+    return _judge(policy, state, now_ms, history, proofs)
+
+
+def _precedes_all(policy: Policy, state: TableState, history: TableHistory, now_ms: int) -> bool:
+    """Whether a time lies before all that is known of the table; one before its commits alone is that of a replay."""
+    first, last = min((i.requested for i in state.instants), default=None), promise_of(policy, state)
+    if first is None or instant_to_ms(first, ZoneInfo(state.timezone)) <= now_ms:
+        return False
+    if last is not None and last.threshold_ms <= now_ms:
+        return False
+    in_logs = (log_file.min_event_time_ms for _, log_file in state.log_files)
+    times = [time for time in chain((one.min_event_time_ms for one in history.writes), in_logs) if time is not None]
+    return min(times, default=now_ms) > now_ms
+
+
+def _judge(
+    policy: Policy, state: TableState, now_ms: int, history: TableHistory | None, proofs: Sequence[Proof]
+) -> TableFreshness:
+    """The freshness of a table whose files and times can be trusted."""
+    mark = watermark_of(state, policy.data_latency_ms)
+    until = _until(policy, complete_until_ms(mark.value_ms, now_ms, policy.data_latency_ms), proofs)
+    lag_ms = completeness_lag_ms(now_ms, until)
+    last = promise_of(policy, state)
+    found = TableFreshness(
+        policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
+        base_path=state.base_path,
+        status=judge_lag(lag_ms, policy.freshness),
+        reason=_unproven(policy) if until is None else None,
+        limits=policy.freshness,
+        complete_until_ms=until,
+        complete_until_proof=None if until is None else proof_of(until, proofs, now_ms),
+        proofs=tuple(proofs),
+        lag_seconds=None if lag_ms is None else lag_ms / 1000,
+        watermark_ms=mark.value_ms,
+        watermark_assumed=mark.assumed,
+        threshold_ms=last.threshold_ms if last else None,
+        held_back_by=mark.held_back_by,
+        last_commit_age_seconds=_last_commit_age(state, now_ms),
+        left_out_file_slices=(last.left_out or None) if last else None,
+    )
+    return found.model_copy(update={**_not_compacted(state), **_of_history(policy, state, history, now_ms)})
+
+
+def _writes(state: TableState) -> list[str]:
+    """When the delta commits of the active timeline completed."""
+    return [i.completed for i in state.instants if i.action == "deltacommit" and i.completed]
+
+
+def _last_commit_age(state: TableState, now_ms: int) -> float | None:
+    writes = _writes(state)
+    return (now_ms - instant_to_ms(max(writes), ZoneInfo(state.timezone))) / 1000 if writes else None
+
+
+def _of_history(policy: Policy, state: TableState, history: TableHistory | None, now_ms: int) -> dict[str, object]:
+    """What only the history of the table's commits says; nothing where it was not read."""
+    if history is None:
+        return {}
+    late = late_data(with_times_of(promises_in(policy, history), state))
+    return {
+        "late_data": late[-1] if late else None,
+        "data_latency": judge_latency(history, policy.data_latency_ms, now_ms),
+    }
+
+
+def _not_compacted(state: TableState) -> dict[str, int]:
+    files = [log_file for _, log_file in state.log_files]
+    return {
+        "remaining_log_files": len(files),
+        "remaining_log_bytes": sum(log_file.size_bytes for log_file in files),
+        "remaining_file_slices": sum(1 for file_slice in state.slices if file_slice.log_files),
+        "unknown_log_files": sum(log_file.min_event_time_ms is None for log_file in files),
+    }
+
+
+def _until(policy: Policy, until_ms: int, proofs: Sequence[Proof]) -> int | None:
+    """Up to where RO counts as complete; None where nothing proves it as the policy wants."""
+    if policy.freshness.proof is None:
+        return until_ms
+    proven_ms = proven_until(proofs, policy.freshness.proof)
+    return None if proven_ms is None else min(until_ms, proven_ms)
+
+
+def _unproven(policy: Policy) -> str:
+    level = policy.freshness.proof
+    return (
+        f"no verification of level `{level}` has passed since the last compaction: "
+        f"`etc verify --select {policy.name} --level {level}` makes up for it"
+    )
+
+
+def unreadable(policy: Policy, reason: str) -> TableFreshness:
+    """The entry of a table that could not be read: unknown, never fresh."""
+    return _unknown(policy, policy.table, reason)
+
+
+def _unknown(policy: Policy, base_path: str, reason: str, remaining: int | None = None) -> TableFreshness:
+    """The entry of a table of which it is not known how fresh it is; `remaining` is as many of each as there are left."""
+    return TableFreshness(
+        policy=policy.name,
+        policy_fingerprint=policy.fingerprint,
+        base_path=base_path,
+        status="unknown",
+        reason=reason,
+        limits=policy.freshness,
+        remaining_log_files=remaining,
+        remaining_log_bytes=remaining,
+        remaining_file_slices=remaining,
+        unknown_log_files=remaining,
+    )

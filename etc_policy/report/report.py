@@ -1,0 +1,299 @@
+"""Results of apply, verify and freshness in words, for the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from etc_policy.errors.plain_text import one_line
+from etc_policy.plan.explainer import next_event
+from etc_policy.plan.pace_explanation import next_due_rows
+from etc_policy.policy.manifest import Freshness
+from etc_policy.report.check_titles import BOUNDS_IN_WORDS, result_title, subject_of, title_of_key, unchecked_titles
+from etc_policy.report.results import (
+    FreshnessReport,
+    RunResults,
+    SyncReport,
+    SyncResult,
+    TableFreshness,
+    TableResult,
+    TableVerification,
+    VerificationReport,
+)
+from etc_policy.report.sync import COMPLETE_UNTIL, THRESHOLD
+from etc_policy.table.formats import (
+    TEXT_WIDTH,
+    count_of,
+    format_bytes,
+    format_duration,
+    format_time,
+    iso_ms,
+    keep_commands,
+    keep_together,
+    labelled,
+    rows_of,
+)
+from etc_policy.verify.freshness import FreshnessStatus, effective_limits_ms
+from etc_policy.verify.late_data import LateData
+from etc_policy.verify.latency import LatencyVerdict, ObservedLatency
+from etc_policy.verify.ports import Coverage, ExpectationResult, Verification
+from etc_policy.verify.prover import proof_level, verdict_on_rows
+
+#: No span is as long: what is larger is a moment in epoch milliseconds.
+MOMENT_MS = 100_000_000_000
+
+_LATENCY = {"fits": "fits", "too_short": "is too short", "generous": "is generous", "unknown": "cannot be judged yet"}
+
+_DONE = {
+    "compacted": "compacted",
+    "resumed": "finished what an earlier run began",
+    "already_applied": "this plan has been applied before",
+    "withdrawn": "the pending plan was withdrawn",
+    "nothing_due": "nothing due",
+    "refused": "refused",
+    "stale": "stale plan, nothing touched",
+    "failed": "failed",
+}
+
+_SYNCED = {
+    "synced": "properties set on",
+    "unchanged": "nothing to change on",
+    "removed": "properties removed from",
+    "failed": "FAILED on",
+}
+
+#: A line as it is, or a label and a text that is folded beside it.
+Line = str | tuple[str, str]
+
+
+def _blocks(tables: Iterable[Iterable[Line]], width: int) -> str:
+    """One block per table, texts folded at `width` columns."""
+    blocks = (
+        "\n".join(one_line(line) if isinstance(line, str) else labelled(*line, width) for line in lines)
+        for lines in tables
+    )
+    return "\n\n".join(blocks)
+
+
+def render_results(results: RunResults, width: int = TEXT_WIDTH) -> str:
+    """One block per table: what was done, what it cost, what was proved."""
+    return _blocks((_result(table) for table in results.tables), width)
+
+
+def _result(table: TableResult) -> Iterator[Line]:
+    yield f"{table.policy}  {table.base_path}"
+    reason = f": {table.reason}" if table.reason else ""
+    yield "result", f"{_DONE[table.status]}{reason}"
+    for hint in table.hints:
+        yield "hint", keep_commands(hint)
+    if table.resumed_instant not in (None, table.instant):
+        yield "before", f"finished what an earlier run began at {table.resumed_instant}"
+    if table.status in ("compacted", "resumed"):
+        merged = f"{count_of(table.log_files, 'log file')} of {count_of(table.file_slices, 'file slice')}"
+        yield "merged", f"{merged}, {format_bytes(table.bytes_written)} written in {table.run_seconds:.1f} s"
+        yield "instant C", str(table.instant)
+    if table.threshold_ms is not None:
+        yield "threshold T", format_time(table.threshold_ms)
+    has_claim = table.verification is not None and table.verification.threshold_ms is not None
+    if table.verification is not None and table.threshold_ms is not None and has_claim:
+        measured = table.watermark_measured_ms
+        until = table.threshold_ms if measured is None else min(measured, table.threshold_ms)
+        as_planned = table.status == "compacted" and measured == table.watermark_predicted_ms
+        if verdict_on_rows(table.verification) in ("pass", "warn"):
+            at = format_time(iso_ms(table.completed_at) // 1000 * 1000)
+            proof = keep_together(f"(proof: {proof_level(table.verification)}, {at})")
+            yield "RO complete", f"until {format_time(until)}{'  as planned' if as_planned else ''} {proof}"
+    if table.verification is not None:
+        yield from _verdict(table.verification)
+    yield from next_due_rows(table.next_due_ms)
+    if table.sync is not None:
+        yield from _sync_lines(table.sync)
+
+
+def render_sync(report: SyncReport, width: int = TEXT_WIDTH) -> str:
+    """One block per table: what became of its properties, and what they are."""
+    return _blocks((_sync_block(table) for table in report.tables), width)
+
+
+def _sync_block(table: SyncResult) -> Iterator[Line]:
+    yield f"{table.policy}  {table.ro_table}"
+    yield from _sync_lines(table)
+    for key, value in sorted((table.properties or {}).items()):
+        moment = f"  {keep_together(f'({format_time(int(value))})')}" if key in (THRESHOLD, COMPLETE_UNTIL) else ""
+        yield "", f"{key} = {value}{moment}"
+
+
+def _sync_lines(table: SyncResult) -> Iterator[Line]:
+    tries = f" after {table.attempts} tries" if table.attempts > 1 else ""
+    reason = f": {table.message}" if table.message else ""
+    yield "synced", f"{_SYNCED[table.status]} {table.ro_table}{tries}{reason}"
+
+
+def render_verifications(report: VerificationReport, width: int = TEXT_WIDTH) -> str:
+    """One block per table: the verdict and each expectation."""
+    return _blocks((_verification(table) for table in report.tables), width)
+
+
+def _verification(table: TableVerification) -> Iterator[Line]:
+    yield f"{table.policy}  {table.base_path}"
+    yield from _verdict(table.verification)
+
+
+def _verdict(verification: Verification) -> Iterator[Line]:
+    """The verdict, then one line per expectation."""
+    late = f", {count_of(verification.late_rows, 'late row')}" if verification.late_rows else ""
+    until = f" up to {format_time(verification.threshold_ms)}" if verification.threshold_ms is not None else ""
+    yield "verified", f"{verification.status.upper()}{until} (level: {verification.level}{late})"
+    if verification.coverage is not None:
+        yield "", f"rows read: {coverage_text(verification.coverage)}"
+    if verification.read_by is not None:
+        yield "", f"rows read by Hudi {verification.read_by}"
+    for expectation in verification.expectations:
+        yield "", f"{expectation.status:<5} {_expectation(expectation)}"
+    if unchecked := unchecked_titles(verification):
+        yield "not checked", f"needs rows: {', '.join(unchecked)}"
+
+
+def coverage_text(coverage: Coverage) -> str:
+    """`3 of 30 file groups (seed 7), event times after ..., partitions where ...; nothing is proved of other rows`."""
+    parts = []
+    if coverage.seed is not None:
+        parts.append(f"{coverage.file_groups_read} of {coverage.file_groups} file groups (seed {coverage.seed})")
+    if coverage.since_ms is not None:
+        parts.append(f"event times after {format_time(coverage.since_ms)}")
+    if coverage.where is not None:
+        parts.append(f"partitions where {coverage.where}")
+    return f"{', '.join(parts)}; nothing is proved of other rows"
+
+
+def _expectation(result: ExpectationResult) -> str:
+    name = result_title(result)
+    if result.message:
+        return f"{name}: {result.message}"
+    facts = [fact for key, value in result.observed.items() if (fact := _fact(key, value))]
+    if subject_of(result):
+        return f"{name}: {', '.join(facts)}" if facts else name
+    return f"{name} ({', '.join(facts)})" if facts else name
+
+
+def _fact(key: str, value: Any) -> str:
+    """A count, a span of time or a bound in words; other moments, names and counts of nothing are left to the JSON."""
+    if key in BOUNDS_IN_WORDS:
+        return keep_together(f"{BOUNDS_IN_WORDS[key]} {format_time(value)}")
+    if isinstance(value, bool) or not isinstance(value, int) or not value or abs(value) >= MOMENT_MS:
+        return ""
+    text = format_duration(value) if key.endswith("_ms") else f"{value:,}"
+    return keep_together(f"{title_of_key(key.removesuffix('_ms'))} {text}")
+
+
+def render_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
+    """One block per table, the verdict first."""
+    return _blocks((_freshness(table) for table in report.tables), width)
+
+
+#: The worst first.
+_BY_STATUS: tuple[FreshnessStatus, ...] = ("error", "unknown", "warn", "pass")
+
+
+def list_freshness(report: FreshnessReport, width: int = TEXT_WIDTH) -> str:
+    """One line per table, the worst first, and how many there are of each verdict."""
+    tables = sorted(report.tables, key=lambda table: (_BY_STATUS.index(table.status), -(table.lag_seconds or 0)))
+    rows = [(table.status.upper(), table.policy, _freshness_line(table)) for table in tables]
+    counts = Counter(table.status for table in tables)
+    said = ", ".join(f"{counts[status]} {status}" for status in _BY_STATUS if counts[status])
+    return f"{rows_of(rows, width)}\n\n{count_of(len(tables), 'table')}: {said}."
+
+
+def _freshness_line(table: TableFreshness) -> str:
+    if table.reason or table.complete_until_ms is None or table.lag_seconds is None:
+        return table.reason or ""
+    lag = format_duration(int(table.lag_seconds * 1000))
+    proof = f" (proof: {table.complete_until_proof.level})" if table.complete_until_proof else ""
+    return (
+        f"RO complete until {format_time(table.complete_until_ms - table.complete_until_ms % 1000)}, {lag} ago{proof}"
+    )
+
+
+def _freshness(table: TableFreshness) -> Iterator[Line]:
+    yield f"{table.status.upper():<8}{table.policy}  {table.base_path}"
+    if table.reason:
+        yield "reason", table.reason
+    if table.complete_until_ms is not None and table.lag_seconds is not None:
+        lag = format_duration(int(table.lag_seconds * 1000))
+        yield "RO complete", f"until {format_time(table.complete_until_ms)}, {lag} ago{_proved(table)}"
+        yield from _further_proofs(table)
+    if table.limits is not None and (limits := _limits(table.limits)):
+        yield "limits", limits
+    if table.threshold_ms is not None:
+        yield "threshold T", f"{format_time(table.threshold_ms)} (of the last compaction by etc)"
+    if table.remaining_log_files:
+        size = format_bytes(table.remaining_log_bytes or 0)
+        slices = count_of(table.remaining_file_slices or 0, "file slice")
+        yield "not compacted", f"{count_of(table.remaining_log_files, 'log file')} ({size}) of {slices}"
+    if table.unknown_log_files:
+        yield "unknown", f"{count_of(table.unknown_log_files, 'log file')} without a known event time"
+    if table.left_out_file_slices:
+        slices = count_of(table.left_out_file_slices, "file slice")
+        yield "left out", f"{slices} by the last run, though they were due"
+    if table.held_back_by and table.watermark_ms is not None:
+        yield "next event", next_event(table.watermark_ms + 1, table.held_back_by, table.watermark_assumed)
+    if table.late_data is not None and table.late_data.writes:
+        yield "late data", _late_data(table.late_data)
+    if table.data_latency is not None:
+        yield "data latency", _latency(table.data_latency)
+    if table.last_commit_age_seconds is not None and table.last_commit_age_seconds >= 0:
+        yield "last commit", f"{format_duration(int(table.last_commit_age_seconds * 1000))} ago"
+
+
+def _proved(table: TableFreshness) -> str:
+    return "" if table.complete_until_proof is None else f" {keep_together(f'({table.complete_until_proof})')}"
+
+
+def _further_proofs(table: TableFreshness) -> Iterator[Line]:
+    """Proofs that are stronger than that of how far RO is complete now, and reach less far."""
+    now = table.complete_until_proof
+    for proof in sorted(table.proofs, key=lambda one: -one.rank):
+        if now is not None and proof.rank > now.rank:
+            yield "proved", f"until {format_time(proof.until_ms)} {keep_together(f'({proof})')}"
+
+
+def _limits(limits: Freshness) -> str:
+    """`target 6h, error after 8h`: what the lag is judged against."""
+    return ", ".join(f"{name} {format_duration(limit)}" for name, limit in effective_limits_ms(limits).items())
+
+
+def _late_data(late: LateData) -> str:
+    """`3 writes to 2 file groups since the last compaction, at most 17 rows; complete 3h less far, until ...`."""
+    writes = f"{count_of(late.writes, 'write')} to {count_of(late.file_groups, 'file group')}"
+    fell = f"RO was complete until T and fell back {format_duration(late.regression_ms)}"
+    return (
+        f"{writes} after the last compaction hold events at or below T, at most {count_of(late.rows_at_most, 'row')}; "
+        f"{fell}, to {format_time(late.complete_until_ms)}"
+    )
+
+
+def _latency(verdict: LatencyVerdict) -> str:
+    """The policy's `data_latency` against what was observed, with a suggestion where it does not fit."""
+    said = f"{format_duration(verdict.declared_ms)} {_LATENCY[verdict.status]}: "
+    seen = verdict.judged
+    if seen is None:
+        return f"{said}{verdict.reason}{_known_so_far(verdict, verdict.observed) if verdict.observed else ''}"
+    said += (
+        f"of {count_of(seen.writes, 'write')} half came within {format_duration(seen.p50_ms)}, "
+        f"99 % within {format_duration(seen.p99_ms)}, all within {format_duration(seen.max_ms)}"
+    )
+    if seen.loaded_writes:
+        said += f"; {count_of(seen.loaded_writes, 'write')} of old data before them do not count"
+    fits = verdict.status == "fits" or verdict.suggested_ms is None
+    return said if fits else f"{said}; suggested `{format_duration(verdict.suggested_ms or 0)}`"
+
+
+def _known_so_far(verdict: LatencyVerdict, seen: ObservedLatency) -> str:
+    """What few writes show; of n of them and the next, each is as likely to be the latest, if nothing changes."""
+    late = round((verdict.late_share or 0) * seen.writes)
+    beyond = f", {late} of them later than {format_duration(verdict.declared_ms)}" if late else ""
+    return (
+        f"; so far half came within {format_duration(seen.p50_ms)}, all within {format_duration(seen.max_ms)}{beyond}; "
+        f"the next one comes later than all of them with a chance of about 1 in {seen.writes + 1}"
+    )

@@ -1,0 +1,100 @@
+"""What one run leaves in `target/runs/`: its plan, its results and its checks, so that later ones do not cover it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from etc_policy import __version__
+from etc_policy.errors import Issue, Where
+from etc_policy.errors.codes import Code
+from etc_policy.plan.model import PLAN_SCHEMA_VERSION, Plan
+from etc_policy.policy.manifest import Frozen
+from etc_policy.report.results import RESULTS_SCHEMA_VERSION, RunResults, VerificationReport
+
+RUN_FILE_SCHEMA_VERSION = 1
+
+RunKind = Literal["apply", "verify"]
+
+#: The newest schema version that each part of a run file may have.
+_NEWEST = {
+    "": RUN_FILE_SCHEMA_VERSION,
+    "plan": PLAN_SCHEMA_VERSION,
+    "results": RESULTS_SCHEMA_VERSION,
+    "verifications": RESULTS_SCHEMA_VERSION,
+}
+
+
+class RunFile(Frozen):
+    """One run of `etc apply` (plan and results) or of `etc verify` (verifications); `recorded_at` is ISO 8601."""
+
+    schema_version: int = RUN_FILE_SCHEMA_VERSION
+    etc_version: str = __version__
+    kind: RunKind
+    recorded_at: str
+    git_sha: str | None = None
+    plan: Plan | None = None
+    results: RunResults | None = None
+    verifications: VerificationReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The run files of a folder, oldest first, and a warning for each that could not be read."""
+
+    files: tuple[RunFile, ...] = ()
+    issues: tuple[Issue, ...] = ()
+
+
+def run_file_name(run: RunFile, process_id: int) -> str:
+    """A name that sorts by time and that no other process takes."""
+    stamp = "".join(letter for letter in run.recorded_at if letter.isalnum())
+    return f"{stamp}-{run.kind}-{process_id}.json"
+
+
+def read_run_files(texts: Iterable[tuple[str, str]]) -> RunFiles:
+    """The run files in (path, text) pairs; one that cannot be read is named and left out, never taken for no run."""
+    files: list[RunFile] = []
+    issues: list[Issue] = []
+    for path, text in texts:
+        found = _read(path, text)
+        if isinstance(found, RunFile):
+            files.append(found)
+        else:
+            issues.append(found)
+    return RunFiles(tuple(sorted(files, key=lambda run: run.recorded_at)), tuple(issues))
+
+
+def _read(path: str, text: str) -> RunFile | Issue:
+    where = Where(path)
+    try:
+        content = from_json(text)
+    except ValueError:  # a text in it that is not Unicode too
+        return Issue(Code.UNREADABLE_RUN, "this run file is not JSON; it is left out", where, "delete it", "warning")
+    newer = _newer_part(content)
+    if newer:
+        message = f"this run file was written by a newer version of etc ({newer}); it is left out"
+        return Issue(Code.NEWER_RUN, message, where, "upgrade etc to see this run", "warning")
+    try:
+        return RunFile.model_validate(content)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(key) for key in fault["loc"]) or "the file"
+        message = f"this is not a run file of this version of etc: `{place}`: {fault['msg'].lower()}; it is left out"
+        return Issue(Code.UNREADABLE_RUN, message[:500], where, level="warning")
+
+
+def _newer_part(content: Any) -> str:
+    """`schema 2 of plan` where a part's schema is newer than this etc's, else an empty text."""
+    if not isinstance(content, dict):
+        return ""
+    for part, newest in _NEWEST.items():
+        value = content.get(part) if part else content
+        version = value.get("schema_version") if isinstance(value, dict) else None
+        if isinstance(version, int) and version > newest:
+            return f"schema {version}{f' of {part}' if part else ''}, this one knows {newest}"
+    return ""

@@ -1,0 +1,167 @@
+"""What the RO table's properties in the catalog say of it: computed from the table itself, written by an adapter (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from etc_policy.policy.manifest import Policy, VerifyLevel
+from etc_policy.report.results import TableFreshness, TableResult
+from etc_policy.run.ports import TableStatus
+from etc_policy.table.formats import iso_time
+from etc_policy.table.history import promise_of
+from etc_policy.table.proof import LEVELS
+from etc_policy.table.state import CompactionRecord, TableState
+from etc_policy.verify.ports import VerificationStatus
+from etc_policy.verify.prover import verdict_on_rows
+
+PREFIX = "etc.event_time."
+THRESHOLD = f"{PREFIX}threshold"
+COMPLETE_UNTIL = f"{PREFIX}complete_until"
+INSTANT = f"{PREFIX}instant"
+POLICY = f"{PREFIX}policy"
+STATUS = f"{PREFIX}status"
+COMPLETE_UNTIL_LEVEL = f"{COMPLETE_UNTIL}_level"
+COMPLETE_UNTIL_PROVED_AT = f"{COMPLETE_UNTIL}_proved_at"
+VERIFIED_AT = f"{PREFIX}verified_at"
+VERIFIED_LEVEL = f"{PREFIX}verified_level"
+
+#: Runs that completed no compaction, unless they finished an earlier one before (`resumed_instant`).
+NOT_DONE: tuple[TableStatus, ...] = ("refused", "stale", "failed")
+
+#: `partly_verified`: of the rows only a sample, a window or those of a condition were compared.
+_VERIFIED, _PARTLY, _FAILED, _UNVERIFIED = "verified", "partly_verified", "failed", "unverified"
+_SAID: dict[VerificationStatus, str] = {"pass": _VERIFIED, "warn": _VERIFIED, "fail": _FAILED}
+
+
+class PropertyStore(Protocol):
+    """The catalog's table properties. Raises RetryableError when it cannot be asked, TableError for an unknown table."""
+
+    def read(self, table: str) -> dict[str, str]:
+        """The properties of etc that `db.table` has."""
+
+    def write(self, table: str, changes: PropertyChanges) -> None:
+        """Change the properties of `db.table`; what is to go goes before anything is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChanges:
+    """Properties to take away, and properties to set."""
+
+    remove: tuple[str, ...]
+    put: Mapping[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.remove or self.put)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A verification that took place: over which threshold and which compaction (None: whichever was last), and when.
+
+    `verified_at` is empty where that is not known, `partial` is true where it looked at some of the rows only.
+    """
+
+    status: VerificationStatus
+    level: VerifyLevel
+    threshold_ms: int | None
+    instant: str | None
+    verified_at: str
+    partial: bool = False
+
+
+def verdict_of(result: TableResult) -> Verdict | None:
+    """The verdict in a result of `etc apply`; None where nothing was verified."""
+    found = result.verification
+    if found is None:
+        return None
+    instant = None if result.status == "nothing_due" else result.instant
+    if result.status in NOT_DONE:
+        instant = result.resumed_instant
+    status = verdict_on_rows(found)
+    return Verdict(status, found.level, found.threshold_ms, instant, result.completed_at, found.coverage is not None)
+
+
+def ro_properties(
+    policy: Policy,
+    state: TableState,
+    freshness: TableFreshness,
+    verdict: Verdict | None,
+    before: Mapping[str, str],
+    beside: Verdict | None = None,
+) -> dict[str, str]:
+    """The properties that the RO table is to have; times are epoch milliseconds, `..._at` are ISO 8601.
+
+    The threshold is that of the last completed compaction by etc. `verified` is said only of a compaction that was
+    verified: by `verdict` of a run, or earlier, as the properties `before` say; `beside` is what is kept beside the table of its
+    latest verification, on whichever machine that was. What RO lacks by a verification, or what nobody should rely on by its
+    freshness, is not promised: then there is no `complete_until`.
+    """
+    record = promise_of(policy, state)
+    said = _latest(_said(record, verdict, before), _fresh(record, beside))
+    properties = {POLICY: policy.name, **said}
+    if record is not None:
+        properties |= {THRESHOLD: str(record.threshold_ms), INSTANT: record.instant}
+    until, proof = freshness.complete_until_ms, freshness.complete_until_proof
+    if until is not None and proof is not None and said[STATUS] != _FAILED:
+        properties |= {COMPLETE_UNTIL: str(until), COMPLETE_UNTIL_LEVEL: proof.level}
+        properties[COMPLETE_UNTIL_PROVED_AT] = iso_time(proof.proved_at_ms)
+    return properties
+
+
+def changes_between(before: Mapping[str, str], wanted: Mapping[str, str]) -> PropertyChanges:
+    """What makes `wanted` of `before`; nothing where they are the same."""
+    put = {key: value for key, value in wanted.items() if before.get(key) != value}
+    return PropertyChanges(tuple(sorted(set(before) - set(wanted))), put)
+
+
+def _latest(said: dict[str, str], beside: dict[str, str] | None) -> dict[str, str]:
+    """What is said; a later verification that failed, or that passed after one that did not, weighs more."""
+    if beside is None:
+        return said
+    if beside[STATUS] == _FAILED:
+        return said if said[STATUS] == _FAILED else beside
+    is_open = said[STATUS] in (_FAILED, _UNVERIFIED)
+    return beside if is_open and beside[VERIFIED_AT] > said.get(VERIFIED_AT, "") else said
+
+
+def _said(record: CompactionRecord | None, verdict: Verdict | None, before: Mapping[str, str]) -> dict[str, str]:
+    """Status, time and level of the latest verification of the compaction; a weaker one does not outweigh a stronger one."""
+    kept = _kept(record, before)
+    fresh = _fresh(record, verdict)
+    if fresh is None:
+        return kept or {STATUS: _UNVERIFIED}
+    if _rank(fresh) < _rank(kept) and fresh[STATUS] != _FAILED:
+        return kept
+    return fresh
+
+
+def _rank(said: Mapping[str, str]) -> tuple[int, bool]:
+    level = said.get(VERIFIED_LEVEL)
+    return LEVELS.index(level) if level in LEVELS else -1, said.get(STATUS) != _PARTLY
+
+
+def _kept(record: CompactionRecord | None, before: Mapping[str, str]) -> dict[str, str]:
+    same = record is not None and before.get(INSTANT) == record.instant
+    if not same or before.get(STATUS) not in (_VERIFIED, _PARTLY, _FAILED) or VERIFIED_AT not in before:
+        return {}
+    return {key: before[key] for key in (STATUS, VERIFIED_AT, VERIFIED_LEVEL) if key in before}
+
+
+def _fresh(record: CompactionRecord | None, verdict: Verdict | None) -> dict[str, str] | None:
+    """What the verdict says, where it is about the last compaction and could be reached at all."""
+    if verdict is None or verdict.status not in _SAID:
+        return None
+    if record is None:
+        covers = verdict.instant is None
+    elif verdict.instant is not None:
+        covers = verdict.instant == record.instant
+    else:
+        covers = verdict.threshold_ms is not None and verdict.threshold_ms >= record.threshold_ms
+    if not covers:
+        return None
+    said = _SAID[verdict.status]
+    status = _PARTLY if said == _VERIFIED and verdict.partial else said
+    when = {VERIFIED_AT: verdict.verified_at, VERIFIED_LEVEL: verdict.level} if verdict.verified_at else {}
+    return {STATUS: status, **when}

@@ -1,0 +1,126 @@
+"""What is checked between a compaction's work and its commit: whether the run holds its lease, and the delete rule (FACTS 3)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from etc_policy.errors import EngineError, EtcError, OvertakenError
+from etc_policy.errors.codes import Code
+from etc_policy.plan.delete_rule import Overtaken, find_overtaken, groups_with_deletes, writes_beside
+from etc_policy.plan.staleness import changed_since_carried
+from etc_policy.run.ports import Job, Lease, TableFiles
+from etc_policy.table.double_keys import SEES_LOG_FILES
+from etc_policy.table.state import GroupKey, TableState, TableStateReader
+from etc_policy.table.versions import CUT_VERSIONS
+
+#: How long a compaction waits for a writer that may be in the way, before it is published and once it is done.
+WRITER_WAIT_SECONDS = 10.0
+_POLL_SECONDS = 0.25
+
+
+@dataclass
+class Fence:
+    """The fence of one job; `last` is the newest state that it was asked of."""
+
+    reader: TableStateReader
+    files: TableFiles
+    job: Job
+    lease: Lease
+    last: TableState
+
+    def __call__(self, locked: bool) -> None:
+        """Wait for writers that may be in the way; under the lock, refuse."""
+        if not locked:
+            self._wait_for_writers()
+            return
+        self.lease.require_alive(self.job.instant)
+        is_completed, wrong_schema = self.files.before_commit(self.job.base_path, self.job.instant)
+        if is_completed:
+            message = f"another run has completed the compaction at {self.job.instant}; this one commits nothing"
+            raise EngineError(Code.COMPLETED_ELSEWHERE, message)
+        self._require_schema(wrong_schema)
+        if self.job.carries:
+            self._require_as_carried()
+        if self._deleting:
+            self._refuse(self._overtaken())
+
+    def _require_schema(self, why: str | None) -> None:
+        """Hudi merges by the schema of the last write before the compaction's instant (FACTS 1.8)."""
+        if why is not None:
+            message = f"the plan for `{self.job.policy.name}` was overtaken: {why}"
+            hint = "nothing was committed; plan again: the next plan goes by the table as it is now"
+            raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=hint)
+
+    def _require_as_carried(self) -> None:
+        """Before table version 8 what was added to the old slice since it was carried from would be lost (FACTS 8)."""
+        self.last = self._read()
+        found = next(changed_since_carried(self.job.operations, self.last, self.job.instant), None)
+        if found is not None:
+            message = f"the plan for `{self.job.policy.name}` was overtaken: {found}"
+            hint = "nothing was committed; plan again when its writers are at rest"
+            raise OvertakenError(Code.OVERTAKEN, message, frozenset(), hint=hint)
+
+    def before_publishing(self) -> None:
+        """Wait for writers that would overtake the plan: what it compacts beside them would be thrown away.
+
+        What they have added by then makes the plan stale, which is looked at next.
+        """
+        if not self._deleting:
+            return
+        deadline = time.monotonic() + WRITER_WAIT_SECONDS
+        while found := tuple(one for one in self._overtaken() if one.waits):
+            if time.monotonic() > deadline:
+                self._refuse(found)
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def writes_beside(self, completed: str | None) -> tuple[str, ...] | None:
+        """Writes that began after the fence had let the compaction pass, and before it completed.
+
+        Where a plan cannot be taken back the fence lets all pass, and these are all since it was made. None where the table
+        cannot be read, or nobody knows when it completed: the compaction is completed all the same.
+        """
+        groups = self._deleting
+        if not groups or self.job.policy.writer.index in SEES_LOG_FILES:
+            return ()
+        if completed is None:
+            return None
+        known = (i.requested for i in self.last.instants if self._may_refuse or i.requested < self.job.instant)
+        try:
+            return writes_beside(self.job.policy, groups, frozenset(known), self._read(), completed)
+        except (EtcError, OSError):  # whoever looks again says what it was
+            return None
+
+    @property
+    def _deleting(self) -> frozenset[GroupKey]:
+        """The file groups that the rule is about; what they compact does not change."""
+        return groups_with_deletes(self.job.operations, self.last)
+
+    @property
+    def _may_refuse(self) -> bool:
+        """Before table version 8 writers add to the slice that the plan begins, and would lose their rows without it."""
+        return self.job.table_version in CUT_VERSIONS
+
+    def _wait_for_writers(self) -> None:
+        """A writer that has just begun soon says which file groups it writes to, and one in the way may soon be done."""
+        deadline = time.monotonic() + WRITER_WAIT_SECONDS
+        while found := self._overtaken():
+            if time.monotonic() > deadline or not all(one.waits for one in found):
+                self._refuse(found)
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def _overtaken(self) -> tuple[Overtaken, ...]:
+        self.last = self._read()
+        return find_overtaken(self.job.policy, self.job.operations, self.last)
+
+    def _refuse(self, found: tuple[Overtaken, ...]) -> None:
+        if found and self._may_refuse:
+            more = f", and {len(found) - 1} more file groups like it" if len(found) > 1 else ""
+            message = f"the plan for `{self.job.policy.name}` was overtaken: {found[0].why}{more}"
+            hint = "nothing was committed; plan again when its writers are at rest, for example in their job, between two batches"
+            raise OvertakenError(Code.OVERTAKEN, message, frozenset(one.group for one in found), hint=hint)
+
+    def _read(self) -> TableState:
+        return self.reader.read(self.job.base_path, self.job.policy.event_time)

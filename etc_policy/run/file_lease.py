@@ -1,0 +1,254 @@
+"""Lease over files of the table: one `etc apply` at a time, and no run beside another that may still be alive."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.policy.manifest import Policy
+from etc_policy.run.file_lock import is_left, remove
+from etc_policy.run.lock_holder import Holder, boot_id, lock_place, read_holder
+from etc_policy.run.ports import Lease
+from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
+from etc_policy.storage.clocks import note_time
+from etc_policy.storage.open_storage import is_remote, local_path, open_remote_storage, open_storage
+from etc_policy.storage.safe_files import folder_of, open_regular
+
+#: Locked by the Java process while it works on the table: it may outlive the Python process that started it.
+JAVA_LEASE = "java.lease"
+
+#: What a run needs at most from its mark to its inflight file; a stock writer waits longer before it takes a plan over.
+_BEGINNING_SECONDS = 15.0
+_MARK_BYTES = 192
+_UNKNOWN = "-"
+_ENDED = "ended"
+
+
+class FileLease:
+    """An advisory lock on a file of the table: the kernel gives it back when its process dies, however it dies.
+
+    The file's content is the mark of who ran what. `local` says that all work is done by this machine, so that nothing of it
+    can outlive the two processes.
+    """
+
+    def __init__(self, base_path: str, *, local: bool = False, progress: Progress = lambda _: None) -> None:
+        self._boot = boot_id() if local else "-"
+        self._base, self._storage = local_path(base_path), open_storage(base_path)
+        self._signs, self._progress = RunSigns(self._storage, progress), progress
+        self._path = self._base / ETC_FOLDER / "apply.lease"
+        self._handle = -1
+        self._token = uuid.uuid4().hex
+        self._last, self._mark, self._inflight_found = RunMark(), RunMark(), ""
+
+    def __enter__(self) -> FileLease:
+        """Take the lease, and clear the table lock that a killed run of etc may have left in its own folder.
+
+        Raises:
+            RetryableError: another `etc apply` works on this table, or the Java process that one has left.
+            EngineError: the file system keeps no locks, or a file of etc cannot be written.
+
+        """
+        try:
+            self._handle = self._open("apply.lease")
+        except OSError as error:
+            raise EngineError(Code.CANNOT_LOCK, f"cannot write to `{self._path.parent}`", cause=str(error)) from error
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._require_no_java()
+            self._last = RunMark.parse(self._read())
+            self._storage.remove(f"{ETC_FOLDER}/lock")
+        except BlockingIOError as error:
+            os.close(self._handle)
+            message = f"another `etc apply` is working on `{self._base}`"
+            raise RetryableError(Code.TABLE_IN_USE, message, hint="wait for it to end, then run this again") from error
+        except OSError as error:
+            os.close(self._handle)
+            hint = "its file system must keep locks (flock and POSIX), and its files must be writable"
+            raise EngineError(Code.CANNOT_LOCK, f"cannot lock `{self._path}`", hint=hint, cause=str(error)) from error
+        return self
+
+    def _open(self, name: str) -> int:
+        """A file of etc in the table, made if it is missing; an error where somebody has put a link or a pipe there."""
+        with folder_of(self._base, f"{ETC_FOLDER}/{name}", make=True) as (folder, file):
+            return open_regular(folder, file, os.O_CREAT | os.O_RDWR)
+
+    def _require_no_java(self) -> None:
+        """No Java process of an earlier run lives; raises BlockingIOError where one does."""
+        handle = self._open(JAVA_LEASE)
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            warn_of_clock(note_time(self._storage.location, _clock_of(handle)), self._progress)
+        except PermissionError as error:  # POSIX allows either
+            raise BlockingIOError(str(error)) from error
+        finally:
+            os.close(handle)
+
+    def __exit__(self, *_: object) -> None:
+        """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
+        if self._mark.instant and self._read() == self._mark.text:
+            self._write(replace(self._mark, ended=True))
+        os.close(self._handle)
+
+    def has_left_lock(self, policy: Policy) -> bool:
+        """Whether another process of etc holds the table's lock: left behind, if this lease can be taken."""
+        return self._left_lock(policy) is not None
+
+    def remove_left_lock(self, policy: Policy) -> bool:
+        """Remove the table's lock that a killed run of etc has left, under this lease; whether there was one."""
+        holder = self._left_lock(policy)
+        return holder is not None and remove(holder)
+
+    def _left_lock(self, policy: Policy) -> Holder | None:
+        place = lock_place(policy.writer.lock, str(self._base))
+        holder = read_holder(place.path) if place else None
+        return holder if holder is not None and is_left(holder, self._base) else None
+
+    def mark(self, instant: str) -> None:
+        """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
+        os.ftruncate(self._handle, 0)
+        self._write(RunMark(instant, self._token, self._boot, self._inflight_found))
+
+    def begun(self, instant: str) -> None:
+        """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
+        self._write(replace(self._mark, made=self._signs.inflight_made(instant)))
+
+    def wait_for_dead_run(self, instant: str) -> None:
+        """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
+
+        Signs are the heartbeat and, because a stock writer alone on its table keeps none, the files that a run makes.
+        A run of etc beats often, and its lease is free, so it is dead: a short wait will do, and none if it ran on
+        this machine. A stock writer that has taken the plan, perhaps over from a dead run of etc, beats once a minute.
+
+        Raises:
+            RetryableError: the run is alive.
+
+        """
+        self._inflight_found = self._signs.inflight_made(instant)
+        if self._ended(instant) or self._died_here(instant):
+            self._signs.remove_beat(instant)
+            return
+        is_ours = self._was_ours(instant)
+        tolerance = HEARTBEAT_TOLERANCE_SECONDS if is_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        self._signs.wait_until_silent(instant, tolerance)
+
+    def require_alive(self, instant: str) -> None:
+        """Return while the lease is ours, the inflight file the one that we made, and our heartbeat fresh.
+
+        Raises:
+            EngineError: one of them is lost, so another run may have taken over.
+
+        """
+        if not self._holds():
+            hint = "another `etc apply` has taken over; run `etc apply` again"
+            raise EngineError(
+                Code.RUN_TAKEN_OVER, f"this run's lease of `{self._base}` was lost; nothing was committed", hint=hint
+            )
+        note_time(self._storage.location, _clock_of(self._handle))  # this machine's may have been set meanwhile
+        self._signs.require_own(instant, self._mark.made or "")
+
+    def _holds(self) -> bool:
+        """Whether the lease's file is still the one that we have locked, with our mark in it."""
+        try:
+            same = os.path.samestat(self._path.stat(), os.fstat(self._handle))
+        except FileNotFoundError:
+            return False
+        return same and self._read() == self._mark.text
+
+    def _read(self) -> str:
+        return os.pread(self._handle, _MARK_BYTES, 0).decode(errors="replace")
+
+    def _write(self, mark: RunMark) -> None:
+        self._mark = mark
+        os.pwrite(self._handle, mark.text.encode(), 0)
+
+    def _ended(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours and came to an end, and nobody has begun another since."""
+        if not (self._last.instant == instant and self._last.ended):
+            return False
+        inflight = self._signs.inflight_seconds(instant)
+        return inflight is None or inflight <= os.fstat(self._handle).st_mtime
+
+    def _died_here(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours, on this machine since it booted.
+
+        Its lease and its Java process's are free: both are dead.
+        """
+        return self._boot != "-" and self._last.boot == self._boot and self._was_ours(instant)
+
+    def _was_ours(self, instant: str) -> bool:
+        """Whether the last run of `instant` was ours, and nobody has begun another since.
+
+        One that died before it noted its inflight file has made it right after its mark, or has died before that: then there
+        is the one that it had found, of another dead run.
+        """
+        made, last = self._signs.inflight_made(instant), self._last
+        if last.instant != instant or made in ("", last.found, last.made):
+            return last.instant == instant
+        after_mark = int(made) / 1e9 - os.fstat(self._handle).st_mtime
+        return not (last.made or last.ended) and 0 <= after_mark <= _BEGINNING_SECONDS
+
+
+def _clock_of(handle: int) -> float:
+    """The time that the file system notes when an open file is touched now, in seconds since the epoch."""
+    os.utime(handle)
+    return os.fstat(handle).st_mtime
+
+
+def lease_of(base_path: str, *, local: bool, progress: Callable[[str], None]) -> Lease:
+    """The lease of the table at a base path; `local` says that this machine does all work on it.
+
+    Raises:
+        TableError: the table lies where etc cannot reach it.
+
+    """
+    if not is_remote(base_path):
+        return FileLease(base_path, local=local, progress=progress)
+    from etc_policy.run.store_lease import StoreLease
+
+    return StoreLease(open_remote_storage(base_path), progress=progress)
+
+
+@dataclass(frozen=True, slots=True)
+class RunMark:
+    """Who ran what: the compaction's instant, a token of the run's own, and the boot of a machine that did all of the work.
+
+    `boot` is `-` where other machines had a part in it. `found` is when the inflight file was made of the dead run before,
+    empty without one, and `made` when that of this run was: None until then, empty where it is missing. `ended` says that
+    the run did not die.
+
+    As text these are words: `<instant> <token> <boot> <found>`, then `<made>`, then `ended`. Versions of etc share the text.
+    """
+
+    instant: str = ""
+    token: str = ""
+    boot: str = _UNKNOWN
+    found: str = ""
+    made: str | None = None
+    ended: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> RunMark:
+        """The mark of such a text; what it lacks is unknown, as in the shorter ones of earlier versions."""
+        words = text.split(" ")
+        ended = words[-1] == _ENDED
+        if ended:
+            words.pop()
+        instant, token, boot, found = (*words, *("", "", _UNKNOWN, _UNKNOWN)[len(words) :])[:4]
+        made = words[4] if len(words) > 4 else None
+        return cls(instant, token, boot, "" if found == _UNKNOWN else found, made, ended)
+
+    @property
+    def text(self) -> str:
+        """The mark as it is in the lease; empty for no run at all."""
+        if not self.instant:
+            return ""
+        words = [self.instant, self.token, self.boot, self.found or _UNKNOWN]
+        words += [self.made] if self.made is not None else []
+        return " ".join([*words, _ENDED] if self.ended else words)

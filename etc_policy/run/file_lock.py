@@ -1,0 +1,218 @@
+"""The lock of Hudi's FileSystemBasedLockProvider, taken from Python: its file names its owner from its first moment.
+
+Stock Hudi leaves the file empty, and who gives up waiting removes it under its holder (FACTS 5). So nobody could know
+what a killed run has left from the lock of a living writer, and a lock that was taken was soon lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from uuid import uuid4
+
+from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import HEARTBEATS
+from etc_policy.run.lock_holder import Holder, LockPlace, Owner, read_holder
+from etc_policy.storage.open_storage import local_path
+from etc_policy.table.formats import format_duration
+
+#: Whoever may write beside the lock can make nobody write elsewhere.
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: How often a lock that somebody else holds is tried, and ours is looked after.
+_POLL_SECONDS, _CARE_SECONDS = 0.1, 0.05
+#: Waiting is announced anew this often.
+_ANNOUNCE_SECONDS = 10.0
+#: Two stock writers, and so a stock writer and we, may make the file at once: the later one empties it.
+_SETTLE_SECONDS = 0.05
+
+
+_NO_LINKS = (
+    "its file system must have hard links, which mounted buckets (s3fs, gcsfuse) and some shares have not: name the table by "
+    "its location in the store (`s3://`, `gs://`, `abfs://`)"
+)
+
+
+class FileLock:
+    """A table's lock file, held from `__enter__` to `__exit__`; only who holds the table's lease may take it.
+
+    The lease proves that a lock which etc took for the same table was left by a run that is dead.
+    """
+
+    def __init__(self, place: LockPlace, base_path: str, wait_ms: int, progress: Callable[[str], None]) -> None:
+        self._place, self._base, self._wait_ms, self._progress = place, local_path(base_path), wait_ms, progress
+        self._path = place.path
+        table = sha256(str(self._base).encode()).hexdigest()[:12]
+        self._own = place.path.with_name(f".lock.etc.{table}.{uuid4().hex}")
+        self._content = Owner(str(self._base)).as_lock_file()
+        self._done = threading.Event()
+        self._care = threading.Thread(target=self._look_after, daemon=True, name="table lock")
+        self.lost = False
+
+    def __enter__(self) -> FileLock:
+        """Take the lock, once whoever holds it has given it back.
+
+        Raises:
+            RetryableError: it was held longer than the policy waits.
+            EngineError: its folder cannot be written.
+
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._write_own()
+            self._take_in_time()
+            self._sweep()
+        except OSError as error:
+            self._give_back()
+            hint = _NO_LINKS if error.errno in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS) else None
+            message = f"cannot take the lock `{self._path}`"
+            raise EngineError(Code.CANNOT_LOCK, message, hint=hint, cause=str(error)) from error
+        except BaseException:
+            self._give_back()
+            raise
+        self._care.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the lock back; one that somebody else has meanwhile is left alone."""
+        self._done.set()
+        self._care.join()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        with suppress(OSError):
+            if self._is_ours():
+                self._path.unlink(missing_ok=True)
+            self._own.unlink(missing_ok=True)
+
+    def require_held(self) -> None:
+        """Return while the lock is ours.
+
+        Raises:
+            RetryableError: somebody else has it.
+
+        """
+        if self.lost or not self._is_ours():
+            message = f"the lock `{self._path}` was taken over by another process; nothing was committed"
+            raise RetryableError(
+                Code.LOCK_LOST, message, hint="run `etc apply` again; declare an expiry longer than any commit"
+            )
+
+    def _take_in_time(self) -> None:
+        began, announced = time.monotonic(), float("-inf")
+        while not self._take():
+            holder = read_holder(self._path)
+            if holder is None or self._remove_if_left(holder):
+                continue
+            waited = time.monotonic() - began
+            if waited * 1000 >= self._wait_ms:
+                raise self._held_too_long(holder)
+            if waited - announced >= _ANNOUNCE_SECONDS:
+                announced = waited
+                self._progress(f"waiting for the lock `{self._path}`, held by {holder}")
+            time.sleep(_POLL_SECONDS)
+
+    def _write_own(self) -> None:
+        self._own.unlink(missing_ok=True)
+        with os.fdopen(os.open(self._own, _NEW, 0o666), "wb") as opened:
+            opened.write(self._content)
+
+    def _take(self) -> bool:
+        """Make the lock file with our name in it, in one step; false where there is one."""
+        try:
+            os.link(self._own, self._path)
+        except FileExistsError:
+            return False
+        time.sleep(_SETTLE_SECONDS)
+        if self._is_ours():
+            return True
+        self._write_own()  # a new file: the other one is somebody else's lock now
+        return False
+
+    def _sweep(self) -> None:
+        """Remove what killed runs wrote before they took the lock; the lease says that no other run on this table lives."""
+        for path in self._path.parent.glob(f"{self._own.stem}.*"):
+            if path != self._own:
+                path.unlink(missing_ok=True)
+
+    def _is_ours(self) -> bool:
+        """Whether the lock is the file that we made, with what we wrote into it."""
+        try:
+            return os.path.samestat(self._path.stat(), self._own.stat()) and self._own.read_bytes() == self._content
+        except FileNotFoundError:
+            return False
+
+    def _look_after(self) -> None:
+        """Keep the file from expiring, and put it back where a stock writer removes it as it gives up waiting.
+
+        Somebody may have had the lock meanwhile, so it counts as lost for whatever has not begun yet.
+        """
+        while not self._done.wait(_CARE_SECONDS):
+            with suppress(OSError):
+                self.lost = self.lost or not self._is_ours()
+                os.utime(self._own)
+                with suppress(FileExistsError):
+                    os.link(self._own, self._path)
+
+    def _remove_if_left(self, holder: Holder) -> bool:
+        """Remove the lock of a dead run of etc on this table, and one that has expired; whether there was one."""
+        dead = is_left(holder, self._base)
+        limit = self._place.expiry_minutes * 60
+        if not dead and not (limit and self._now() - holder.changed > limit):
+            return False
+        self._progress(f"removing the lock `{self._path}` that {'a killed run' if dead else 'somebody'} has left")
+        return remove(holder)
+
+    def _now(self) -> float:
+        """The time of the lock's file system, which machines may share: the age of a lock is measured by it."""
+        os.utime(self._own)
+        return self._own.stat().st_mtime
+
+    def _held_too_long(self, holder: Holder) -> RetryableError:
+        waited = format_duration(self._wait_ms)
+        message = f"the lock `{self._path}` was not released within {waited}; it is held by {holder}"
+        if holder.owner is not None:
+            hint = (
+                f"run `etc apply` for the table `{holder.owner.table}`: it ends, or removes what a killed run has left"
+            )
+            return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)
+        signs = shlex.join(f"{self._base}/{folder}" for folder in (HEARTBEATS, ".hoodie/timeline"))
+        hint = (
+            f"check whether its holder is alive: `ls -lt {signs} | head` shows what writers do now; "
+            f"if all have ended, `rm {shlex.quote(str(self._path))}` and run this again, else raise `writer.lock_wait`"
+        )
+        return RetryableError(Code.LOCK_NOT_GIVEN_BACK, message, hint=hint)
+
+
+def is_left(holder: Holder, base: Path) -> bool:
+    """Whether a lock was taken by another process of etc for this table: to whoever has the table's lease, a dead one.
+
+    Another machine may know the table under another path; what lies in the table's own folder is the table's all the same,
+    unless it names another table that is here: tables that are written together may share one lock.
+    """
+    owner = holder.owner
+    if owner is None or owner.is_this_process:
+        return False
+    if owner.table == str(base):
+        return True
+    try:
+        return base.samefile(owner.table)
+    except (OSError, ValueError):  # a ValueError for a path that no file can have
+        return base in holder.path.parents
+
+
+def remove(holder: Holder) -> bool:
+    """Remove a lock file if it is still the one that was read, unchanged; whether it is gone."""
+    now = read_holder(holder.path)
+    if now is not None and (now.identity, now.changed, now.text) == (holder.identity, holder.changed, holder.text):
+        holder.path.unlink(missing_ok=True)
+        holder.path.with_name(f".{holder.path.name}.crc").unlink(missing_ok=True)
+        return True
+    return now is None

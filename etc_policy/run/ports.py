@@ -1,0 +1,200 @@
+"""What execution asks of the compaction engine and of the table's files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from etc_policy.plan.model import Operation
+from etc_policy.policy.manifest import Policy
+from etc_policy.table.history import Commit
+from etc_policy.table.state import TableState, newest_base_file, path_below
+
+if TYPE_CHECKING:
+    from etc_policy.plan.repair import RepairFacts, SetCompletion
+
+TableStatus = Literal[
+    "compacted", "resumed", "already_applied", "withdrawn", "nothing_due", "refused", "stale", "failed"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One compaction to publish or to finish: where, when (`instant` is C), what, and what is committed beside the data.
+
+    `metadata_partitions` are the table's own: the engine must neither drop nor build any (FACTS 5). `partitions_with_logs`
+    have log files as the plan is published. `base_file` is the table's newest base file, where no operations name one.
+    """
+
+    policy: Policy
+    base_path: str
+    table_version: int
+    metadata_partitions: tuple[str, ...]
+    instant: str
+    operations: tuple[Operation, ...] = ()
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    partitions_with_logs: tuple[str, ...] = ()
+    base_file: str | None = None
+
+    @property
+    def model_file(self) -> str | None:
+        """The newest base file that is compacted, or else the table's, as a path below it: new ones are written like it."""
+        return newest_base_file(self.operations) or self.base_file
+
+    @property
+    def base_paths(self) -> tuple[str, ...]:
+        """The base files that are compacted, as paths below the table."""
+        return tuple(path_below(one.partition, one.base_file) for one in self.operations if one.base_file)
+
+    @property
+    def log_paths(self) -> tuple[str, ...]:
+        """The log files that are compacted, as paths below the table."""
+        return tuple(path_below(one.partition, name) for one in self.operations for name in one.log_files_compacted)
+
+    @property
+    def carries(self) -> bool:
+        """Whether log files that stay are carried into the slice that it begins (table version 6)."""
+        return any(operation.carried for operation in self.operations)
+
+
+class Compactor(Protocol):
+    """Publishes and runs compactions. Every method raises EngineError with the engine's own words."""
+
+    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
+        """Write the plan under the table's lock; `check` raises to refuse: it gets False before, True afterwards."""
+
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+        """Execute the published plan and commit it with its metadata.
+
+        `begun` is called once it is inflight. `fence` may raise to refuse: it gets False when all is done but the commit, and
+        may wait then, and True last before the commit, under the table's lock.
+        """
+
+    def withdraw(self, job: Job) -> None:
+        """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
+
+    def locked(self, job: Job) -> AbstractContextManager[None]:
+        """The table's lock, held."""
+
+
+class Services(Protocol):
+    """Carries out table services that others have scheduled. It raises EngineError with the engine's own words."""
+
+    def finish(self, job: Job, action: str, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+        """Run and commit the `compaction`, `logcompaction` or `clustering` that is pending at the job's instant.
+
+        `begun` and `fence` are as in `Compactor.run`, for a compaction.
+        """
+
+
+class RepairFiles(Protocol):
+    """What `etc repair` reads from a table's timelines, and changes on them."""
+
+    def facts(self, base_path: str) -> RepairFacts:
+        """What is on the timelines now."""
+
+    def set_completion(self, base_path: str, step: SetCompletion) -> None:
+        """Rename a completed instant's file to another completion time."""
+
+
+class RepairEngine(Protocol):
+    """What of a repair only the engine can do; both raise EngineError with its own words."""
+
+    def locked(self, job: Job) -> AbstractContextManager[None]:
+        """The table's lock, held."""
+
+    def rebuild_metadata(self, job: Job) -> None:
+        """Drop the metadata table and build it again with the job's partitions."""
+
+
+class TableFiles(Protocol):
+    """What apply reads from the table's files besides its state."""
+
+    def pending_job(self, policy: Policy, state: TableState) -> Job:
+        """The pending plan of etc at `state.own_pending`, as a job to finish."""
+
+    def missing_files(self, job: Job) -> tuple[str, ...]:
+        """Planned files that no longer exist, as paths below the table."""
+
+    def remove_orphans(self, state: TableState) -> None:
+        """Remove the carried log files of the state that have no compaction, where they still have none."""
+
+    def completed_commit(self, base_path: str, instant: str) -> Commit | None:
+        """The completed compaction at an instant, or None."""
+
+    def wrong_schema(self, base_path: str, instant: str) -> str | None:
+        """Why Hudi would not merge a compaction at an instant by the table's schema, as a clause; None where it would."""
+
+    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
+        """Whether the compaction at an instant has completed, and else what `wrong_schema` says at that moment."""
+
+    def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
+        """A compaction of etc whose commit has a file, and nothing in it; None without one."""
+
+    def reopen(self, job: Job) -> None:
+        """Remove the empty file of the job's commit, so that its plan is pending again; raises TableError where it must stay."""
+
+
+class Lease(Protocol):
+    """At most one `etc apply` works on a table at a time."""
+
+    def __enter__(self) -> Lease:
+        """Take the lease; raises RetryableError when another process has it."""
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back."""
+
+    def has_left_lock(self, policy: Policy) -> bool:
+        """Whether another process of etc holds the table's lock; left behind, if this lease can be taken."""
+
+    def remove_left_lock(self, policy: Policy) -> bool:
+        """Remove the table's lock that a killed run of etc has left, under this lease; whether there was one."""
+
+    def mark(self, instant: str) -> None:
+        """Note that this process begins to run the compaction at `instant`, for whoever takes the lease next."""
+
+    def begun(self, instant: str) -> None:
+        """Note that the run of `instant` which is inflight now is this process's own, and not one that has taken it over."""
+
+    def wait_for_dead_run(self, instant: str) -> None:
+        """Return once no run of `instant` shows a sign of life; raises RetryableError when one does."""
+
+    def require_alive(self, instant: str) -> None:
+        """Return while our own run of `instant` may commit; raises EngineError when another may have taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was done to one table; counts and the estimate are of the plan, `bytes_written` is of the commit.
+
+    `run_seconds` is what Hudi took to execute and commit, the start of Spark not among it; 0 where it was not asked to.
+    `leaves_out` says that the plan left file slices out that hold something after its threshold only.
+    `writes_beside` are the instants of writes that began while the compaction was being committed, without its lock; None
+    where the table could not be read after the commit.
+    """
+
+    policy: str
+    base_path: str
+    status: TableStatus
+    threshold_ms: int | None = None
+    seen_until: str | None = None
+    instant: str | None = None
+    reason: str | None = None
+    hints: tuple[str, ...] = ()
+    completed: str | None = None
+    file_slices: int = 0
+    log_files: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    bytes_written_estimate: int = 0
+    run_seconds: float = 0.0
+    writes_beside: tuple[str, ...] | None = ()
+    leaves_out: bool = False
+    watermark_predicted_ms: int | None = None
+
+    @property
+    def may_have_writes_beside(self) -> bool:
+        """Whether some are known, or nobody could look."""
+        return self.writes_beside != ()

@@ -1,0 +1,79 @@
+"""What ends an apply before anything is committed, as errors; and why a pending plan may not be carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from etc_policy.errors import PLAN_AGAIN, EngineError, StalePlanError
+from etc_policy.errors.codes import Code
+from etc_policy.plan.clock import find_clock_refusal
+from etc_policy.plan.cut import archive_passed
+from etc_policy.plan.delete_rule import find_overtaken
+from etc_policy.plan.model import TablePlan
+from etc_policy.plan.refusals import Refusal
+from etc_policy.plan.staleness import changed_slices, find_stale
+from etc_policy.policy.manifest import Policy
+from etc_policy.run.ports import Job, TableFiles
+from etc_policy.table.state import TableState
+from etc_policy.table.versions import CUT_VERSIONS
+
+
+def raise_refusal(policy: Policy, refusal: Refusal | None) -> None:
+    """Raise where there is a refusal: an EngineError that the policy's table cannot be compacted now."""
+    if refusal is not None:
+        message = f"`{policy.name}` cannot be compacted now: {refusal.reason}"
+        raise EngineError(Code.CANNOT_COMPACT_NOW, message, hint=refusal.hint)
+
+
+def raise_unfit(policy: Policy, table: TablePlan, state: TableState, now_ms: int, *, published: bool) -> None:
+    """Raise where a plan may not be carried out on its table as it is now; `published` says that it is on the table.
+
+    Raises:
+        EngineError: the clock or its zone forbids it.
+        StalePlanError: the table has changed.
+
+    """
+    raise_refusal(policy, find_clock_refusal(policy, table, state, now_ms))
+    changes = find_stale(policy, table, state, published=published)
+    if changes:
+        message = f"the plan for `{table.policy}` no longer fits its table: {'; '.join(changes)}"
+        raise StalePlanError(Code.STALE_PLAN, message, hint=PLAN_AGAIN)
+
+
+def find_spoiled(files: TableFiles, state: TableState, job: Job) -> str | None:
+    """Why a pending plan may not be executed any more; None where it may."""
+    missing = files.missing_files(job)
+    if missing:
+        return f"its file {missing[0]} is gone (rolled back)"
+    if archive_passed(state.instants, job.instant):
+        return "archiving has passed it"
+    if (why := files.wrong_schema(job.base_path, job.instant)) is not None:
+        return f"{why}, and Hudi would lose values by it"
+    if job.table_version not in CUT_VERSIONS and not job.carries:
+        return None  # what writers have added forbids to take it back
+    changed = next(changed_slices(job.operations, state, job.instant), None)
+    if changed is not None:
+        return changed
+    overtaken = find_overtaken(job.policy, job.operations, state)
+    return next((one.why for one in overtaken if not one.waits), None)
+
+
+@contextmanager
+def else_by_hand(files: TableFiles, job: Job, why: str) -> Iterator[None]:
+    """Around the withdrawal of a plan that may not be executed; where writers have added to its slice, it must be mended by hand.
+
+    Raises:
+        EngineError: it cannot be withdrawn either; readers see every row while it is on the timeline.
+
+    """
+    try:
+        yield
+    except EngineError as error:
+        if error.code != Code.LOG_FILES_ADDED:
+            raise
+        missing = files.missing_files(job)
+        message = f"the pending plan of `{job.policy.name}` cannot be carried out ({why}), and {error.message}"
+        then = f"put {', '.join(f'`{one}`' for one in missing)} back, then run `etc apply`; " if missing else ""
+        hint = f"stop its writers and leave the plan, with which readers see every row; {then}`etc explain {error.code}` says how"
+        raise EngineError(Code.LOG_FILES_ADDED, message, hint=hint) from error

@@ -1,0 +1,297 @@
+"""Carries out plans: one table at a time, every step safe to kill and run again. Nothing is decided here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
+from etc_policy.errors.codes import Code
+from etc_policy.plan.clock import times_refusal
+from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
+from etc_policy.plan.model import TablePlan
+from etc_policy.policy.manifest import Policy
+from etc_policy.run.fence import Fence
+from etc_policy.run.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
+from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit
+from etc_policy.table.history import Commit
+from etc_policy.table.state import TableState, TableStateReader
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """The steps of `etc apply` over the ports; `compactor` is a function so that Spark starts only when it must."""
+
+    reader: TableStateReader
+    files: TableFiles
+    compactor: Callable[[], Compactor]
+    lease: Callable[[str], Lease]
+    progress: Progress
+    clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+
+    def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
+        """Finish a pending plan of etc that a killed run left; None without one.
+
+        A plan whose log files are gone (a rollback took them), that is not all of its file slices, that archiving has passed,
+        or that writers have overtaken is withdrawn instead, and None is returned.
+
+        Raises:
+            RetryableError: the run that left it is still alive.
+            EngineError: Hudi failed; run it again. Or it can neither be executed nor withdrawn (table version 6).
+
+        """
+        self._release_left_lock(policy, base_path)
+        with self._pending(policy, base_path) as found:
+            if found is None:
+                return None
+            lease, state, job = found
+            spoiled = find_spoiled(self.files, state, job)
+            if spoiled:
+                self.progress(f"{policy.name}: withdrawing it: {spoiled}")
+                with else_by_hand(self.files, job, spoiled):
+                    self._engine(job, lease).withdraw(job)
+                return None
+            raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
+            try:
+                return self._run(job, self.fence(job, lease, state), "resumed")
+            except OvertakenError as error:
+                self.progress(f"{policy.name}: {error.message}; planning again")
+                return None
+
+    def _release_left_lock(self, policy: Policy, base_path: str) -> None:
+        """Remove the table's lock that a killed run has left, whether or not anything is due: writers wait for it."""
+        lease = self.lease(base_path)
+        if not lease.has_left_lock(policy):
+            return
+        with suppress(RetryableError), lease:  # the run that holds it may be alive
+            if lease.remove_left_lock(policy):
+                self.progress(f"{policy.name}: removed the table's lock, which a killed run had left")
+
+    def undo(self, policy: Policy, base_path: str) -> Outcome | None:
+        """Withdraw a pending plan of etc; None without one.
+
+        Raises:
+            RetryableError: a run that executes it is alive.
+            EngineError: Hudi failed; run it again.
+
+        """
+        self._release_left_lock(policy, base_path)
+        with self._pending(policy, base_path) as found:
+            if found is None:
+                return None
+            lease, _, job = found
+            self.progress(f"{policy.name}: withdrawing it")
+            self._engine(job, lease).withdraw(job)
+        return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=job.instant)
+
+    def _remove_orphans(self, policy: Policy, base_path: str) -> None:
+        """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice (FACTS 8)."""
+        with self.lease(base_path):
+            state = self.reader.read(base_path, policy.event_time)
+            self.progress(f"{policy.name}: removing {len(state.orphans)} carried log files that have no compaction")
+            self.files.remove_orphans(state)
+
+    @contextmanager
+    def _pending(self, policy: Policy, base_path: str) -> Iterator[tuple[Lease, TableState, Job] | None]:
+        """A pending plan of etc as a job under the table's lease, once the run that left it is dead; None without one.
+
+        Looked at before the lease is taken, and again under it.
+        """
+        seen = self._first_look(policy, base_path)
+        if seen.orphans:
+            self._remove_orphans(policy, base_path)
+        if seen.own_pending is None:
+            yield None
+            return
+        with self.lease(base_path) as lease:
+            state = self.reader.read(base_path, policy.event_time)
+            if state.own_pending is None:
+                yield None
+                return
+            self.progress(f"{policy.name}: found a pending plan of an earlier run at {state.own_pending}")
+            lease.wait_for_dead_run(state.own_pending)
+            yield lease, state, self.files.pending_job(policy, state)
+
+    def _first_look(self, policy: Policy, base_path: str) -> TableState:
+        """The table's state, once a compaction of etc whose commit was cut off is pending again."""
+        try:
+            return self.reader.read(base_path, policy.event_time)
+        except TableError as error:
+            if error.code != Code.DAMAGED_TIMELINE or not self._reopen_cut_off(policy, base_path):
+                raise
+        return self.reader.read(base_path, policy.event_time)
+
+    def _reopen_cut_off(self, policy: Policy, base_path: str) -> bool:
+        """Make a compaction pending again whose run was killed while Hudi wrote its commit; whether there was one (FACTS 8)."""
+        with self.lease(base_path) as lease:
+            job = self.files.cut_off_job(policy, base_path)
+            if job is None:
+                return False
+            self.progress(
+                f"{policy.name}: a run was killed while it wrote its commit at {job.instant}; beginning it anew"
+            )
+            with self._engine(job, lease).locked(job):
+                self.files.reopen(job)
+        return True
+
+    def apply(
+        self,
+        policy: Policy,
+        table: TablePlan,
+        plan_id: str,
+        git_sha: str | None,
+        require_derived: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Publish exactly the planned compaction and execute it; `require_derived` raises for a plan that is not the table's.
+
+        Raises:
+            StalePlanError: the table changed since planning; nothing was committed.
+            RetryableError: another run works on the table.
+            EngineError: Hudi failed; run it again.
+
+        """
+        if table.action != "compact" or table.instant is None:
+            require_derived()
+            return _not_run(table)
+        with self.lease(table.base_path) as lease:
+            state = self.reader.read(table.base_path, policy.event_time)
+            done = self.files.completed_commit(table.base_path, table.instant)
+            if done is not None and done.plan_id == plan_id:
+                return replace(_not_run(table), status="already_applied", completed=done.completed)
+            job = Job(
+                policy=policy,
+                base_path=table.base_path,
+                table_version=table.table_version,
+                metadata_partitions=state.metadata_partitions,
+                instant=table.instant,
+                operations=table.operations,
+                extra_metadata=extra_metadata(table, plan_id, git_sha),
+                partitions_with_logs=state.partitions_with_logs,
+            )
+            fence = self.fence(job, lease, state)
+            raise_unfit(policy, table, state, self.clock_ms(), published=False)
+            require_derived()
+            self._publish(policy, table, fence)
+            outcome = self._run(job, fence, "compacted")
+        return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
+
+    def fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
+        """What is asked between the work of a job and its commit; `state` is the newest that was read."""
+        return Fence(self.reader, self.files, job, lease, state)
+
+    def _publish(self, policy: Policy, table: TablePlan, fence: Fence) -> None:
+        """Publish the plan unless the table changed since it was looked at before Spark starts."""
+        job = fence.job
+        compactor = self.compactor()
+        self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
+        fence.before_publishing()
+
+        def check(published: bool) -> None:
+            now = self.reader.read(table.base_path, policy.event_time)
+            raise_unfit(policy, table, now, self.clock_ms(), published=published)
+
+        compactor.publish(job, check)
+
+    def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
+        log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
+        self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
+        try:
+            seconds = self._execute(job, fence)
+        except OvertakenError as error:
+            fence.lease.require_alive(job.instant)  # its traces are fresh, and ours
+            with else_by_hand(self.files, job, error.message):
+                self.compactor().withdraw(job)
+            raise
+        done = self._committed(job)
+        completed = done.completed if done else None
+        record = compaction_record(job.instant, completed or job.instant, job.extra_metadata)
+        return Outcome(
+            policy=job.policy.name,
+            base_path=job.base_path,
+            status=status,
+            threshold_ms=record.threshold_ms if record else None,
+            seen_until=record.seen_until if record else None,
+            instant=job.instant,
+            completed=completed,
+            file_slices=len(job.operations),
+            log_files=log_files,
+            bytes_read=sum(operation.bytes_read for operation in job.operations),
+            bytes_written=done.bytes_written if done else 0,
+            bytes_written_estimate=sum(operation.bytes_written_estimate for operation in job.operations),
+            run_seconds=seconds,
+            writes_beside=fence.writes_beside(completed),
+        )
+
+    def _committed(self, job: Job) -> Commit | None:
+        """What Hudi has committed; None where that cannot be read now, which does not make it undone.
+
+        Raises:
+            EngineError: there is no such commit.
+
+        """
+        try:
+            done = self.files.completed_commit(job.base_path, job.instant)
+        except (EtcError, OSError) as error:
+            self.progress(f"{job.policy.name}: Hudi has committed it, and how much it wrote cannot be read: {error}")
+            return None
+        if done is None:
+            message = f"Hudi reported success, but there is no completed compaction at {job.instant}"
+            raise EngineError(Code.NOT_ON_THE_TIMELINE, message)
+        return done
+
+    def _execute(self, job: Job, fence: Fence) -> float:
+        """The seconds that the run took; none where stock Hudi has completed the published plan."""
+        if self._is_done_by_stock(job):
+            return 0.0
+        lease = fence.lease
+        compactor = self._engine(job, lease)
+        if self._is_done_by_stock(job):
+            return 0.0
+        lease.mark(job.instant)
+        began = time.monotonic()
+        compactor.run(job, lambda: lease.begun(job.instant), fence)
+        return time.monotonic() - began
+
+    def _is_done_by_stock(self, job: Job) -> bool:
+        """Whether a stock run has committed the published plan.
+
+        Raises:
+            EngineError: it has, without the log files that the plan carries.
+
+        """
+        if self.files.completed_commit(job.base_path, job.instant) is None:
+            return False
+        if job.carries:
+            message = f"the compaction at {job.instant} of `{job.policy.name}` was committed by another process"
+            hint = f"stop all writers and cleaning; `etc explain {Code.NOT_IN_COMMIT}` says what to do"
+            raise EngineError(Code.NOT_IN_COMMIT, f"{message}, without its carried log files", hint=hint)
+        return True
+
+    def _engine(self, job: Job, lease: Lease) -> Compactor:
+        """The engine, started, while nobody else runs the published plan: a stock writer may take it at any time.
+
+        A run of etc would roll back what that writer has done, and one that keeps no heartbeat would not notice.
+        """
+        compactor = self.compactor()
+        lease.wait_for_dead_run(job.instant)
+        return compactor
+
+
+def _not_run(table: TablePlan) -> Outcome:
+    status: TableStatus = "refused" if table.action == "refused" else "nothing_due"
+    return Outcome(
+        policy=table.policy,
+        base_path=table.base_path,
+        status=status,
+        threshold_ms=table.threshold_ms,
+        seen_until=table.seen.last_completed,
+        instant=table.instant,
+        reason=table.reason,
+        hints=table.hints,
+        leaves_out=table.left_out_though_due > 0,
+        watermark_predicted_ms=table.watermark_after_ms,
+    )

@@ -1,0 +1,237 @@
+"""Lease over a document on an object store or HDFS: only one of many replaces it, a thread renews it, the commit is fenced by it.
+
+All ages are measured by the store's own clock, so that a machine whose clock is wrong takes over nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+from uuid import uuid4
+
+from etc_policy.errors import EngineError, RetryableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.policy.manifest import Policy
+from etc_policy.run.lock_holder import Owner
+from etc_policy.run.run_signs import HEARTBEAT_TOLERANCE_SECONDS, Progress, RunSigns, warn_of_clock
+from etc_policy.run.store_probe import require_conditional_put
+from etc_policy.storage.clocks import note_time, time_at
+from etc_policy.storage.port import RemoteStorage, Version
+
+LEASE = f"{ETC_FOLDER}/lease.json"
+
+#: How long a lease holds that is not renewed, and how often it is.
+_VALID_SECONDS, _RENEWALS = 60.0, 4
+#: Beyond its end: the times of stores have whole seconds, and their machines' clocks differ a little.
+_MARGIN_SECONDS = 10.0
+#: No lease of etc is longer: another document does not hold the table for ever.
+MAX_VALID_SECONDS = 600.0
+
+
+class StoreLease:
+    """At most one `etc apply` works on a table that machines share; a lease of a dead machine ends by itself."""
+
+    def __init__(
+        self,
+        storage: RemoteStorage,
+        *,
+        valid_seconds: float = _VALID_SECONDS,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        self._storage, self._valid_seconds = storage, valid_seconds
+        self._document = LeaseDocument(Owner(storage.location), valid_seconds)
+        self._signs, self._progress = RunSigns(storage, progress), progress
+        self._inflight_found = ""
+        self._tag: str | None = None
+        self._last: LeaseDocument | None = None
+        self._attempted: list[bytes] = []
+        self._lock, self._done = threading.Lock(), threading.Event()
+        self._care = threading.Thread(target=self._keep, daemon=True, name="table lease")
+
+    def __enter__(self) -> StoreLease:
+        """Take the lease.
+
+        Raises:
+            RetryableError: another `etc apply` works on this table, or has died so lately that it may be alive.
+            EngineError: the store has no conditional put.
+
+        """
+        warn_of_clock(self._note_store_time(require_conditional_put(self._storage)), self._progress)
+        found = self._storage.version(LEASE)
+        if found is None:
+            self._create()
+        else:
+            self._last, self._tag = read_document(found.content), found.tag
+            self._require_free(found)
+            if not self._put(self._document):
+                raise self._in_use("another process")
+        self._care.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give the lease back; a run that has ended, well or not, leaves nothing to wait for."""
+        self._done.set()
+        self._care.join()
+        with suppress(OSError), self._lock:
+            self._put(self._document.renewed(ended=bool(self._document.instant), released=True))
+
+    def has_left_lock(self, policy: Policy) -> bool:
+        """Never: a table on an object store or HDFS has no lock file that etc knows."""
+        return False
+
+    def remove_left_lock(self, policy: Policy) -> bool:
+        """Nothing is removed."""
+        return False
+
+    def mark(self, instant: str) -> None:
+        """Write the instant into the lease: should this process die, the next holder knows whose traces it finds."""
+        self._require_put(instant=instant, inflight=self._inflight_found)
+
+    def begun(self, instant: str) -> None:
+        """Write into the lease when our inflight file was made: whoever takes the plan over makes another."""
+        self._require_put(inflight=self._signs.inflight_made(instant))
+
+    def wait_for_dead_run(self, instant: str) -> None:
+        """Return once a run of `instant` has shown no sign of life for long enough; one that advances is alive.
+
+        Raises:
+            RetryableError: the run is alive.
+
+        """
+        last, made = self._last, self._signs.inflight_made(instant)
+        self._inflight_found = made
+        was_ours = last is not None and last.instant == instant and made in ("", last.inflight)
+        if was_ours and last is not None and last.ended:
+            self._signs.remove_beat(instant)
+            return
+        tolerance = HEARTBEAT_TOLERANCE_SECONDS if was_ours else WRITER_HEARTBEAT_TOLERANCE_SECONDS
+        self._signs.wait_until_silent(instant, tolerance)
+
+    def require_alive(self, instant: str) -> None:
+        """Return while the lease, renewed and read now, is ours, the inflight file the one that we made, our heartbeat fresh.
+
+        Raises:
+            EngineError: one of them is lost, so another run may have taken over.
+
+        """
+        with self._lock:
+            found = self._storage.version(LEASE) if self._put(self._document.renewed()) else None
+            if found is None or found.content != self._document.as_bytes():  # the store may have taken long to answer
+                raise self._lost()
+        self._note_store_time(found.modified_ns)
+        self._signs.require_own(instant, self._document.inflight)
+
+    def _create(self) -> None:
+        self._tag = self._storage.replace_version(LEASE, self._document.as_bytes(), None)
+        if self._tag is None:
+            raise self._in_use("another process")
+
+    def _require_free(self, found: Version) -> None:
+        """Return if nobody has the lease, or whoever has it did not renew it in time."""
+        last = self._last
+        if last is not None and (last.released or last.owner.is_gone_here):
+            return
+        valid_seconds = last.valid_seconds if last is not None else MAX_VALID_SECONDS
+        left = found.modified_ns / 1e9 + valid_seconds + _MARGIN_SECONDS - time_at(self._storage.location)
+        if left > 0:
+            raise self._in_use(str(last.owner) if last is not None else "an unknown process", left)
+
+    def _require_put(self, **changed: str) -> None:
+        """Renew the lease, with these changes.
+
+        Raises:
+            EngineError: it is lost.
+            StoreUnreachableError: the store does not answer.
+
+        """
+        with self._lock:
+            if not self._put(self._document.renewed(**changed)):
+                raise self._lost()
+
+    def _lost(self) -> EngineError:
+        message = f"this run's lease of `{self._storage.location}` was lost; nothing was committed"
+        return EngineError(
+            Code.RUN_TAKEN_OVER, message, hint="another `etc apply` has taken over; run `etc apply` again"
+        )
+
+    def _put(self, document: LeaseDocument) -> bool:
+        """Whether the document has replaced the version that we know; the lease is lost where it has not.
+
+        A version that the store has kept without an answer is ours too.
+        """
+        if self._tag is None:
+            return False
+        content, tag = document.as_bytes(), self._tag
+        self._attempted.append(content)
+        self._tag = None
+        try:
+            self._tag = self._storage.replace_version(LEASE, content, tag)
+            if self._tag is None and len(self._attempted) > 1:
+                found = self._storage.version(LEASE)
+                if found is not None and found.tag is not None and found.content in self._attempted:
+                    self._tag = self._storage.replace_version(LEASE, content, found.tag)
+        except OSError:
+            self._tag = tag  # what became of it is seen the next time
+            raise
+        if self._tag is not None:
+            self._document, self._attempted = document, []
+        return self._tag is not None
+
+    def _keep(self) -> None:
+        """Renew the lease until it is given back or lost; a store that does not answer is tried again."""
+        while not self._done.wait(self._valid_seconds / _RENEWALS):
+            with suppress(OSError), self._lock:
+                if not self._put(self._document.renewed()):
+                    return
+
+    def _note_store_time(self, modified_ns: int) -> float:
+        return note_time(self._storage.location, modified_ns / 1e9)
+
+    def _in_use(self, who: str, left_seconds: float = 0.0) -> RetryableError:
+        message = f"another `etc apply` is working on `{self._storage.location}`: {who}"
+        ends = f", or for its lease to end in {left_seconds:.0f} s if it has died" if left_seconds else ""
+        return RetryableError(Code.TABLE_IN_USE, message, hint=f"wait for it to end{ends}, then run this again")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseDocument:
+    """A lease as it was written at one moment. `nonce` makes each body another one: stores compare hashes of them.
+
+    It holds for `valid_seconds` from when the store has noted that it was written. `inflight` is when the inflight file of
+    the run of `instant` was made; until then, that of the dead run before it. `ended` says that the run did not die,
+    `released` that nobody has the lease.
+    """
+
+    owner: Owner
+    valid_seconds: float
+    instant: str = ""
+    inflight: str = ""
+    ended: bool = False
+    released: bool = False
+    nonce: str = field(default_factory=lambda: uuid4().hex)
+
+    def renewed(self, **changed: Any) -> LeaseDocument:
+        """The same lease for another while, with these changes."""
+        return replace(self, **changed, nonce=uuid4().hex)
+
+    def as_bytes(self) -> bytes:
+        """The document as JSON."""
+        return json.dumps(asdict(self)).encode()
+
+
+def read_document(content: bytes) -> LeaseDocument | None:
+    """The document of these bytes; None where etc did not write them."""
+    try:
+        found = json.loads(content)
+        document = LeaseDocument(**{**found, "owner": Owner(**found["owner"])})
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    texts = (document.instant, document.inflight, document.nonce)
+    is_sound = all(isinstance(text, str) for text in texts) and isinstance(document.valid_seconds, int | float)
+    is_sound = is_sound and document.owner.is_sound
+    return document if is_sound and 0 < document.valid_seconds <= MAX_VALID_SECONDS else None

@@ -1,0 +1,149 @@
+"""TableFiles over a table's folder: pending plans, planned files, commits."""
+
+from __future__ import annotations
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.compactions import plan_extra
+from etc_policy.hudi.evolved_schema import lacking_at
+from etc_policy.hudi.history import commit_of, completed_write
+from etc_policy.hudi.layout import parse_data_file
+from etc_policy.hudi.pending_plan import require_own
+from etc_policy.hudi.plan_file import decode_operations
+from etc_policy.hudi.properties import metadata_partitions, read_properties
+from etc_policy.hudi.stable_reading import read_until_stable, table_errors
+from etc_policy.hudi.timeline import CUT_OFF_HINT, Timeline, read_timeline
+from etc_policy.hudi.values import pairs_of
+from etc_policy.plan.commit_metadata import compaction_record
+from etc_policy.policy.manifest import Policy
+from etc_policy.run.ports import Job
+from etc_policy.storage.open_storage import open_reader, open_storage
+from etc_policy.table.history import Commit
+from etc_policy.table.state import TableState
+
+
+class HudiFiles:
+    """Reads plans and commits from the timeline."""
+
+    def pending_job(self, policy: Policy, state: TableState) -> Job:
+        """Our pending plan as a job, with the metadata that its plan file carries.
+
+        Raises:
+            TableError: it cannot be read, or etc has not written it.
+
+        """
+        instant = state.own_pending or ""
+        with table_errors(state.base_path):
+            timeline = timeline_of(state.base_path)
+            return _job(policy, timeline, instant, state.table_version, state.metadata_partitions)
+
+    def missing_files(self, job: Job) -> tuple[str, ...]:
+        """Planned base and log files that are gone, as paths below the table."""
+        storage = open_reader(job.base_path)
+        with table_errors(job.base_path):
+            return tuple(path for path in (*job.base_paths, *job.log_paths) if storage.info(path) is None)
+
+    def remove_orphans(self, state: TableState) -> None:
+        """Remove carried log files whose compaction is not on the timeline: their rows are in the slice that they came from."""
+        storage, pending = open_storage(state.base_path), timeline_of(state.base_path).files
+        with table_errors(state.base_path):
+            for path in state.orphans:
+                name = parse_data_file(path.rpartition("/")[2])
+                if name is not None and name.instant not in pending and not storage.is_linked(path):
+                    storage.remove(path)
+
+    def completed_commit(self, base_path: str, instant: str) -> Commit | None:
+        """The compaction at an instant; None when it has not completed."""
+        with table_errors(base_path):
+            timeline = timeline_of(base_path)
+            return commit_of(completed_write(timeline, instant)) if instant in timeline.completions else None
+
+    def wrong_schema(self, base_path: str, instant: str) -> str | None:
+        """Why Hudi would not merge by the table's schema at an instant, as a clause (FACTS 1.8); None where it would."""
+        return read_until_stable(base_path, lambda: _wrong_schema(timeline_of(base_path), instant))
+
+    def before_commit(self, base_path: str, instant: str) -> tuple[bool, str | None]:
+        """Whether the compaction at an instant has completed, else what `wrong_schema` says: from one listing of the timeline."""
+
+        def look() -> tuple[bool, str | None]:
+            timeline = timeline_of(base_path)
+            is_completed = instant in timeline.completions
+            return is_completed, None if is_completed else _wrong_schema(timeline, instant)
+
+        return read_until_stable(base_path, look)
+
+    def cut_off_job(self, policy: Policy, base_path: str) -> Job | None:
+        """The compaction of etc whose commit has a file, and nothing in it; None without one.
+
+        Hudi 0.x writes the file of a commit in place: one that is killed in that moment leaves it empty (FACTS 8).
+
+        Raises:
+            TableError: the table cannot be read, or etc has not written the plan.
+
+        """
+        storage = open_reader(base_path)
+        with table_errors(base_path):
+            properties = read_properties(storage)
+            timeline = read_timeline(storage, properties)
+            version, partitions = int(properties["hoodie.table.version"]), metadata_partitions(properties)
+            for instant in filter(lambda one: _is_cut_off(timeline, one), timeline.completions):
+                if compaction_record(instant, instant, plan_extra(timeline, instant) or {}) is not None:
+                    return _job(policy, timeline, instant, version, partitions)
+        return None
+
+    def reopen(self, job: Job) -> None:
+        """Remove the empty file of the job's commit; the compaction is inflight again, and is rolled back by whoever runs it.
+
+        Raises:
+            TableError: what it compacted was cleaned since, or may be at any moment.
+
+        """
+        storage, timeline = open_storage(job.base_path), timeline_of(job.base_path)
+        later = (instant for instant in timeline.files if instant > job.instant)
+        cleaning = next((one for one in later if any(f.action == "clean" for f in timeline.files[one])), None)
+        missing = "".join(self.missing_files(job)[:1])
+        if cleaning or missing:
+            why = (
+                f"the file `{missing}` that it compacted is gone"
+                if missing
+                else f"a clean began after it, at {cleaning}"
+            )
+            message = f"the commit of the compaction at {job.instant} of `{job.base_path}` is empty, and {why}"
+            raise TableError(Code.DAMAGED_TIMELINE, message, hint=CUT_OFF_HINT)
+        if _is_cut_off(timeline, job.instant):
+            name = timeline.latest(job.instant).name
+            storage.remove(f"{timeline.folder}/{name}")
+            storage.remove(f"{timeline.folder}/.{name}.crc")
+
+
+def _wrong_schema(timeline: Timeline, instant: str) -> str | None:
+    lacking = lacking_at(timeline, instant)
+    return lacking.why if lacking is not None else None
+
+
+def _is_cut_off(timeline: Timeline, instant: str) -> bool:
+    """Whether a `commit` has a file, and nothing in it."""
+    last = timeline.latest(instant)
+    info = timeline.storage.info(f"{timeline.folder}/{last.name}") if last.action == "commit" else None
+    return info is not None and info.size_bytes == 0
+
+
+def _job(policy: Policy, timeline: Timeline, instant: str, table_version: int, partitions: tuple[str, ...]) -> Job:
+    plan = timeline.plan_of(instant) or {}
+    operations = decode_operations(plan)
+    require_own(timeline, instant, operations)
+    return Job(
+        policy=policy,
+        base_path=timeline.storage.location,
+        table_version=table_version,
+        metadata_partitions=partitions,
+        instant=instant,
+        operations=operations,
+        extra_metadata=pairs_of(plan),
+    )
+
+
+def timeline_of(base_path: str) -> Timeline:
+    """The active timeline of the table at a base path, as listed now."""
+    storage = open_reader(base_path)
+    return read_timeline(storage, read_properties(storage))

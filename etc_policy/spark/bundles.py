@@ -1,0 +1,51 @@
+"""The bundle of Hudi: which one is asked for, which release it is, and whether it may compact a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from etc_policy.errors import EngineError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.merging import merging_of
+from etc_policy.hudi.properties import read_properties
+from etc_policy.plan.bundles import why_unfit
+from etc_policy.run.ports import Job
+from etc_policy.storage.open_storage import open_reader
+
+#: How Hudi names its bundles for Spark, as jars and as coordinates.
+BUNDLE_NAME = re.compile(r"hudi-spark(?P<spark>\d+\.\d+)-bundle_[\d.]+[-:](?P<hudi>[\w.-]+?)(?:\.jar)?(?:,|$)")
+_IN_SPARKS_SETTINGS = ("spark.jars", "spark.jars.packages")
+
+
+def named_bundle(environ: Mapping[str, str], bundle: str | None, confs: Mapping[str, str]) -> str | None:
+    """What names a bundle: Spark's own settings, else `ETC_HUDI_BUNDLE`, else the target's; None where nothing does."""
+    given = [confs[key] for key in _IN_SPARKS_SETTINGS if key in confs]
+    return ",".join(given) if given else environ.get("ETC_HUDI_BUNDLE") or bundle
+
+
+def release_in(name: str) -> str | None:
+    """The release that a bundle's coordinates or file say; None for another name."""
+    found = BUNDLE_NAME.search(name)
+    return found["hudi"] if found else None
+
+
+def release_of(jvm: Any) -> str | None:
+    """The release that the loaded bundle has in its manifest; before 1.0 no class of Hudi's says it."""
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    of_bundle = jvm.java.lang.Class.forName("org.apache.hudi.common.model.HoodieRecord", True, loader).getPackage()
+    return str(of_bundle.getImplementationVersion() or "") or None
+
+
+def require_fitting(jvm: Any, job: Job) -> None:
+    """Return if the loaded bundle is known to merge rows as the readers of the job's table do.
+
+    Raises:
+        EngineError: it merges them otherwise, or nobody has tried it.
+
+    """
+    merging = merging_of(read_properties(open_reader(job.base_path)))
+    unfit = why_unfit(merging, release_of(jvm), job.policy.writer.merges_tested_with)
+    if unfit:
+        raise EngineError(Code.UNFIT_BUNDLE, f"`{job.policy.name}` is not compacted: {unfit[0]}", hint=unfit[1])

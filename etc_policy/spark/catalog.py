@@ -1,0 +1,101 @@
+"""The catalog of the Spark session: where a table lies, the properties of a table (FACTS 10), and that it does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from etc_policy.errors import RetryableError, TableError, first_line
+from etc_policy.errors.codes import Code
+from etc_policy.report.sync import PREFIX, PropertyChanges
+from etc_policy.spark.interrupts import raise_if_interrupted
+
+
+class SparkPropertyStore:
+    """Reads and changes properties by SHOW and ALTER TABLE; neither touches the table's data nor its timeline."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def read(self, table: str) -> dict[str, str]:
+        """The properties of etc that `db.table` has.
+
+        Raises:
+            TableError: the catalog has no such table.
+            RetryableError: the catalog cannot be asked.
+
+        """
+        name = _quoted(table)
+        with catalog_errors(table):
+            known = self._spark.catalog.tableExists(name)
+        if not known:
+            hint = (
+                "the writer's hive sync makes it (`hoodie.datasource.hive_sync.enable`); is the target's catalog right?"
+            )
+            raise TableError(Code.NO_RO_TABLE, f"the catalog has no table `{table}`", hint=hint)
+        with catalog_errors(table):
+            rows = self._spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
+        return {row["key"]: row["value"] for row in rows if row["key"].startswith(PREFIX)}
+
+    def write(self, table: str, changes: PropertyChanges) -> None:
+        """Change the properties of `db.table`; what is to go goes before anything is set.
+
+        Raises:
+            RetryableError: the catalog cannot be asked, or refused.
+
+        """
+        name = _quoted(table)
+        with catalog_errors(table):
+            if changes.remove:
+                self._spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES IF EXISTS ({_listed(changes.remove)})")
+            if changes.put:
+                pairs = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(changes.put.items()))
+                self._spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({pairs})")
+
+
+def _quoted(table: str) -> str:
+    """`db.table` with both parts in backticks."""
+    return ".".join(f"`{part.strip('`')}`" for part in table.split("."))
+
+
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(_text(key) for key in keys)
+
+
+def _text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def table_location(spark: Any, name: str) -> str:
+    """The base path of `db.table`.
+
+    Raises:
+        TableError: the catalog does not know it.
+        RetryableError: the catalog cannot be asked.
+
+    """
+    with catalog_errors(name):
+        known = spark.catalog.tableExists(name)
+    if not known:
+        hint = "check `table` in the policy and the catalog that Spark is configured with"
+        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog has no table `{name}`", hint=hint)
+    with catalog_errors(name):
+        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").where("col_name = 'Location'").collect()
+    # columns come first, and one of them may have that name
+    location = str(rows[-1]["data_type"]) if rows else ""
+    if "/" not in location:
+        raise TableError(Code.UNKNOWN_CATALOG_TABLE, f"the Spark catalog names no location for `{name}`")
+    return location.removeprefix("file:")
+
+
+@contextmanager
+def catalog_errors(table: str) -> Iterator[None]:
+    """What Spark says of its catalog, as an error that another try may not meet."""
+    try:
+        yield
+    except Exception as error:
+        raise_if_interrupted()
+        message = f"the catalog cannot be asked about `{table}`"
+        raise RetryableError(Code.CATALOG_FAILED, message, cause=first_line(error)) from error

@@ -1,0 +1,262 @@
+"""Compactor on PySpark and the stock Hudi client, driven through py4j (FACTS 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from etc_policy.errors import EngineError, EtcError, OvertakenError
+from etc_policy.errors.codes import Code
+from etc_policy.run.carrying import carry_files, require_carried
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import timeline_of
+from etc_policy.spark import metadata_renewal
+from etc_policy.spark.commit_zone import before_commit
+from etc_policy.spark.empty_commit import commit_nothing
+from etc_policy.spark.hudi_client import (
+    compaction_instant,
+    heartbeats,
+    hudi_client,
+    hudi_table,
+    method_names,
+    takes_write_metadata,
+)
+from etc_policy.spark.plan_files import (
+    create_plan,
+    is_inflight,
+    must_be_removed,
+    prepare_rollback,
+    remove_plan,
+    remove_written,
+    require_unwritten,
+)
+from etc_policy.spark.table_lock import java_lease, table_lock
+from etc_policy.spark.write_stats import (
+    add_stats,
+    add_stats_to_commit,
+    require_all_records,
+    require_bundle,
+    written_stats,
+)
+from etc_policy.storage.open_storage import open_reader
+
+
+class HudiCompactor:
+    """Publishes and runs compactions with the stock client of the bundle that Spark has loaded."""
+
+    def __init__(self, spark: Any, progress: Callable[[str], None] = lambda _: None) -> None:
+        self._spark = spark
+        self._jvm = spark._jvm
+        self._progress = progress
+
+    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
+        """Write the plan file under the table's lock; `check` runs inside, before (False) and after (True) the write.
+
+        Raises:
+            EngineError: Hudi failed.
+            EtcError: `check` refused; after the write the plan is withdrawn first, unless somebody has begun it meanwhile.
+
+        """
+        require_bundle(self._jvm, job)
+        with self._client(job) as client, self._lock(job, client) as require_held:
+            check(False)
+            require_held()
+            create_plan(job)
+            try:
+                check(True)
+                require_held()
+            except EtcError:
+                if not is_inflight(job):  # else its base files would go under its writer
+                    self._take_back(job, client)
+                raise
+
+    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+        """Execute the plan at the job's instant and commit it; a half-done earlier run is rolled back first.
+
+        Before table version 8 what stays is carried into the new slice first.
+        """
+        require_bundle(self._jvm, job)
+        carry_files(job)
+        job = replace(
+            job,
+            metadata_partitions=(
+                *job.metadata_partitions,
+                *metadata_renewal.owed(job.base_path, job.metadata_partitions),
+            ),
+        )
+        fence = before_commit(self._jvm, job, fence)
+        self._with_metadata_table(job, lambda: self._run(job, begun, fence))
+        metadata_renewal.settle(job)
+
+    def _with_metadata_table(self, job: Job, step: Callable[[], None]) -> None:
+        """Do a step that rolls back what a killed run has begun; where the metadata table forbids that, it is built anew."""
+        try:
+            step()
+        except EngineError as error:
+            if not metadata_renewal.is_due(error):
+                raise
+            with self._client(job) as client, self._lock(job, client):
+                metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
+            step()
+
+    def _run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+        """Compact without the table's lock, then commit under it, so that what the fence has seen holds until the commit."""
+        with self._client(job) as client:
+            result = self._begin(job, client)
+            begun()
+            metadata = result.getCommitMetadata().get()
+            for key, value in job.extra_metadata.items():
+                metadata.addMetadata(key, value)
+            newer = takes_write_metadata(client)
+            if newer:  # the work is lazy: it is done here
+                if job.carries:  # whole statuses, so that the work is not asked for twice
+                    statuses = result.getWriteStatuses().collect()
+                    self._require_written(job, result, [status.getStat() for status in statuses])
+                    add_stats(self._spark, job, result, statuses)
+                else:
+                    self._require_written(job, result, written_stats(self._spark, result))
+            else:
+                require_all_records(self._spark, job, result, metadata.getWriteStats())
+                add_stats_to_commit(self._jvm, job, metadata)
+            try:
+                fence(False)
+                with self._lock(job, client) as require_held:
+                    fence(True)
+                    require_carried(job)
+                    require_held()
+                    client.commitCompaction(job.instant, result if newer else metadata, self._empty())
+            except OvertakenError:
+                heartbeats(client).stop(job.instant)  # no run of it is at work any more
+                raise
+
+    def _begin(self, job: Job, client: Any) -> Any:
+        """Make the plan inflight, under the lock; where Hudi also does the work in this call, without the lock."""
+        if takes_write_metadata(client):
+            with self._lock(job, client):
+                if is_inflight(job):
+                    prepare_rollback(job)
+                return client.compact(job.instant)
+        if is_inflight(job):
+            self._roll_back_by(client, job)
+        return client.compact(job.instant)
+
+    def _require_written(self, job: Job, result: Any, stats: list[Any]) -> None:
+        """Every record is in a new base file, and all are there: a challenger that took the run over would have removed them."""
+        require_all_records(self._spark, job, result, stats)
+        storage = open_reader(job.base_path)
+        gone = [path for stat in stats if storage.info(path := str(stat.getPath())) is None]
+        if gone:
+            hint = "another run has taken over; run `etc apply` again"
+            raise EngineError(
+                Code.RUN_TAKEN_OVER, f"the new base file {gone[0]} is gone; nothing was committed", hint=hint
+            )
+
+    def withdraw(self, job: Job) -> None:
+        """Take the plan back: Hudi rolls back what was begun, base files of C go, and C completes without any.
+
+        Raises:
+            EngineError: the compaction has completed, so there is nothing to take back; or, before table version 8,
+                writers have added to the slice that the plan begins; or Hudi failed.
+            RetryableError: a writer has begun it; or, before table version 8, one may be about to add to its slice.
+
+        """
+        self._require_incomplete(job)
+        require_unwritten(job)
+        if is_inflight(job):
+            self._with_metadata_table(job, lambda: self._roll_back(job))
+        if must_be_removed(job):
+            self._remove_plan(job)
+            return
+        with self._client(job) as client, self._lock(job, client):
+            self._take_back(job, client)
+
+    @contextmanager
+    def locked(self, job: Job) -> Iterator[None]:
+        """The table's lock is held, and no other run of etc begins.
+
+        Raises:
+            RetryableError: somebody else holds it.
+            EngineError: Hudi failed.
+
+        """
+        with self._client(job) as client, self._lock(job, client):
+            yield
+
+    def rebuild_metadata(self, job: Job) -> None:
+        """Drop the metadata table and build it again with the job's partitions; one that was killed is done anew.
+
+        Raises:
+            EngineError: Hudi failed.
+
+        """
+        message = f"Hudi could not build the metadata table of `{job.base_path}` again"
+        failure = EngineError(
+            Code.METADATA_NOT_BUILT, message, hint="run the same command again: it begins this step anew"
+        )
+        with hudi_client(self._spark, job, failure) as client:
+            metadata_renewal.drop(self._jvm, client, hudi_table(self._spark, client), job)
+        with hudi_client(self._spark, job, failure) as client:
+            metadata_renewal.build(self._jvm, client, hudi_table(self._spark, client))
+        metadata_renewal.settle(job)
+
+    def _roll_back(self, job: Job) -> None:
+        """Hudi's own rollback of an inflight compaction; it is `requested` afterwards."""
+        with self._client(job) as client:
+            self._roll_back_by(client, job)
+
+    def _roll_back_by(self, client: Any, job: Job) -> None:
+        table = hudi_table(self._spark, client)
+        inflight = compaction_instant(self._jvm, table, job, "INFLIGHT")
+        manager = self._jvm.org.apache.hudi.client.transaction.TransactionManager(
+            client.getConfig(), table.getStorage()
+        )
+        try:
+            with self._lock(job, client):
+                prepare_rollback(job)
+                if "beginStateChange" in method_names(manager):
+                    table.rollbackInflightCompaction(inflight, manager)
+                else:
+                    table.rollbackInflightCompaction(inflight)
+        finally:
+            manager.close()
+
+    def _require_incomplete(self, job: Job) -> None:
+        if job.instant in timeline_of(job.base_path).completions:
+            raise EngineError(
+                Code.ALREADY_COMPLETED, f"the compaction at {job.instant} has completed: there is nothing to withdraw"
+            )
+
+    def _take_back(self, job: Job, client: Any) -> None:
+        """End a plan that nobody runs, under the lock: it stays on the timeline, as others may have listed it and open it yet."""
+        if must_be_removed(job):
+            self._remove_plan(job)
+            return
+        self._require_incomplete(job)
+        remove_written(job)
+        commit_nothing(self._spark, client, job, compaction_instant(self._jvm, hudi_table(self._spark, client), job))
+
+    def _remove_plan(self, job: Job) -> None:
+        self._require_incomplete(job)
+        remove_plan(job)
+
+    @contextmanager
+    def _client(self, job: Job) -> Iterator[Any]:
+        with hudi_client(self._spark, job, _failure(job)) as client, java_lease(self._jvm, job):
+            yield client
+
+    @contextmanager
+    def _lock(self, job: Job, client: Any) -> Iterator[Callable[[], None]]:
+        """The table's lock, which the client itself does not take; yields what raises when it was lost."""
+        owner = compaction_instant(self._jvm, hudi_table(self._spark, client), job)
+        with table_lock(self._jvm, job, client, owner, self._progress) as require_held:
+            yield require_held
+
+    def _empty(self) -> Any:
+        return self._jvm.org.apache.hudi.common.util.Option.empty()
+
+
+def _failure(job: Job) -> EngineError:
+    hint = "nothing is lost: mend the cause and run `etc apply` again, it finishes or rolls back what was begun"
+    return EngineError(Code.HUDI_FAILED, f"Hudi could not compact `{job.base_path}` at {job.instant}", hint=hint)

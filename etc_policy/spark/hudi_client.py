@@ -1,0 +1,165 @@
+"""The stock write client of the bundle that Spark has loaded, opened by py4j as a mirror of its table (FACTS 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from etc_policy.errors import EngineError, EtcError, RetryableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.avro_columns import leaf_names
+from etc_policy.hudi.properties import ordering_fields, read_properties
+from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.hudi.values import list_of, load_json, mapping_of
+from etc_policy.hudi.writer_form import (
+    COLUMN_LIST,
+    COLUMN_STATISTICS,
+    index_definitions,
+    options_of_base_file,
+    options_of_indexes,
+)
+from etc_policy.run.ports import Job
+from etc_policy.spark.client_options import client_options, merge_options
+from etc_policy.spark.cluster import raise_if_alone
+from etc_policy.spark.commit_zone import commit_zone
+from etc_policy.spark.interrupts import raise_if_interrupted
+from etc_policy.spark.java_causes import is_caused_by, java_causes
+from etc_policy.spark.pinned_settings import pinned_in_tasks
+from etc_policy.spark.store_outage import raise_store_outage
+from etc_policy.storage.open_storage import open_reader
+
+_HELD = "HoodieLockException"
+
+
+@contextmanager
+def hudi_client(
+    spark: Any,
+    job: Job,
+    failure: EngineError,
+    *,
+    takes_lock: bool = False,
+) -> Iterator[Any]:
+    """A write client for the job's table, closed afterwards; Java's errors come out as `failure` with Java's words.
+
+    So does the end of Java itself, which py4j reports as an OSError once its first call has failed. A lock or a heartbeat
+    that somebody else holds is a RetryableError, and so is a store that does not answer.
+    """
+    from py4j.protocol import Py4JError
+
+    try:
+        client = _create(spark, job, client_options(job, takes_lock=takes_lock))
+        try:
+            with commit_zone(spark._jvm, job), pinned_in_tasks(spark):
+                yield client
+        finally:
+            client.close()
+    except EtcError:
+        raise
+    except (Py4JError, OSError) as error:
+        raise_if_interrupted()
+        failure.cause = java_causes(error)
+        if is_caused_by(error, _HELD):
+            message = f"another process holds the lock of `{job.base_path}`, or works on its instant {job.instant}"
+            hint = "run this again; if nobody else is at work, compare `writer.lock` with what the writers use"
+            raise RetryableError(Code.LOCK_IS_HELD, message, hint=hint, cause=failure.cause) from error
+        raise_if_alone(spark, failure.cause)
+        raise_store_outage(job.base_path, error)
+        raise failure from error
+
+
+def hudi_table(spark: Any, client: Any) -> Any:
+    """The client's table as it is now."""
+    return spark._jvm.org.apache.hudi.table.HoodieSparkTable.create(client.getConfig(), client.getEngineContext())
+
+
+def method_names(java_object: Any) -> set[str]:
+    """The names of its public methods: they differ between bundles."""
+    return {method.getName() for method in java_object.getClass().getMethods()}
+
+
+def makes_instants(jvm: Any) -> bool:
+    """Whether the bundle makes instants by the layout of a table's timeline (from 1.0)."""
+    from py4j.java_gateway import JavaClass
+
+    return isinstance(jvm.org.apache.hudi.common.table.timeline.InstantGenerator, JavaClass)
+
+
+def compaction_instant(jvm: Any, table: Any, job: Job, state: str = "REQUESTED") -> Any:
+    """The job's instant on the table's timeline, in a state."""
+    timeline = jvm.org.apache.hudi.common.table.timeline
+    of_state = getattr(getattr(timeline, "HoodieInstant$State"), state)
+    if makes_instants(jvm):
+        return table.getMetaClient().getInstantGenerator().createNewInstant(of_state, "compaction", job.instant)
+    return timeline.HoodieInstant(of_state, "compaction", job.instant)
+
+
+def takes_write_metadata(client: Any) -> bool:
+    """Whether `commitCompaction` takes the write metadata (from 1.1) or only the commit metadata (1.0, 0.x)."""
+    methods = (m for m in client.getClass().getMethods() if m.getName() == "commitCompaction")
+    return any(m.getParameterTypes()[1].getSimpleName() == "HoodieWriteMetadata" for m in methods)
+
+
+def heartbeats(client: Any) -> Any:
+    """What beats for a compaction: its table services do, by a client of their own (from 1.1)."""
+    if "getTableServiceClient" in method_names(client):
+        client = client.getTableServiceClient()
+    return client.getHeartbeatClient()
+
+
+def metadata_reader(table: Any) -> Any:
+    """The reader of a table's metadata table, under its name from 1.1 on or before."""
+    newer = "getTableMetadata" in method_names(table)
+    return table.getTableMetadata() if newer else table.getMetadataTable()
+
+
+def _create(spark: Any, job: Job, chosen: Mapping[str, str]) -> Any:
+    """A client that writes as the table's writers do; where no index definition says which columns they keep statistics of,
+    the statistics of its files do.
+    """
+    storage = open_reader(job.base_path)
+    properties = read_properties(storage)
+    with table_errors(job.base_path):
+        of_indexes = options_of_indexes(index_definitions(storage, properties))
+    options = {
+        **{one.option: one.value for one in options_of_base_file(storage, job.model_file)},
+        **chosen,
+        **merge_options(ordering_fields(properties)),
+        **{one.option: one.value for one in of_indexes if one.option not in job.policy.hudi_options},
+    }
+    client = _open(spark, job.base_path, options)
+    if COLUMN_LIST in options or not set(job.metadata_partitions).intersection(COLUMN_STATISTICS):
+        return client
+    columns = columns_with_statistics(spark, hudi_table(spark, client), job)
+    if not columns:
+        return client
+    client.close()
+    return _open(spark, job.base_path, {**options, COLUMN_LIST: ",".join(columns)})
+
+
+def _open(spark: Any, base_path: str, options: Mapping[str, str]) -> Any:
+    jvm = spark._jvm
+    given = jvm.java.util.HashMap()
+    for key, value in options.items():
+        given.put(key, value)
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient
+    return create(spark._jsparkSession, base_path, jvm.PythonUtils.toScalaMap(given), none)
+
+
+def columns_with_statistics(spark: Any, table: Any, job: Job) -> tuple[str, ...]:
+    """The columns of which the metadata table has statistics for the job's log files, which writers alone make, or else for
+    its base files.
+    """
+    jvm, reader = spark._jvm, metadata_reader(table)
+    schema = jvm.org.apache.hudi.common.table.TableSchemaResolver(table.getMetaClient()).getTableAvroSchema()
+    columns = tuple(leaf_names(list_of(mapping_of(load_json(schema.toString()))["fields"])))
+    for paths in (job.log_paths, job.base_paths):
+        pairs = jvm.java.util.ArrayList()
+        for path in paths:
+            partition, _, name = path.rpartition("/")
+            pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
+        found = tuple(column for column in columns if paths and reader.getColumnStats(pairs, column))
+        if found:
+            return found
+    return ()

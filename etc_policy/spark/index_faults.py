@@ -1,0 +1,203 @@
+"""Statistics of columns in a table's metadata table, beside what its base files say of themselves.
+
+A reader leaves out a file whose statistics cannot hold what is asked for, and one that lacks those of a column which the table
+indexes while it has others (FACTS 5): rows are missed then, in both views alike.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from etc_policy.errors import EngineError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.properties import read_properties
+from etc_policy.hudi.stable_reading import table_errors
+from etc_policy.hudi.writer_form import index_definitions, indexed_columns
+from etc_policy.spark.java_causes import java_causes
+from etc_policy.spark.metadata_listing import opened_metadata
+from etc_policy.spark.store_outage import raise_store_outage
+from etc_policy.storage.open_storage import open_reader
+from etc_policy.storage.port import TableReader
+from etc_policy.table.state import PARQUET, TableState, path_below
+
+#: The newest base files are looked at, as many as keep the records that are fetched below this.
+_MOST_FILES, _MOST_RECORDS = 100, 20_000
+_SHOWN_COLUMNS = 5
+
+Range = tuple[Any, Any]
+
+
+@dataclass
+class _File:
+    """A base file: the least and greatest value of each column by its footer, and by the metadata table.
+
+    `None` stands for a range that is not comparable here.
+    """
+
+    path: str
+    footer: dict[str, Range | None]
+    recorded: dict[str, Range | None] = field(default_factory=dict)
+
+
+def wrong_statistics(spark: Any, state: TableState) -> tuple[str, ...]:
+    """What the column statistics of the newest base files say wrongly, a sentence each; none without pyarrow.
+
+    Raises:
+        EngineError: the metadata table cannot be read.
+        RetryableError: its store did not answer.
+
+    """
+    if "column_stats" not in state.metadata_partitions:
+        return ()
+    storage = open_reader(state.base_path)
+    with table_errors(state.base_path):
+        defined = indexed_columns(index_definitions(storage, read_properties(storage)))
+        files = _files(storage, state)
+    if files:
+        _fill(spark, state, files)
+    return tuple(fault for one in files for fault in (*_lacking(one, files, defined), *_too_narrow(one)))
+
+
+def _lacking(one: _File, files: Sequence[_File], defined: Sequence[str]) -> Iterator[str]:
+    """Columns that it has no statistics of, though the table indexes them: such a file is left out by readers.
+
+    Hudi keeps none of some types. So it counts where another file has them, or where the file has columns that are not indexed,
+    as a client that was not told which are writes.
+    """
+    elsewhere = {column for other in files for column in other.recorded}
+    wanted = set(defined) or elsewhere
+    lacks = sorted(
+        column for column, span in one.footer.items() if column in wanted and span and column not in one.recorded
+    )
+    is_foreign = bool(defined) and bool(one.recorded.keys() - set(defined))
+    if one.recorded and lacks and (is_foreign or elsewhere.intersection(lacks)):
+        named = ", ".join(lacks[:_SHOWN_COLUMNS]) + (", ..." if len(lacks) > _SHOWN_COLUMNS else "")
+        yield f"{one.path}: no statistics of the indexed columns {named}"
+
+
+def _too_narrow(one: _File) -> Iterator[str]:
+    for column, recorded in one.recorded.items():
+        footer = one.footer.get(column)
+        if footer and recorded and type(footer[0]) is type(recorded[0]) and not _holds(recorded, footer):
+            yield f"{one.path}: statistics of `{column}` from {recorded[0]} to {recorded[1]}, has {footer[0]} to {footer[1]}"
+
+
+def _holds(outer: Range, inner: Range) -> bool:
+    return bool(outer[0] <= inner[0] and inner[1] <= outer[1])
+
+
+def _files(storage: TableReader, state: TableState) -> list[_File]:
+    """The newest base files with what their footers say."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        return []
+    named = [one for one in state.slices if one.base_file and one.base_file.endswith(f".{PARQUET}")]
+    newest = sorted(named, key=lambda one: one.base_instant, reverse=True)
+    files: list[_File] = []
+    for one in newest[:_MOST_FILES]:
+        path = path_below(one.partition, one.base_file or "")
+        try:
+            with storage.open(path) as opened:
+                files.append(_File(path, _ranges(parquet.ParquetFile(opened).metadata)))
+        except (ArrowException, FileNotFoundError):
+            continue  # other checks say so
+        if sum(len(found.footer) for found in files) > _MOST_RECORDS:
+            break
+    return files
+
+
+def _ranges(footer: Any) -> dict[str, Range | None]:
+    """The least and greatest value of each column that is no list or map, over all row groups."""
+    found: dict[str, Range | None] = {}
+    for group in range(footer.num_row_groups):
+        for place in range(footer.num_columns):
+            column = footer.row_group(group).column(place)
+            name, statistics = column.path_in_schema, column.statistics
+            if footer.schema.column(place).max_repetition_level or statistics is None:
+                continue
+            span = _range(statistics.min, statistics.max) if statistics.has_min_max else None
+            found[name] = span if name not in found else _joined(found[name], span)
+    return found
+
+
+def _joined(one: Range | None, other: Range | None) -> Range | None:
+    return (min(one[0], other[0]), max(one[1], other[1])) if one and other else one or other
+
+
+def _range(least: Any, greatest: Any) -> Range | None:
+    ends = _comparable(least), _comparable(greatest)
+    return None if None in ends else ends
+
+
+def _comparable(value: Any) -> Any:
+    """Whole numbers, texts, fractions, and times as the whole numbers that Hudi keeps; None for anything else."""
+    if isinstance(value, dt.datetime):
+        instant = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+        return (instant - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
+    if isinstance(value, dt.date):
+        return (value - dt.date(1970, 1, 1)).days
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    return value if isinstance(value, int | str) and not isinstance(value, bool) else None
+
+
+def _fill(spark: Any, state: TableState, files: Sequence[_File]) -> None:
+    """What the metadata table records of each file."""
+    columns = sorted({column for one in files for column in one.footer})
+    by_name = {one.path.rpartition("/")[2]: one for one in files}
+    try:
+        with opened_metadata(spark, state.base_path) as metadata:
+            texts = _asked(spark, metadata, files, columns)
+    except Exception as error:
+        raise_store_outage(state.base_path, error)
+        message = f"cannot read the column statistics of `{state.base_path}`"
+        raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
+    for record in (record for text in texts for record in _records(json.loads(text))):
+        ends = (_value(record.get(end)) for end in ("minValue", "maxValue"))
+        by_name[record["fileName"]].recorded[record["columnName"]] = _range(*ends)
+
+
+def _asked(spark: Any, metadata: Any, files: Sequence[_File], columns: Sequence[str]) -> Iterator[str]:
+    """The records as Java prints them, which is JSON: some calls for all of them; from 1.1 on one call."""
+    jvm = spark._jvm
+    pairs = jvm.java.util.ArrayList()
+    for one in files:
+        partition, _, name = one.path.rpartition("/")
+        pairs.add(jvm.org.apache.hudi.common.util.collection.Pair.of(partition, name))
+    if _takes_columns(metadata):
+        wanted = jvm.java.util.ArrayList()
+        for column in columns:
+            wanted.add(column)
+        yield _printed(metadata.getColumnStats(pairs, wanted))
+    else:
+        for column in columns:
+            yield _printed(metadata.getColumnStats(pairs, column))
+
+
+def _printed(java_map: Any) -> str:
+    """Its values in one call: `values` of what py4j makes of a map fetches each by itself."""
+    return str(java_map.__getattr__("values")().toString())
+
+
+def _takes_columns(metadata: Any) -> bool:
+    methods = (method for method in metadata.getClass().getMethods() if method.getName() == "getColumnStats")
+    return any(method.getParameterTypes()[1].getSimpleName() == "List" for method in methods)
+
+
+def _records(found: Any) -> Iterator[Mapping[str, Any]]:
+    """Records in lists of lists."""
+    if isinstance(found, list):
+        for one in found:
+            yield from _records(one)
+    elif found is not None:
+        yield found
+
+
+def _value(wrapped: Any) -> Any:
+    return wrapped.get("value") if isinstance(wrapped, dict) else wrapped

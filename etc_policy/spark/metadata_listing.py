@@ -1,0 +1,114 @@
+"""The file listing of a table's metadata table, taken as Hudi's own readers take it, beside the files themselves.
+
+Where both differ, readers fail, or miss rows, though every file of the table is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from etc_policy.errors import EngineError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.layout import parse_data_file
+from etc_policy.plan.carry import is_carried_name
+from etc_policy.spark.java_causes import java_causes
+from etc_policy.spark.store_outage import raise_store_outage
+from etc_policy.storage.open_storage import open_reader
+from etc_policy.table.state import TableState, path_below
+
+#: A file as Java prints it: one call for a whole listing instead of some for each file.
+_FILE = re.compile(r"StoragePathInfo\{path=(?P<path>.*?), length=(?P<size>\d+), isDirectory=")
+
+
+def wrongly_listed(spark: Any, state: TableState) -> tuple[str, ...]:
+    """What the listing says wrongly of the latest file slices, a sentence each.
+
+    What writers and cleaners have done since `state` was read is no fault. Sizes of log files are not compared: before
+    table version 8 they grow after their commit.
+
+    Raises:
+        EngineError: the metadata table cannot be read.
+        RetryableError: its store did not answer.
+
+    """
+    listed = _listed_files(spark, state)
+    storage = open_reader(state.base_path)
+    named = ((path, fault) for path, fault in _unlike(state, listed) if storage.info(path) is not None)
+    gone = ((path, "listed, not there") for path in _unknown(state, listed) if storage.info(path) is None)
+    return tuple(sorted(f"{path}: {fault}" for path, fault in (*named, *gone)))
+
+
+def _unlike(state: TableState, listed: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Files of the latest slices that are not listed, or with another size."""
+    for path, size in _files(state).items():
+        if path not in listed:
+            yield path, "not listed"
+        elif size is not None and listed[path] != size:
+            yield path, f"listed with {listed[path]} bytes, has {size}"
+
+
+def _unknown(state: TableState, listed: Mapping[str, int]) -> Iterator[str]:
+    """Files that are listed, would be in the latest slices or after them, and were not seen there."""
+    begun = {one.group: one.base_instant for one in state.slices}
+    for path in listed.keys() - _files(state).keys():
+        partition, _, name = path.rpartition("/")
+        parsed = parse_data_file(name)
+        if parsed is not None and parsed.instant >= begun.get((partition, parsed.file_id), "~"):
+            yield path
+
+
+def _files(state: TableState) -> dict[str, int | None]:
+    """The size of each file of the latest slices, by its path; None for log files.
+
+    What a pending compaction carries is listed with its commit.
+    """
+    logs = {
+        path_below(one.partition, log_file.name): None
+        for one, log_file in state.log_files
+        if not _is_carried_yet(log_file.name, state)
+    }
+    bases = {path_below(one.partition, one.base_file): one.base_file_bytes for one in state.slices if one.base_file}
+    return {**logs, **bases}
+
+
+def _is_carried_yet(name: str, state: TableState) -> bool:
+    """Whether a log file was carried for the compaction that is pending."""
+    parsed = parse_data_file(name)
+    return parsed is not None and parsed.instant == state.own_pending and is_carried_name(name)
+
+
+@contextmanager
+def opened_metadata(spark: Any, base_path: str) -> Iterator[Any]:
+    """The table's metadata table, opened as Hudi's own readers open it."""
+    jvm = spark._jvm
+    conf = jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    table = jvm.org.apache.hudi.metadata.HoodieBackedTableMetadata(
+        jvm.org.apache.hudi.common.engine.HoodieLocalEngineContext(conf),
+        jvm.org.apache.hudi.storage.HoodieStorageUtils.getStorage(base_path, conf),
+        jvm.org.apache.hudi.common.config.HoodieMetadataConfig.newBuilder().enable(True).build(),
+        base_path,
+    )
+    try:
+        yield table
+    finally:
+        table.close()
+
+
+def _listed_files(spark: Any, state: TableState) -> dict[str, int]:
+    """The size of each file that the metadata table lists in the partitions of the state, by its path below the table."""
+    base_path = state.base_path
+    root = base_path.rpartition("://")[2].rstrip("/") + "/"
+    try:
+        with opened_metadata(spark, base_path) as table:
+            partitions = spark._jvm.java.util.ArrayList()
+            for partition in sorted({one.partition for one in state.slices}):
+                partitions.add(f"{base_path}/{partition}".rstrip("/"))
+            text = table.getAllFilesInPartitions(partitions).toString()
+    except Exception as error:
+        raise_store_outage(base_path, error)
+        message = f"cannot read the metadata table of `{base_path}`"
+        raise EngineError(Code.CANNOT_READ_VIEW, message, cause=java_causes(error)) from error
+    return {found["path"].partition(root)[2]: int(found["size"]) for found in _FILE.finditer(text)}

@@ -1,0 +1,51 @@
+"""A metadata table that forbids to roll a killed run back is dropped and built anew by the run that mends (FACTS 5).
+
+Bundles before 1.2 refuse to take an instant back from a metadata table that was compacted at a later one. A cut lies in the
+past, so that is the rule where a run died between its commit to the metadata table and its commit to the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from etc_policy.errors import EngineError
+from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.run.ports import Job
+from etc_policy.storage.open_storage import open_reader, open_storage
+
+#: Beside the lease: what the metadata table had, one partition a line.
+_NOTE = f"{ETC_FOLDER}/metadata_partitions"
+_REFUSAL = "is earlier than the latest compaction"
+
+
+def is_due(error: EngineError) -> bool:
+    """Whether this is how Hudi says that its metadata table is in the way."""
+    return _REFUSAL in f"{error.cause}\n{error.__cause__}"
+
+
+def drop(jvm: Any, client: Any, table: Any, job: Job) -> None:
+    """Drop the metadata table by Hudi's own means; what it had is owed until a compaction has built it again."""
+    open_storage(job.base_path).replace(_NOTE, "\n".join(job.metadata_partitions).encode())
+    utility = jvm.org.apache.hudi.metadata.HoodieTableMetadataUtil
+    utility.deleteMetadataTable(table.getMetaClient(), client.getEngineContext(), False)
+
+
+def build(jvm: Any, client: Any, table: Any) -> None:
+    """Build the metadata table that the client's options name from the files of the table, as a writer's first use does."""
+    writer = jvm.org.apache.hudi.metadata.SparkHoodieBackedTableMetadataWriter
+    writer.create(table.getStorageConf(), client.getConfig(), client.getEngineContext()).close()
+
+
+def owed(base_path: str, partitions: Collection[str]) -> tuple[str, ...]:
+    """Partitions of the metadata table that were dropped by a run which then died, less the `partitions` that it has."""
+    try:
+        names = open_reader(base_path).read(_NOTE).decode().split()
+    except FileNotFoundError:
+        return ()
+    return tuple(name for name in names if name not in partitions)
+
+
+def settle(job: Job) -> None:
+    """Nothing is owed any more."""
+    open_storage(job.base_path).remove(_NOTE)

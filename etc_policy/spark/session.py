@@ -1,0 +1,295 @@
+"""The one Spark session: stock Spark, stock Hudi bundle, on this machine or on the cluster that the options name."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+from etc_policy.errors import EngineError, RetryableError, TableError
+from etc_policy.errors.codes import Code
+from etc_policy.hudi.zones import local_zone
+from etc_policy.plan.bundles import DEFAULT_RELEASE, bundle_of
+from etc_policy.policy.quantities import DEFAULT_CLUSTER_TIMEOUT_MS
+from etc_policy.policy.secrets import SECRET_SETTING, is_secret_setting
+from etc_policy.spark.cluster import (
+    answered_within,
+    is_local,
+    is_loopback,
+    require_executor,
+    require_master,
+    watch_executors,
+)
+from etc_policy.spark.ivy_jars import fetching_alone, on_class_path
+from etc_policy.spark.java_runtime import pyspark_folder, use_java
+from etc_policy.spark.pinned_settings import pin_settings
+from etc_policy.storage.safe_files import folder_of, open_regular
+
+DEFAULT_BUNDLE = bundle_of(DEFAULT_RELEASE)
+
+_LOG_LINES_SHOWN = 12
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_STARTED_BY_SUBMIT = "PYSPARK_GATEWAY_PORT"
+#: Settings of where the driver runs, which mean nothing on another machine.
+_OF_THIS_MACHINE = ("spark.driver.bindAddress", "spark.driver.host", JAVA_OPTIONS)
+#: Java's quick compiler alone: its other one keeps a core busy for longer than a small table takes.
+_QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
+#: The collector of garbage that takes least of the processor; Java does not start with two of them.
+_COLLECTOR, _COLLECTS = "-XX:+UseParallelGC", re.compile(r"-XX:\+Use\w*GC")
+#: Where else Java and Spark look for options.
+_JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+#: Lines of the JVM's log that name no cause: stack frames, and what it also says when all goes well.
+_NOISE = re.compile(
+    r"\tat |[\d/]+ [\d:]+ (WARN|INFO) |\\?:: |\t(\||---|confs: |found |\d+ artifacts)|Setting default log level|To adjust log"
+)
+
+#: Where jars are fetched from, and Java's own options.
+_AT_START = (
+    *("spark.jars", "spark.jars.packages", "spark.jars.repositories", "spark.jars.ivySettings"),
+    *("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions", "spark.driver.extraClassPath"),
+)
+
+#: On one machine nothing listens on the network.
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+#: What the defaults of a cluster may say better.
+SOFT_DEFAULTS = {
+    "spark.app.name": "etc",
+    "spark.driver.memory": "2g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_DEFAULTS = {
+    **SOFT_DEFAULTS,
+    "spark.master": "local[2]",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.redaction.regex": SECRET_SETTING,
+}
+
+
+def start_spark(
+    options: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    bundle: str | None = None,
+    packages: Sequence[str] = (),
+    cluster_seconds: float = DEFAULT_CLUSTER_TIMEOUT_MS / 1000,
+    *,
+    is_brief: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Any:
+    """A SparkSession with the Hudi bundle; `options` are Spark confs that win over the defaults.
+
+    The bundle is `ETC_HUDI_BUNDLE` (a jar's path or Maven coordinates), else `bundle` (the same), else version 1.2.0
+    from Maven Central; `packages` are Maven coordinates of what is loaded beside it. All that the JVM prints goes to the
+    file `log`, or to standard error without one; never to standard output. Options whose names mark them as secrets are
+    not arguments of the JVM's process. A cluster has `cluster_seconds` to answer, and again as long to give an executor.
+    Where `is_brief` says that little is to be done, Java on this machine does not spend its time on making code fast.
+    `progress` hears what is waited for.
+
+    Raises:
+        EngineError: PySpark or Java is missing, the log cannot be written, or Spark did not start.
+        RetryableError: the cluster does not answer, or gives no executor in time.
+
+    """
+    pyspark_folder()
+    confs = _confs(options or {}, use_java(), bundle, packages)
+    if is_brief:
+        confs = _brief(confs, options or {})
+    if _STARTED_BY_SUBMIT in os.environ:
+        confs = _within_submit(confs)
+    master = confs["spark.master"]
+    require_master(master)
+    session = _start(confs, log, cluster_seconds, progress)
+    pin_settings(session)
+    session.sparkContext.setLogLevel(os.environ.get("ETC_SPARK_LOG_LEVEL", "ERROR"))
+    _load_metadata_payload(session)
+    if not is_local(master):
+        require_executor(session, master, cluster_seconds)
+        watch_executors(session, cluster_seconds)
+    return session
+
+
+def _start(
+    confs: Mapping[str, str],
+    log: Path | None,
+    cluster_seconds: float,
+    progress: Callable[[str], None],
+) -> Any:
+    from pyspark import SparkContext
+
+    is_first = SparkContext._gateway is None
+    # Before Spark starts: a log that cannot be opened holds the words of an earlier run.
+    output = _open_log(log, fresh=is_first) if log else os.dup(2)
+    try:
+        with _jvm_output_to(output), on_class_path(confs) if is_first else nullcontext(confs) as launched:
+            with fetching_alone(launched, progress):
+                _launch(launched)
+            with answered_within(confs["spark.master"], cluster_seconds):
+                return _session(launched)
+    except RetryableError:
+        raise
+    except Exception as error:
+        hint = f"the whole log is in {log}" if log else "the lines above are Spark's"
+        cause = "\n".join(_last_lines(log)) or str(error)
+        raise EngineError(Code.SPARK_DID_NOT_START, "Spark did not start", hint=hint, cause=cause) from error
+
+
+def _session(confs: Mapping[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in confs.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _brief(confs: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """The settings for little work; Java's options that are given stay as they are."""
+    if not is_local(confs["spark.master"]) or JAVA_OPTIONS in given:
+        return dict(confs)
+    return {**confs, JAVA_OPTIONS: f"{confs[JAVA_OPTIONS]} {_QUICK_COMPILER}"}
+
+
+def _launch(confs: Mapping[str, str]) -> None:
+    """Start the JVM without secrets: PySpark makes every option an argument, which any user of the machine can list."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._gateway is None:
+        plain = SparkConf(loadDefaults=False)
+        plain.setAll(list(_without_secrets(confs).items()))
+        SparkContext._ensure_initialized(conf=plain)
+
+
+def _without_secrets(confs: Mapping[str, str]) -> dict[str, str]:
+    """The settings less secrets; of those that the JVM needs as it starts the name alone decides: later comes too late."""
+    judged = ((key, value, "" if key in _AT_START else value) for key, value in confs.items())
+    return {key: value for key, value, looked_at in judged if not is_secret_setting(key, looked_at)}
+
+
+def _within_submit(confs: Mapping[str, str]) -> dict[str, str]:
+    """The settings that spark-submit, which started this process, does not have; its own win, and its jars are loaded."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    submitted = dict(SparkConf().getAll())
+    kept = {key: value for key, value in confs.items() if key not in submitted and not key.startswith("spark.jars")}
+    return {**kept, "spark.master": submitted.get("spark.master", confs["spark.master"])}
+
+
+def _load_metadata_payload(session: Any) -> None:
+    """Load a class of Hudi 1.2 before anything else is: it compares schemas by identity, and the first one seen counts.
+
+    If a write handle of the metadata table comes first, every write to any metadata table fails as long as this Java
+    process lives (`ArrayIndexOutOfBoundsException: Index 9 out of bounds for length 7`).
+    """
+    from py4j.protocol import Py4JError
+
+    jvm = session._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    with suppress(Py4JError):  # a bundle that does not have it cannot be used, and says so later
+        jvm.java.lang.Class.forName("org.apache.hudi.metadata.HoodieMetadataPayload", True, loader)
+
+
+def session_confs(given: Mapping[str, str]) -> dict[str, str]:
+    """All of Spark's settings as `start_spark` makes them of those that are given."""
+    return _confs(given, use_java(), None)
+
+
+def submit_confs(
+    given: Mapping[str, str], bundle: str | None, packages: Sequence[str], deploy_mode: str
+) -> dict[str, str]:
+    """Spark's settings for a driver that spark-submit starts, here or in the cluster; `SOFT_DEFAULTS` are not among them."""
+    whole = _confs(given, use_java(), bundle, packages)
+    confs = {key: value for key, value in whole.items() if key in given or key not in SOFT_DEFAULTS}
+    if deploy_mode == "client":
+        return {"spark.pyspark.driver.python": sys.executable, **confs}
+    return {key: value for key, value in confs.items() if key not in _OF_THIS_MACHINE or key in given}
+
+
+def _confs(
+    given: Mapping[str, str], trust_store: str | None, bundle: str | None = None, packages: Sequence[str] = ()
+) -> dict[str, str]:
+    """Spark's settings: what is given wins; a cluster gets no loopback address, and a given bundle stays alone."""
+    confs = {**_DEFAULTS, **_driver_options(trust_store)}
+    master = given.get("spark.master", confs["spark.master"])
+    if is_local(master) or is_loopback(master):
+        confs |= _LOCAL
+    if not is_local(master):
+        del confs["spark.sql.shuffle.partitions"]  # Spark's own, which it makes fewer where rows are few
+    is_given = not {"spark.jars", "spark.jars.packages"}.isdisjoint(given)
+    confs |= _jars("" if is_given else os.environ.get("ETC_HUDI_BUNDLE") or bundle or DEFAULT_BUNDLE, packages)
+    return {**confs, **given}
+
+
+@contextmanager
+def _jvm_output_to(target: int) -> Iterator[None]:
+    """While open, children inherit this file as their output: the JVM prints warnings there (FACTS 5). It is closed then."""
+    kept = (os.dup(1), os.dup(2))
+    try:
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        yield
+    finally:
+        for number, descriptor in enumerate(kept, start=1):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        os.close(target)
+
+
+def _open_log(log: Path, *, fresh: bool) -> int:
+    """The log, empty if `fresh`: a second session writes on in the log of its JVM. It is not a link to another file.
+
+    Raises:
+        EngineError: it cannot be written.
+
+    """
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with folder_of(log.parent, log.name, make=False) as (folder, name):
+            handle = open_regular(folder, name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        if fresh:
+            os.ftruncate(handle, 0)
+    except OSError as error:
+        message, hint = f"cannot write Spark's log `{log}`", "name another place by `--target-dir`"
+        raise EngineError(Code.CANNOT_WRITE, message, hint=hint, cause=str(error)) from error
+    return handle
+
+
+def _last_lines(log: Path | None) -> list[str]:
+    """The end of the JVM's log, less the stack frames and what is no more than a warning."""
+    if log is None or log.is_symlink() or not log.is_file():
+        return []
+    lines = log.read_text("utf-8", errors="replace").splitlines()
+    return [line for line in lines if line.strip() and not _NOISE.match(line)][-_LOG_LINES_SHOWN:]
+
+
+def _jars(bundle: str, packages: Sequence[str]) -> dict[str, str]:
+    """What Spark loads: a bundle, by its path or its coordinates, and packages beside it."""
+    jar = {"spark.jars": bundle} if bundle.endswith(".jar") else {}
+    coordinates = [*([bundle] if bundle and not jar else []), *packages]
+    if not coordinates:
+        return jar
+    excluded = "org.apache.hive:hive-storage-api,org.slf4j:slf4j-api"
+    return {**jar, "spark.jars.packages": ",".join(coordinates), "spark.jars.excludes": excluded}
+
+
+def _driver_options(trust_store: str | None) -> dict[str, str]:
+    scratch = tempfile.gettempdir()
+    java = ["-Djdk.attach.allowAttachSelf=true", f"-Dderby.system.home={scratch}"]
+    with suppress(TableError):  # a machine that does not name its zone: Java may find one
+        java.append(f"-Duser.timezone={local_zone()}")  # else Java may take another than the planner (FACTS 13)
+    if not any(_COLLECTS.search(os.environ.get(name, "")) for name in _JAVA_VARIABLES):
+        java.append(_COLLECTOR)
+    if trust_store:
+        java += [f"-Djavax.net.ssl.trustStore={trust_store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
+    return {JAVA_OPTIONS: " ".join(java), "spark.sql.warehouse.dir": f"{scratch}/etc-warehouse"}

@@ -1,0 +1,260 @@
+"""TableStorage on local disk and on mounted file systems."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from etc_policy.storage.port import MAX_READ_BYTES, OWN_FOLDER, FileInfo, too_large
+from etc_policy.storage.safe_files import copy_in, drafted, folder_of, parts_of, replace_in
+
+#: A pipe would block whoever opens it until somebody writes to it.
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+#: Two contents of one size that are written within a tick of the clock have the same times.
+_AT_REST_NS = 2_000_000_000
+#: Checksums that Hadoop keeps beside each file on local disk.
+_CHECKSUM = ".crc"
+
+
+class LocalStorage:
+    """The files of a table below a folder.
+
+    Reading follows links, as Hudi does. Writing and removing follow none below the table, so that whoever may write there
+    can make nobody overwrite a file elsewhere.
+    """
+
+    def __init__(self, base: Path) -> None:
+        self._base = base
+
+    @property
+    def location(self) -> str:
+        """The table's folder."""
+        return str(self._base)
+
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of all that is in a folder; their sizes are not asked for, which takes most of the time of a listing."""
+        return os.listdir(self._path(folder))  # noqa: PTH208 - names are enough
+
+    def list(self, folder: str) -> Mapping[str, FileInfo]:
+        """The files of a folder; those that are gone before their size was read are left out."""
+        found = {}
+        with os.scandir(self._path(folder)) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # also a link that leads nowhere
+                    if entry.is_file():
+                        found[entry.name] = _info(entry.stat())
+        return found
+
+    def versions(self, folder: str) -> Mapping[str, str]:
+        """Size, inode and times of each file that has been at rest for a while, as clocks have ticks."""
+        latest_ns, found = time.time_ns() - _AT_REST_NS, {}
+        with os.scandir(self._path(folder)) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    one = entry.stat()
+                    if stat.S_ISREG(one.st_mode) and max(one.st_mtime_ns, one.st_ctime_ns) <= latest_ns:
+                        found[entry.name] = f"{one.st_size} {one.st_ino} {one.st_mtime_ns} {one.st_ctime_ns}"
+        return found
+
+    def below(self, folder: str) -> Iterator[str]:
+        """All below a folder that is no folder itself; one that is missing has nothing."""
+        for parent, folders, names in os.walk(self._path(folder)):
+            links = (name for name in folders if os.path.islink(os.path.join(parent, name)))  # noqa: PTH114, PTH118
+            yield from (os.path.relpath(os.path.join(parent, name), self._base) for name in (*names, *links))  # noqa: PTH118
+
+    def tree(self) -> LocalTreeLister:
+        """Lists the table's folders when it is read."""
+        return LocalTreeLister(str(self._base))
+
+    def info(self, path: str) -> FileInfo | None:
+        """A regular file's size and time."""
+        try:
+            found = Path(self._path(path)).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return _info(found) if stat.S_ISREG(found.st_mode) else None
+
+    def is_linked(self, path: str) -> bool:
+        """Whether the folder of a path cannot be opened without following a link."""
+        try:
+            with folder_of(self._base, path, make=False):
+                return False
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+                raise
+            return True
+
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
+        """A regular file's content; a file without end, or a sparse one, is refused before it is in memory."""
+        with self.open(path) as opened:
+            if os.fstat(opened.fileno()).st_size <= max_bytes:
+                content = opened.read(max_bytes + 1)
+                if len(content) <= max_bytes:
+                    return content
+        raise too_large(max_bytes, self._path(path))
+
+    def open(self, path: str) -> BinaryIO:
+        """A regular file, opened without waiting for anybody."""
+        place = self._path(path)
+        handle = os.open(place, _READ)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise OSError(f"`{place}` is not a regular file")
+        return os.fdopen(handle, "rb")
+
+    def expect(self, sizes: Mapping[str, int], *, keep: bool = False) -> None:
+        """Nothing is done: the system reads ahead by itself."""
+
+    def create(self, path: str, content: bytes) -> None:
+        """Write a draft beside it, and give it the name if nobody has it."""
+        with (
+            folder_of(self._base, path, make=True) as (folder, name),
+            drafted(folder, name, content, durable=True) as draft,
+        ):
+            os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Write a draft beside it, and give it the name."""
+        with folder_of(self._base, path, make=True) as (folder, name):
+            replace_in(folder, name, content)
+
+    def hard_link(self, source: str, target: str) -> None:
+        """A second name for the same bytes."""
+        with folder_of(self._base, target, make=True) as (folder, name):
+            os.link(self._path(source), name, dst_dir_fd=folder)
+
+    def copy(self, source: str, target: str) -> None:
+        """A draft beside the target that gets its name when it is whole and on disk."""
+        with self.open(source) as content, folder_of(self._base, target, make=True) as (folder, name):
+            copy_in(folder, name, content)
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """A hard link, else a copy."""
+        try:
+            self.hard_link(source, target)
+        except (FileExistsError, FileNotFoundError):
+            raise
+        except OSError:
+            self.copy(source, target)
+
+    def move(self, source: str, target: str) -> None:
+        """A second name first, then the old one goes: killed between the two, both are there."""
+        self.link_or_copy(source, target)
+        self.remove(source)
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a link."""
+        with suppress(FileNotFoundError), folder_of(self._base, path, make=False) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove a folder; it must not itself be a link."""
+        with suppress(FileNotFoundError), folder_of(self._base, folder, make=False) as (parent, name):
+            shutil.rmtree(name, dir_fd=parent)
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._base, *parts_of(path)) if path else str(self._base)  # noqa: PTH118 - quicker than a Path
+
+
+def _info(found: os.stat_result) -> FileInfo:
+    return FileInfo(found.st_size, found.st_mtime_ns)
+
+
+def list_tree(base: str) -> Iterator[tuple[str, dict[str, int]]]:
+    """(path below the base, bytes by file name) of every folder but Hudi's own, the base itself with an empty path.
+
+    What is removed meanwhile, as a cleaner does, is left out.
+    """
+    folders, followed = [""], set[str]()
+    while folders:
+        path = folders.pop()
+        try:
+            below, files = _list_folder(base, path, followed)
+        except FileNotFoundError:
+            if not path:
+                raise
+            continue
+        folders += below
+        yield path, files
+
+
+def _list_folder(base: str, path: str, followed: set[str]) -> tuple[list[str], dict[str, int]]:
+    """The folders in a folder, as paths below the base, and the bytes of its files by name."""
+    folder, below, files = f"{base}/{path}", list[str](), dict[str, int]()
+    with _open_folder(folder) as number, os.scandir(number) as entries:
+        for entry in entries:
+            name = entry.name
+            try:
+                if entry.is_file(follow_symlinks=False):
+                    if not name.endswith(_CHECKSUM):
+                        files[name] = entry.stat(follow_symlinks=False).st_size
+                elif _is_folder(entry, folder, base, followed):
+                    if name != OWN_FOLDER:
+                        below.append(f"{path}/{name}" if path else name)
+                elif entry.is_file() and not name.endswith(_CHECKSUM):
+                    files[name] = entry.stat().st_size
+            except FileNotFoundError:  # it has just been removed
+                continue
+    return below, files
+
+
+@contextmanager
+def _open_folder(path: str) -> Iterator[int]:
+    """A folder's number: files are found sooner by it than by their whole paths."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        yield number
+    finally:
+        os.close(number)
+
+
+def _is_folder(entry: os.DirEntry[str], folder: str, base: str, followed: set[str]) -> bool:
+    """Hudi follows links to folders; a link to a place in the table itself only shows again what is listed anyway.
+
+    What a link leads to is listed once: links in a circle have paths without end.
+    """
+    if not entry.is_dir():
+        return False
+    if not entry.is_symlink():
+        return True
+    table, target = os.path.realpath(base), os.path.realpath(f"{folder}/{entry.name}")
+    if target in followed or os.path.commonpath([table, target]) == table:
+        return False
+    followed.add(target)
+    return True
+
+
+class LocalTreeLister:
+    """Lists a tree, as a context."""
+
+    def __init__(self, base: str) -> None:
+        self._base = base
+
+    def __enter__(self) -> LocalTreeLister:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing was begun."""
+
+    def begin(self) -> None:
+        """Nothing: a disk has nothing to wait for."""
+
+    def read(self) -> Mapping[str, dict[str, int]]:
+        """Bytes by file name of each folder.
+
+        Raises:
+            OSError: a folder cannot be read.
+
+        """
+        return dict(list_tree(self._base))

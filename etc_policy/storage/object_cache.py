@@ -1,0 +1,114 @@
+"""Copies of files that never change, on this machine: in the user's own folder, which no project and no pull request fills."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from etc_policy.storage.safe_files import folder_of, open_regular, replace_in
+
+#: Larger files are read from the store; when the copies take more than the second, the oldest go.
+MAX_FILE_BYTES, MAX_BYTES = 32 << 20, 512 << 20
+#: The same for what is kept of tables: that of two million write stats; of a larger table nothing is kept.
+MAX_TABLE_BYTES, MAX_TABLES_BYTES = 256 << 20, 1 << 30
+#: What is left then.
+_KEPT_SHARE = 0.75
+#: Below the folder; what else is kept there is not counted, and stays.
+_ENTRIES = "objects"
+_DIGEST = hashlib.sha256
+_DIGEST_BYTES = _DIGEST().digest_size
+
+
+@cache
+def cache_in(folder: Path) -> ObjectCache:
+    """The cache in a folder, one for all tables."""
+    return ObjectCache(folder)
+
+
+@cache
+def tables_cache_in(folder: Path) -> ObjectCache:
+    """The cache for what is kept of tables, one for all."""
+    return ObjectCache(folder / "tables", MAX_TABLES_BYTES, MAX_TABLE_BYTES)
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path | None:
+    """The user's folder for it: the one that `ETC_CACHE` names; None where that is `off`, or where there is no home."""
+    chosen = environment.get("ETC_CACHE")
+    if chosen:
+        return Path(chosen) if chosen != "off" else None
+    home = environment.get("XDG_CACHE_HOME") or (f"{environment['HOME']}/.cache" if environment.get("HOME") else None)
+    return Path(home) / "etc-policy" if home else None
+
+
+class ObjectCache:
+    """Contents by a key that says which version of which object they are of. What cannot be kept or read is not there.
+
+    An entry begins with the digest of key and content: one that is cut short, or was written for another key, is ignored.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, max_file_bytes: int = MAX_FILE_BYTES) -> None:
+        self._folder, self._max_bytes, self._max_file_bytes = folder, max_bytes, max_file_bytes
+        self._bytes: int | None = None
+
+    def get(self, key: str) -> bytes | None:
+        """The content that was kept under a key."""
+        with suppress(OSError), folder_of(self._folder, _entry(key), make=False) as (folder, name):
+            with os.fdopen(open_regular(folder, name, os.O_RDONLY), "rb", buffering=0) as opened:
+                found = os.fstat(opened.fileno())
+                if found.st_uid != os.geteuid() or found.st_size > _DIGEST_BYTES + self._max_file_bytes:
+                    return None
+                digest, content = opened.read(_DIGEST_BYTES), opened.read(found.st_size)
+            if digest == _digest(key, content):
+                return content
+        return None
+
+    def put(self, key: str, content: bytes) -> None:
+        """Keep a content, in one step."""
+        if len(content) > self._max_file_bytes:
+            return
+        with suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with folder_of(self._folder, _entry(key), make=True) as (folder, name):
+                replace_in(folder, name, _digest(key, content) + content)
+            self._bound(len(content))
+
+    def _bound(self, added: int) -> None:
+        """Remove the oldest entries where all take too much; other processes may do the same."""
+        if self._bytes is not None:
+            self._bytes += added
+            if self._bytes <= self._max_bytes:
+                return
+        found = sorted(self._entries())
+        self._bytes = sum(size for _, size, _ in found)
+        for _, size, path in found if self._bytes > self._max_bytes else ():
+            if self._bytes <= self._max_bytes * _KEPT_SHARE:
+                return
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108 - one of ours
+            self._bytes -= size
+
+    def _entries(self) -> list[tuple[float, int, str]]:
+        """The time, size and path of each entry."""
+        found = []
+        for parent, _, names in os.walk(self._folder / _ENTRIES):
+            for name in names:
+                with suppress(OSError):
+                    path = os.path.join(parent, name)  # noqa: PTH118
+                    one = os.lstat(path)
+                    found.append((one.st_mtime, one.st_size, path))
+        return found
+
+
+def _entry(key: str) -> str:
+    name = _DIGEST(key.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{_ENTRIES}/{name[:2]}/{name[2:]}"
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    digest = _DIGEST(key.encode("utf-8", "surrogateescape") + b"\0")
+    digest.update(content)
+    return digest.digest()

@@ -1,0 +1,255 @@
+"""TableStorage on an object store, through obstore."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import obstore
+from obstore.exceptions import BaseError
+
+from etc_policy.storage.conditional_put import put_if
+from etc_policy.storage.object_cache import ObjectCache
+from etc_policy.storage.object_contents import ObjectContents
+from etc_policy.storage.object_tree import ObjectTreeLister
+from etc_policy.storage.port import MAX_READ_BYTES, FileInfo, Version, read_at_most
+from etc_policy.storage.safe_files import parts_of
+from etc_policy.storage.store_errors import is_cut_short, store_errors
+
+if TYPE_CHECKING:
+    from obstore import ListResult, ObjectMeta
+    from obstore.store import ObjectStore
+
+
+#: A page of a listing is asked for so often.
+_LISTING_TRIES = 4
+
+
+class Stores(NamedTuple):
+    """A bucket twice: with retries, and without them for conditional puts, whose lost answers must be known."""
+
+    store: ObjectStore
+    single: ObjectStore
+    timeout_seconds: float = 30.0
+    cache: ObjectCache | None = None
+
+
+class ObjectStorage:
+    """The files of a table as objects below a prefix of a bucket.
+
+    A folder exists as long as an object is below it. There are no links.
+    """
+
+    def __init__(self, stores: Stores, prefix: str, location: str) -> None:
+        self._stores, self._store = stores, stores.store
+        self._prefix, self._location = prefix.strip("/"), location.rstrip("/")
+        self._begin = len(self._prefix) + 1 if self._prefix else 0
+        self._contents = ObjectContents(
+            self._store, stores.cache, lambda key: self._place(key[self._begin :]), self._list_key
+        )
+
+    @property
+    def location(self) -> str:
+        """The table's base path, with its scheme."""
+        return self._location
+
+    def names(self, folder: str) -> Sequence[str]:
+        """The names of all that is in a folder."""
+        folders, files = self._listed(folder)
+        return sorted({*folders, *(_name(one["path"]) for one in files)})
+
+    def list(self, folder: str) -> Mapping[str, FileInfo]:
+        """The files of a folder, with sizes and times from the listing."""
+        return {_name(one["path"]): _info(one) for one in self._listed(folder)[1]}
+
+    def versions(self, folder: str) -> Mapping[str, str]:
+        """Size and ETag of each object that was listed."""
+        return self._contents.versions(self._key(folder))
+
+    def below(self, folder: str) -> Iterator[str]:
+        """All objects below a folder; those that only mark a folder with files are left out."""
+        sizes = dict(self._objects(folder))
+        folders = {path.rpartition("/")[0] for path in sizes}
+        return (path for path, size in sizes.items() if size or path not in folders)
+
+    def tree(self) -> ObjectTreeLister:
+        """Lists the table's folders, side by side."""
+        return ObjectTreeLister(self._top, self._objects)
+
+    def info(self, path: str) -> FileInfo | None:
+        """An object's size and time; None for a folder."""
+        if not path:
+            return None
+        try:
+            with store_errors(self._location, path):
+                return _info(obstore.head(self._store, self._key(path)))
+        except FileNotFoundError:
+            return None
+
+    def is_linked(self, path: str) -> bool:
+        """Never: there are no links."""
+        self._key(path)
+        return False
+
+    def read(self, path: str, max_bytes: int = MAX_READ_BYTES) -> bytes:
+        """An object's content; a small one takes one request."""
+        with self.open(path) as opened:
+            return read_at_most(opened, max_bytes, self._place(path))
+
+    def open(self, path: str) -> BinaryIO:
+        """An object to read by ranges, all of the version that it has now."""
+        return self._contents.open(self._key(path))
+
+    def expect(self, sizes: Mapping[str, int], *, keep: bool = False) -> None:
+        """Fetch these files side by side, ahead of their reading; those that may be kept are then on this machine."""
+        self._contents.expect({self._key(path): size for path, size in sizes.items()}, keep=keep)
+
+    def create(self, path: str, content: bytes) -> None:
+        """A conditional put. What became of one without an answer is seen by what is there afterwards."""
+        won, _ = self._put_if(path, content, "create")
+        if not won:
+            raise FileExistsError(errno.EEXIST, "the object exists", self._place(path))
+
+    @property
+    def orders_writers(self) -> bool:
+        """Not known: stores differ in what they make of a condition."""
+        return False
+
+    def version(self, path: str) -> Version | None:
+        """An object as it is now; None where it is missing."""
+        try:
+            with store_errors(self._location, path):
+                found = obstore.get(self._store, self._key(path))
+                return Version(bytes(found.bytes()), found.meta["e_tag"], _info(found.meta).modified_ns)
+        except FileNotFoundError:
+            return None
+
+    def replace_version(self, path: str, content: bytes, tag: str | None) -> str | None:
+        """A conditional put; tags are hashes of contents."""
+        won, new = self._put_if(path, content, "create" if tag is None else {"e_tag": tag})
+        return new if won else None
+
+    def remove_versions(self, path: str) -> None:
+        """Remove the object."""
+        self.remove(path)
+
+    def replace(self, path: str, content: bytes) -> None:
+        """A put: objects are written in one step."""
+        with store_errors(self._location, path):
+            obstore.put(self._store, self._key(path), content, use_multipart=False)
+
+    def hard_link(self, source: str, target: str) -> None:
+        """There are no links."""
+        raise OSError(errno.EOPNOTSUPP, "object stores have no hard links", self._place(target))
+
+    def copy(self, source: str, target: str) -> None:
+        """A copy that the store itself makes."""
+        if self.info(target) is not None:
+            raise FileExistsError(errno.EEXIST, "the object exists", self._place(target))
+        with store_errors(self._location, source):
+            obstore.copy(self._store, self._key(source), self._key(target))
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """A copy by way of this machine: few stores copy only where nothing is."""
+        self.create(target, self.read(source))
+
+    def move(self, source: str, target: str) -> None:
+        """A copy first, then the old one goes: killed between the two, both are there."""
+        self.link_or_copy(source, target)
+        self.remove(source)
+
+    def remove(self, path: str) -> None:
+        """Remove an object."""
+        try:
+            with store_errors(self._location, path):
+                obstore.delete(self._store, self._key(path))
+        except FileNotFoundError:
+            return
+
+    def remove_tree(self, folder: str) -> None:
+        """Remove all objects below a folder. Another program's mark of an empty folder may stay: obstore has no name for it."""
+        self._key(folder)
+        paths = [self._key(path) for path in self.below(folder)]
+        with store_errors(self._location, folder):
+            if paths:
+                obstore.delete(self._store, paths)
+
+    def _put_if(self, path: str, content: bytes, mode: object) -> tuple[bool, str | None]:
+        def read_back() -> tuple[bytes, str | None] | None:
+            found = self.version(path)
+            return (found.content, found.tag) if found is not None else None
+
+        single, seconds = self._stores.single, self._stores.timeout_seconds
+        return put_if(
+            single, self._key(path), content, mode, read_back=read_back, timeout_seconds=seconds, place=self._location
+        )
+
+    def _top(self) -> tuple[Sequence[str], dict[str, int]]:
+        folders, files = self._listed("")
+        return folders, {_name(one["path"]): one["size"] for one in files}
+
+    def _listed(self, folder: str) -> tuple[Sequence[str], Sequence[ObjectMeta]]:
+        """The names of the folders in a folder, and its objects; FileNotFoundError where nothing at all is there."""
+        key = self._folder_key(folder)
+        found = self._list_key(key)
+        folders, objects = found["common_prefixes"], found["objects"]
+        if not folders and not objects:
+            raise FileNotFoundError(errno.ENOENT, "there is no such folder", self._place(folder))
+        return [_name(path) for path in folders], [one for one in objects if one["path"] != key]
+
+    def _list_key(self, key: str) -> ListResult[Sequence[ObjectMeta]]:
+        with store_errors(self._location):
+            found = _list_folder(self._store, key)
+        self._contents.listed(found["objects"])
+        return found
+
+    def _objects(self, folder: str) -> Iterator[tuple[str, int]]:
+        """The path and size of each object below a folder, and of the mark of the folder itself not."""
+        key = self._folder_key(folder)
+        with store_errors(self._location, folder):
+            for page in _list_pages(self._store, key):
+                yield from ((one["path"][self._begin :], one["size"]) for one in page if one["path"] != key)
+
+    def _folder_key(self, folder: str) -> str:
+        return self._key(folder) if folder else self._prefix
+
+    def _key(self, path: str) -> str:
+        below = "/".join(parts_of(path))
+        return f"{self._prefix}/{below}" if self._prefix else below
+
+    def _place(self, path: str) -> str:
+        return f"{self._location}/{path}".rstrip("/")
+
+
+def _list_folder(store: ObjectStore, key: str) -> ListResult[Sequence[ObjectMeta]]:
+    for left in reversed(range(_LISTING_TRIES)):
+        try:
+            return obstore.list_with_delimiter(store, key or None)
+        except BaseError as error:
+            if not left or not is_cut_short(error):
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _list_pages(store: ObjectStore, key: str) -> Iterator[Sequence[ObjectMeta]]:
+    """All objects below a key; after a break from the last one on that was listed."""
+    last, left = None, _LISTING_TRIES
+    while True:
+        try:
+            for page in obstore.list(store, key or None, offset=last, chunk_size=1000):
+                yield page
+                last, left = page[-1]["path"], _LISTING_TRIES
+            return
+        except BaseError as error:
+            left -= 1
+            if not left or not is_cut_short(error):
+                raise
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _info(meta: ObjectMeta) -> FileInfo:
+    return FileInfo(meta["size"], int(meta["last_modified"].timestamp()) * 1_000_000_000)

@@ -1,0 +1,107 @@
+"""Which storage a table lies on, by its location."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from contextvars import ContextVar
+from pathlib import Path
+
+from etc_policy.errors import TableError
+from etc_policy.errors.codes import Code
+from etc_policy.policy.locations import MOUNT_HINT, split_file_uri
+from etc_policy.policy.project_schema import StorageSettings
+from etc_policy.storage.local import LocalStorage
+from etc_policy.storage.port import RemoteStorage, TableReader, TableStorage
+
+_OBJECT_STORES = ("s3://", "s3a://", "gs://", "abfs://", "abfss://")
+_HDFS = "hdfs://"
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+#: The target's, of the command that runs in this context: locations are handed on as texts.
+_SETTINGS: ContextVar[StorageSettings | None] = ContextVar("storage settings", default=None)
+
+
+def use_storage_settings(settings: StorageSettings) -> None:
+    """Object stores and HDFS clusters that are opened in this context from now on are reached so."""
+    _SETTINGS.set(settings)
+
+
+def open_storage(location: str) -> TableStorage:
+    """The storage of the table at a location; nothing is read yet.
+
+    Raises:
+        TableError: it lies where etc cannot reach it, or there are no keys for it.
+
+    """
+    return open_remote_storage(location) if is_remote(location) else LocalStorage(local_path(location))
+
+
+def open_reader(location: str) -> TableReader:
+    """The storage of the table at a location, for who changes nothing there.
+
+    Raises:
+        TableError: it lies where etc cannot reach it, or there are no keys for it.
+
+    """
+    return open_storage(location)
+
+
+def open_remote_storage(location: str) -> RemoteStorage:
+    """The object store or HDFS cluster of the table at a location; nothing is read yet.
+
+    Raises:
+        TableError: a package for it is missing, there are no keys for it, or it is not known where it is.
+
+    """
+    settings = _SETTINGS.get() or StorageSettings()
+    if is_on_hdfs(location):
+        _require("hdfs_native", Code.NEEDS_HDFS_NATIVE, location, "hdfs-native", "hdfs")
+        from etc_policy.storage.hdfs_client import open_hdfs, parse_hdfs
+        from etc_policy.storage.hdfs_storage import HdfsStorage
+
+        return HdfsStorage(open_hdfs(location.rstrip("/"), settings), parse_hdfs(location).path)
+    _require("obstore", Code.NEEDS_OBSTORE, location, "obstore", "object-stores")
+    from etc_policy.storage.object_stores import open_object_storage
+
+    return open_object_storage(location, settings)
+
+
+def _require(module: str, code: Code, location: str, package: str, extra: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        message = f"{package} is needed to read `{location}`"
+        raise TableError(code, message, hint=f'run `pip install "etc-policy[{extra}]"`')
+
+
+def is_remote(location: str) -> bool:
+    """Whether a location is on an object store or on HDFS: machines share it, and it is no folder of this one."""
+    return is_on_hdfs(location) or is_on_object_store(location)
+
+
+def is_on_object_store(location: str) -> bool:
+    """Whether a location is one of an object store that can be reached."""
+    return location.startswith(_OBJECT_STORES)
+
+
+def is_on_hdfs(location: str) -> bool:
+    """Whether a location is one of an HDFS cluster."""
+    return location.startswith(_HDFS)
+
+
+def local_path(location: str) -> Path:
+    """The local folder of a table's location.
+
+    Raises:
+        TableError: the location is not on local disk.
+
+    """
+    if is_remote(location):
+        where = "HDFS" if is_on_hdfs(location) else "an object store"
+        hint = "it works on local disk and mounted folders"
+        raise TableError(Code.NOT_LOCAL, f"this does not work on {where} yet: `{location}`", hint=hint)
+    file = split_file_uri(location)
+    if file is not None and file[0]:
+        raise TableError(Code.NOT_LOCAL, f"`{location}` is on another machine", hint=MOUNT_HINT)
+    if _URI.match(location) and file is None:
+        hint = "tables on local disk, a mounted folder, hdfs://, s3://, gs:// and abfs:// can be planned"
+        raise TableError(Code.NOT_LOCAL, f"cannot read `{location}` without a JVM", hint=hint)
+    return Path(file[1] if file is not None else location)

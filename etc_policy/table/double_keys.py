@@ -1,0 +1,126 @@
+"""Where two rows of one key can have arisen, judged from metadata alone (FACTS 3).
+
+An index that looks keys up in base files treats a key as new if it is in a log file only. A compaction leads to that
+which merged the delete of a key while a later log file of the same slice, which it did not merge, writes the key again: the
+writer of that file still found the key in the old base file. The next compaction of that file puts the key back into the base
+file: where nobody wrote in between, no harm is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
+from typing import NamedTuple
+
+from etc_policy.table.history import GroupWrite
+from etc_policy.table.state import FileSlice, GroupKey, Instant, path_below
+
+#: Indexes that find a key in log files too.
+SEES_LOG_FILES = frozenset({"bucket", "record_index", "global_record_index"})
+
+
+class Merged(NamedTuple):
+    """A completed compaction, and the ids of the file groups that it merged."""
+
+    requested: str
+    completed: str
+    file_ids: frozenset[str]
+
+
+class Written(NamedTuple):
+    """A write that may look keys up: when it began, and when it completed, None while it is in flight."""
+
+    requested: str
+    completed: str | None
+
+
+class Exposed(NamedTuple):
+    """A file group in which a compaction merged deletes and left a later write behind; `write` is that write's instant."""
+
+    partition: str
+    file_id: str
+    compaction: str
+    write: str
+
+    @property
+    def file_group(self) -> str:
+        """The file group as a path below the table."""
+        return path_below(self.partition, self.file_id)
+
+
+def find_exposed(
+    compactions: Iterable[Merged], writes: Iterable[GroupWrite], beside: Iterable[Written] = ()
+) -> tuple[Exposed, ...]:
+    """The file groups in which a key may exist twice since, the oldest compaction first, each with its latest one.
+
+    `beside` are all writes of the table: without one of them in between, the group's next compaction has mended it.
+    """
+    by_group: dict[GroupKey, list[GroupWrite]] = {}
+    for write in writes:
+        by_group.setdefault((write.partition, write.file_id), []).append(write)
+    found = {one.file_group: one for one in _exposed(sorted(compactions), by_group, frozenset(beside))}
+    return tuple(sorted(found.values(), key=lambda one: (one.compaction, one.file_group)))
+
+
+def _exposed(
+    compactions: list[Merged], by_group: Mapping[GroupKey, list[GroupWrite]], beside: frozenset[Written]
+) -> Iterator[Exposed]:
+    for (partition, file_id), writes in by_group.items():
+        before, of_group = "", [one for one in compactions if file_id in one.file_ids]
+        for compaction, following in zip_longest(of_group, of_group[1:]):
+            merged = [one for one in writes if before <= one.completed < compaction.requested]
+            left = [
+                one for one in writes if one.completed >= compaction.requested and one.requested < compaction.completed
+            ]
+            is_exposed = left and any(one.has_deletes for one in merged)
+            if is_exposed and not _is_mended(compaction, left, following, beside):
+                yield Exposed(partition, file_id, compaction.requested, left[0].requested)
+            before = compaction.requested
+
+
+def _is_mended(
+    compaction: Merged, left: list[GroupWrite], following: Merged | None, beside: frozenset[Written]
+) -> bool:
+    """Whether the keys of `left` are in the base file again, and nobody can have looked for them while they were not."""
+    if following is None or any(one.completed >= following.requested for one in left):
+        return False
+    known, end = {one.requested for one in left}, following.completed
+    return all(
+        one.requested in known or one.requested > end or (one.completed or end) <= compaction.completed
+        for one in beside
+    )
+
+
+def exposed_in(instants: Iterable[Instant], writes: Iterable[GroupWrite]) -> tuple[Exposed, ...]:
+    """Those of a timeline, by its own compactions and writes."""
+    known = tuple(instants)
+    return find_exposed(merged_by(known), writes, written_by(known))
+
+
+def still_exposed(
+    slices: Iterable[FileSlice], instants: tuple[Instant, ...], writes: Iterable[GroupWrite]
+) -> frozenset[GroupKey]:
+    """The file groups whose latest slice has a write that its compaction left behind beside deletes: to be compacted at once."""
+    done = {one.requested: one for one in merged_by(instants)}
+    left = {
+        one.group: one.base_instant
+        for one in slices
+        if one.base_instant in done and any(f.requested < done[one.base_instant].completed for f in one.log_files)
+    }
+    found = find_exposed(done.values(), (w for w in writes if (w.partition, w.file_id) in left)) if left else ()
+    groups = (((one.partition, one.file_id), one.compaction) for one in found)
+    return frozenset(group for group, compaction in groups if left[group] == compaction)
+
+
+def written_by(instants: Iterable[Instant]) -> Iterator[Written]:
+    """The writes among the instants."""
+    return (Written(one.requested, one.completed) for one in instants if one.action == "deltacommit")
+
+
+def merged_by(instants: Iterable[Instant]) -> tuple[Merged, ...]:
+    """The completed compactions among them whose file groups are known; bulk inserts among them do no harm."""
+    return tuple(
+        Merged(one.requested, one.completed, one.file_ids)
+        for one in instants
+        if one.action == "commit" and one.completed is not None and one.file_ids is not None
+    )

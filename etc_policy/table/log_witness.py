@@ -1,0 +1,59 @@
+"""Event times that log files hold against those that their commits recorded: the earlier one counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from etc_policy.table.apply_state import Misrecorded
+from etc_policy.table.formats import format_time
+from etc_policy.table.state import FileSlice, LogFile, LogWitness, TableState, path_below
+
+#: Why a log file was not read at all: the table may have moved on.
+NOT_THERE = "it cannot be opened, or not in the size in which it was listed"
+
+
+def path_of(file_slice: FileSlice, log_file: LogFile) -> str:
+    """A log file's path below its table."""
+    return path_below(file_slice.partition, log_file.name)
+
+
+def misrecorded_in(witnesses: Iterable[LogWitness]) -> tuple[Misrecorded, ...]:
+    """The log files that hold an earlier event than their commits recorded."""
+    return tuple(
+        Misrecorded(one.path, one.size_bytes, one.recorded_ms, one.found_ms)
+        for one in witnesses
+        if one.recorded_ms is not None and one.found_ms is not None and one.found_ms < one.recorded_ms
+    )
+
+
+def still_there(state: TableState, found: Iterable[Misrecorded]) -> tuple[Misrecorded, ...]:
+    """Those of the log files that are not compacted yet."""
+    looked_for = tuple(found)
+    if not looked_for:
+        return ()
+    sizes = {path_of(file_slice, log_file): log_file.size_bytes for file_slice, log_file in state.log_files}
+    return tuple(one for one in looked_for if sizes.get(one.path) == one.size_bytes)
+
+
+def with_true_times(state: TableState, found: Iterable[Misrecorded]) -> TableState:
+    """The state with the times that these log files hold, where these are earlier than what is known of them."""
+    times = {one.path: one.found_ms for one in still_there(state, found)}
+    if not times:
+        return state
+
+    def corrected(file_slice: FileSlice, log_file: LogFile) -> LogFile:
+        found_ms, known_ms = times.get(path_of(file_slice, log_file)), log_file.min_event_time_ms
+        is_earlier = found_ms is not None and known_ms is not None and found_ms < known_ms
+        return log_file._replace(min_event_time_ms=found_ms) if is_earlier else log_file
+
+    slices = tuple(replace(one, log_files=tuple(corrected(one, f) for f in one.log_files)) for one in state.slices)
+    return replace(state, slices=slices)
+
+
+def in_words(one: Misrecorded) -> str:
+    """The file, what its commit recorded and what it holds."""
+    return (
+        f"{one.path} holds an event at {format_time(one.found_ms)}, "
+        f"and its commit recorded none before {format_time(one.recorded_ms)}"
+    )

@@ -1,0 +1,299 @@
+"""What planning knows of a table: its properties, its timeline and its latest file slices, read without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Literal, NamedTuple, Protocol
+
+from etc_policy.policy.manifest import EventTime
+from etc_policy.table.apply_state import ApplyState
+from etc_policy.table.completion_times import WrongTime
+from etc_policy.table.write_growth import WriteGrowth
+from etc_policy.table.zone_evidence import ZoneReading
+
+#: The kind of base files that Hudi makes by default, as their names end.
+PARQUET = "parquet"
+InstantState = Literal["requested", "inflight", "completed"]
+#: Instants that write data; the first active one is where the timeline's archive begins.
+WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "compaction", "logcompaction", "clustering"})
+#: The schema of a write that carries none, in a table of which columns were renamed, retyped or dropped.
+HIDDEN = "hidden"
+#: A file group by partition and file id: with non-blocking concurrency a bucket has the same file id in every partition.
+GroupKey = tuple[str, str]
+
+
+def path_below(partition: str, name: str) -> str:
+    """The path below its table of a file, or of a file group, in a partition; a table without partitions has the empty one."""
+    return f"{partition}/{name}".lstrip("/")
+
+
+class WriterOption(NamedTuple):
+    """An option that the table's writers have, and where the table shows it."""
+
+    option: str
+    value: str
+    source: str
+
+
+class _HasBaseFile(Protocol):
+    @property
+    def partition(self) -> str: ...
+    @property
+    def base_instant(self) -> str: ...
+    @property
+    def base_file(self) -> str | None: ...
+
+
+def newest_base_file(slices: Iterable[_HasBaseFile]) -> str | None:
+    """The path below the table of the newest base file among slices, or operations; None where none has one."""
+    newest = max((one for one in slices if one.base_file), key=attrgetter("base_instant"), default=None)
+    return None if newest is None else path_below(newest.partition, newest.base_file or "")
+
+
+class LogFile(NamedTuple):
+    """A log file of a slice.
+
+    `requested` is the instant in its name, `completed` the completion time of that instant (both
+    `yyyyMMddHHmmssSSS`). An archived delta commit whose completion time is not known counts as completed when requested.
+    `min_event_time_ms` is None where nobody knows the smallest event time in it; it is the minimum over the whole
+    (commit, file group), because a log file that rolled over records its events on its predecessor (FACTS 4.1).
+    `recorded_bytes` is its size by its commit's write stat, 0 if that has none; None where no commit that is known has a stat.
+    `seen_event_time_ms` is, where the smallest is not known, the smallest of those that are: others may be in it too, but for
+    those of rows where `unknown_is_deletes`: deletes by key have none. `rows_since` is an instant before which none of its rows
+    was written, where they may be older than `completed`; it is empty where nobody knows one. `impossible_ms` is the latest event
+    time in it where that cannot be true (`table/impossible_times.py`): then the smallest is not known.
+    """
+
+    name: str
+    size_bytes: int
+    requested: str
+    completed: str
+    min_event_time_ms: int | None
+    has_deletes: bool = False
+    recorded_bytes: int | None = None
+    seen_event_time_ms: int | None = None
+    unknown_is_deletes: bool = False
+    rows_since: str | None = None
+    impossible_ms: int | None = None
+
+    @property
+    def may_hold_anything(self) -> bool:
+        """Whether nothing at all is known of the event times of its rows, not even since when they can have come."""
+        return self.rows_since == "" and self.min_event_time_ms is None and not self.unknown_is_deletes
+
+
+_EVENT_TIME, _IMPOSSIBLE = attrgetter("min_event_time_ms"), attrgetter("impossible_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """The latest slice of a file group: a base file (None for log-only slices) and its log files in completion order.
+
+    `base_file_recorded_bytes` is as a log file's `recorded_bytes`.
+    """
+
+    partition: str
+    file_id: str
+    base_instant: str
+    base_file: str | None
+    base_file_bytes: int
+    log_files: tuple[LogFile, ...]
+    base_file_recorded_bytes: int | None = None
+
+    @property
+    def group(self) -> GroupKey:
+        """Its file group: partition and file id."""
+        return self.partition, self.file_id
+
+
+Slices = tuple[FileSlice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """An instant of the active timeline; `action` is `deltacommit`, `commit`, `compaction`, `clean`, ...
+
+    A log compaction is a `logcompaction` also when it has completed, though its file is then a delta commit's.
+    `file_ids` are the file groups a completed compaction, replace or rollback touched; None when that is not known.
+    `has_savepoint` says that archiving may have gone beyond it and left it behind. `schema` names the evolved schema that a
+    completed write carries, as those of tables with schema on read do; it is empty where it carries none and nothing is
+    lost by that, and HIDDEN where it carries none since columns were renamed, retyped or dropped.
+    """
+
+    requested: str
+    action: str
+    state: InstantState
+    completed: str | None = None
+    file_ids: frozenset[str] | None = None
+    has_savepoint: bool = False
+    schema: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteInFlight:
+    """A write that has begun and not completed; `groups` are the file groups to which it adds, None while nobody knows.
+
+    `may_live` is false where its heartbeat has expired: Hudi does not let such a writer commit.
+    """
+
+    requested: str
+    groups: frozenset[GroupKey] | None
+    may_live: bool = True
+
+
+class UnreadableTime(NamedTuple):
+    """A value of the event-time column that is not a time as the policy says to read it, and the log file that holds it."""
+
+    log_file: str
+    value: str
+
+
+class LogWitness(NamedTuple):
+    """What the blocks of a log file say, beside what its commit recorded of it; `path` is below the table.
+
+    `found_ms` is the smallest event time in the file, None where it holds none or where that cannot be known: then `why`
+    says why. `has_nulls` says that a row in it has no event time, `damaged` that its bytes are not those of a log file.
+    """
+
+    path: str
+    size_bytes: int
+    recorded_ms: int | None
+    found_ms: int | None
+    why: str | None = None
+    has_nulls: bool = False
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRecord:
+    """A compaction by etc as its commit or its plan file records it: what was promised when.
+
+    `seen_until` is the last completion time that its plan had seen; what completed later is late data to it.
+    `policy_values` are the policy's values then, by dotted key; empty where they were not committed. `left_out` counts
+    file slices that were due and left out; then the threshold is below what they may hold. `watermark_before_ms` is how far
+    RO was complete before, as far as its plan knew.
+    """
+
+    instant: str
+    completed: str
+    threshold_ms: int
+    policy: str
+    plan_id: str
+    seen_until: str = ""
+    policy_values: Mapping[str, str] = field(default_factory=dict, hash=False)
+    left_out: int = 0
+    watermark_before_ms: int | None = None
+
+    @property
+    def saw_until(self) -> str:
+        """`seen_until`, or the instant where that was not committed."""
+        return self.seen_until or self.instant
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """Facts seen in one reading of a table; equal readings of an unchanged table are equal.
+
+    `timezone` is the IANA name of the zone in which instants are written, and `zone` says how sure that is. `own_pending` is
+    the instant of a pending compaction that carries etc's own plan. `living_writers` are pending writes whose heartbeat is
+    fresh: several writers at once keep heartbeats, and one writer alone has at most its latest write in flight.
+    `last_compaction` is the latest completed one that carries a threshold. `missing_files` are data files of the latest
+    slices that a commit of the active timeline wrote and that are not there, `unclear_files` base files of one file group and
+    instant of which no commit says which one counts, `stray_files` those beside one that a commit recorded. `unseen_files`
+    are log files that a write added to a file group after it was replaced: no reader sees their rows (FACTS 13). `exposed` are
+    file groups with a log file that was written beside a compaction of deletes: some indexes do not find its keys (FACTS 3).
+    `wrong_times` are completion times, of the table and of its metadata table, that cannot be true. `unreadable_time` is
+    known only where log files were read, and `witnesses` only where all that are not compacted were. `foreign_compaction` is
+    the latest one on the active timeline that etc did not plan, `uncarried` one of etc's whose commit lacks log files that
+    its plan carries (table version 6). `orphans` are paths of carried log files whose compaction is not on the timeline.
+    `has_cdc` says that the table keeps its changes, `merges_otherwise` that it is not known that RT is the same whichever log
+    files are compacted first. `lacks_meta_columns` says that rows do not carry their keys; `base_file_format` is such as
+    `parquet`. `updates_in_part` says that a row may change one with an earlier event time, so that no event time bounds what a
+    log file changes. `write_growth` is what the last compactions by etc on the active timeline wrote, None without one.
+    `merging` says in words how the rows of a key are merged, and `release` which release of Hudi's bundle is to compact the
+    table; both are empty where nobody has looked.
+    `apply_state` is what earlier runs keep beside the table, as it was read right after it; empty where it was not.
+    """
+
+    base_path: str
+    table_version: int
+    timezone: str
+    metadata_partitions: tuple[str, ...]
+    properties_fingerprint: str
+    event_time_type: str | None
+    instants: tuple[Instant, ...]
+    metadata_instants: frozenset[str]
+    slices: tuple[FileSlice, ...]
+    earliest_commit_to_retain: str | None = None
+    last_compaction: CompactionRecord | None = None
+    own_pending: str | None = None
+    living_writers: frozenset[str] = frozenset()
+    writes_in_flight: tuple[WriteInFlight, ...] = ()
+    partition_fields: tuple[str, ...] = ()
+    missing_files: tuple[str, ...] = ()
+    unclear_files: tuple[str, ...] = ()
+    stray_files: tuple[str, ...] = ()
+    unseen_files: tuple[str, ...] = ()
+    exposed: frozenset[GroupKey] = frozenset()
+    wrong_times: tuple[WrongTime, ...] = ()
+    zone: ZoneReading | None = None
+    unreadable_time: UnreadableTime | None = None
+    witnesses: tuple[LogWitness, ...] | None = None
+    foreign_compaction: str | None = None
+    uncarried: str | None = None
+    has_cdc: bool = False
+    merges_otherwise: bool = False
+    updates_in_part: bool = False
+    merging: str = ""
+    release: str | None = None
+    lacks_meta_columns: bool = False
+    base_file_format: str = PARQUET
+    orphans: tuple[str, ...] = ()
+    write_growth: WriteGrowth | None = None
+    apply_state: ApplyState = field(default_factory=ApplyState)
+
+    @property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants that have not completed, oldest first."""
+        return tuple(instant for instant in self.instants if instant.state != "completed")
+
+    @property
+    def data_bytes(self) -> int:
+        """How large the files are that the views read now."""
+        return sum(one.base_file_bytes + sum(log_file.size_bytes for log_file in one.log_files) for one in self.slices)
+
+    @property
+    def log_files(self) -> Iterator[tuple[FileSlice, LogFile]]:
+        """Every log file that is not compacted, with its slice."""
+        return ((file_slice, log_file) for file_slice in self.slices for log_file in file_slice.log_files)
+
+    @property
+    def lacks_event_times(self) -> bool:
+        """Whether the smallest event time of some log file that is not compacted is unknown."""
+        return any(None in map(_EVENT_TIME, one.log_files) for one in self.slices)
+
+    @property
+    def log_files_ahead(self) -> tuple[LogFile, ...]:
+        """Those that are not compacted and hold an event time which cannot be true."""
+        found = (filter(_IMPOSSIBLE, one.log_files) for one in self.slices)
+        return tuple(chain.from_iterable(found))
+
+    @property
+    def partitions_with_logs(self) -> tuple[str, ...]:
+        """The partitions that have log files, in the order of their names."""
+        return tuple(sorted({one.partition for one in self.slices if one.log_files}))
+
+    @property
+    def last_completed(self) -> str | None:
+        """The latest completion time on the active timeline."""
+        return max((i.completed or i.requested for i in self.instants if i.state == "completed"), default=None)
+
+
+class TableStateReader(Protocol):
+    """Reads a table's state. Raises TableError for a table that is missing or of a kind that is not handled."""
+
+    def read(self, base_path: str, event_time: EventTime) -> TableState:
+        """The table's state now; the event-time column must be a column of the table."""

@@ -1,0 +1,229 @@
+import importlib.util
+
+import pytest
+
+from etc_policy.errors import TableError
+from etc_policy.hudi.archive import Archive
+from etc_policy.hudi.plan_file import encode_plan
+from etc_policy.storage.open_storage import open_storage
+from etc_policy.table.commit_keys import THRESHOLD
+from tests.unit.hudi.reading import OURS, read, slices
+from tests.unit.hudi.table_folder import COMMIT_SCHEMA, archived, at, avro, base, commit_metadata, log
+
+
+class TestArchive:
+    def test_archived_delta_commits_keep_completion_and_event_time(self, table):
+        table.data(at("09:00:00"), base("f1"))
+        table.data(at("09:00:02"), log("f1"))
+        table.data(at("09:00:03"), log("f1"))
+        table.archive(
+            archived(at("09:00:00"), at("09:00:01"), base("f1")),
+            archived(at("09:00:02"), at("09:00:09"), log("f1", 20)),
+            archived(at("09:00:03"), at("09:00:05"), log("f1", 30, deletes=2)),
+        )
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        assert slices(table) == {
+            "f1": (
+                at("09:00:00"),
+                [
+                    (at("09:00:03"), at("09:00:05"), None, True),
+                    (at("09:00:02"), at("09:00:09"), 20, False),
+                    (at("10:00:00"), at("10:00:01"), 40, False),
+                ],
+            )
+        }
+
+    def test_an_archived_commit_whose_completion_nobody_knows_counts_as_completed_when_requested(self, table):
+        table.data(at("09:00:02"), log("f1"))
+        table.archive(archived(at("09:00:02"), None, log("f1", 20)))
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        assert slices(table)["f1"][1][0] == (at("09:00:02"), at("09:00:02"), 20, False)
+
+    def test_the_manifest_says_which_archive_files_count(self, table):
+        table.data(at("09:00:02"), log("f1"))
+        table.archive(archived(at("09:00:02"), at("09:00:03"), log("f1", 20)), manifest=1)
+        table.archive(archived(at("09:00:02"), at("09:00:04"), log("f1", 10)), manifest=2)
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        assert slices(table)["f1"][1][0] == (at("09:00:02"), at("09:00:04"), 10, False)
+
+    def test_between_two_manifests_the_newest_counts(self, table):
+        """Hudi removes `_version_` and writes it anew with each archiving; a writer may die between the two."""
+        table.data(at("08:59:00"), base("f1"))
+        table.data(at("09:00:02"), log("f1"))
+        table.data(at("09:00:03"), base("f1"))
+        written = [
+            archived(at("08:59:00"), at("08:59:01"), base("f1")),
+            archived(at("09:00:02"), at("09:00:09"), log("f1", 20)),
+            archived(at("09:00:03"), at("09:00:10"), base("f1"), action="commit"),
+        ]
+        for manifest in (9, 10):
+            table.archive(*written[: manifest - 7], manifest=manifest)
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        before = slices(table)
+        assert [one[0] for one in before["f1"][1]] == [at("09:00:02"), at("10:00:00")]
+        (table.timeline / "history" / "_version_").unlink()
+        assert slices(table) == before
+
+    def test_without_pyarrow_it_is_said_how_to_get_it(self, table, monkeypatch):
+        table.archive(archived(at("09:00:02"), at("09:00:03"), log("f1", 20)))
+        table.data(at("09:00:02"), log("f1"))
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(TableError) as error:
+            read(table)
+        assert (error.value.code, error.value.hint) == ("ETC210", "run `pip install pyarrow`")
+
+    def test_it_is_not_opened_where_all_is_active(self, table, monkeypatch):
+        table.archive(archived(at("09:00:02"), at("09:00:03"), action="commit")).write_bytes(b"no parquet")
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra=OURS)
+        assert read(table).last_compaction.threshold_ms == 1000
+
+
+class TestLastCompaction:
+    def test_its_commit_tells_the_threshold(self, table):
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra=OURS)
+        record = read(table).last_compaction
+        assert (record.instant, record.completed) == (at("10:00:06"), at("10:00:30"))
+        assert (record.threshold_ms, record.policy, record.plan_id) == (1000, "orders_ro", "abc")
+        assert record.seen_until == at("10:00:09")
+
+    def test_run_by_stock_hudi_its_plan_file_tells_it(self, table):
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), plan_extra=OURS)
+        assert read(table).last_compaction.threshold_ms == 1000
+
+    def test_the_commit_wins_over_the_plan(self, table):
+        extra = {**OURS, THRESHOLD: "2000"}
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra=extra, plan_extra=OURS)
+        assert read(table).last_compaction.threshold_ms == 2000
+
+    def test_a_later_compaction_that_is_not_ours_does_not_hide_it(self, table):
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra=OURS)
+        table.compaction(at("10:00:40"), at("10:00:50"), base("f1"))
+        assert read(table).last_compaction.instant == at("10:00:06")
+
+    def test_the_one_that_completed_last_counts_and_not_the_highest_instant(self, table):
+        """A cut may stand below an earlier one of another slice."""
+        table.compaction(at("10:00:06"), at("10:00:50"), base("f1"), extra=OURS)
+        table.compaction(at("10:00:20"), at("10:00:30"), base("f2"), extra={**OURS, THRESHOLD: "2000"})
+        record = read(table).last_compaction
+        assert (record.instant, record.completed, record.threshold_ms) == (at("10:00:06"), at("10:00:50"), 1000)
+
+    def test_in_the_archive_too(self, table):
+        table.archive(
+            archived(at("09:00:06"), at("09:00:50"), extra=OURS, action="commit"),
+            archived(at("09:00:20"), at("09:00:30"), extra={**OURS, THRESHOLD: "2000"}, action="commit"),
+        )
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        record = read(table).last_compaction
+        assert (record.instant, record.completed, record.threshold_ms) == (at("09:00:06"), at("09:00:50"), 1000)
+
+    @pytest.mark.parametrize("threshold", ["", "soon", "1.5"])
+    def test_a_threshold_that_is_no_number_is_none(self, table, threshold):
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra={THRESHOLD: threshold})
+        assert read(table).last_compaction is None
+
+    @pytest.mark.parametrize("part", ["metadata", "plan"])
+    def test_from_the_archive(self, table, part):
+        told = {
+            "metadata": avro(COMMIT_SCHEMA, commit_metadata(at("09:00:00"), (), OURS)),
+            "plan": encode_plan((), OURS),
+        }
+        stock = avro(COMMIT_SCHEMA, commit_metadata(at("09:30:00"), ()))
+        row = {"instantTime": at("09:00:00"), "completionTime": at("09:00:01"), "action": "commit", "metadata": stock}
+        other = {"instantTime": at("09:30:00"), "completionTime": at("09:30:01"), "action": "commit", "metadata": stock}
+        table.archive({**row, part: told[part]}, other)
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        record = read(table).last_compaction
+        assert (record.instant, record.completed, record.threshold_ms) == (at("09:00:00"), at("09:00:01"), 1000)
+
+    def test_the_active_timeline_wins_over_the_archive(self, table):
+        table.archive(archived(at("09:00:00"), at("09:00:01"), extra={**OURS, THRESHOLD: "5"}, action="commit"))
+        table.compaction(at("10:00:06"), at("10:00:30"), base("f1"), extra=OURS)
+        assert read(table).last_compaction.threshold_ms == 1000
+
+    def test_a_delta_commit_with_such_metadata_is_no_compaction(self, table):
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"), extra=OURS)
+        assert read(table).last_compaction is None
+
+
+class TestWhatTheArchiveNamesIsGone:
+    @pytest.fixture
+    def parquet(self, table):
+        path = table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1", 20)))
+        table.data(at("09:00:00"), log("f1"))
+        table.commit(at("10:00:00"), at("10:00:01"), log("f1", 40))
+        return path
+
+    @pytest.mark.parametrize("name", ["manifest_1", None])
+    def test_for_good_it_is_an_error_that_names_it(self, table, parquet, name):
+        path = parquet.parent / name if name else parquet
+        path.unlink()
+        with pytest.raises(TableError, match=path.name) as error:
+            read(table)
+        assert (error.value.code, error.value.exit_code) == ("ETC208", 3)
+
+    def test_a_manifest_of_brackets(self, table, parquet):
+        (parquet.parent / "manifest_1").write_text("[" * 100_000)
+        with pytest.raises(TableError, match="manifest_1"):
+            read(table)
+
+    @pytest.mark.parametrize(
+        "text", ["[]", "{}", '{"files": {}}', '{"files": [1]}', '{"files": [{}]}', '{"files": [{"fileName": 1}]}']
+    )
+    def test_a_manifest_of_another_form(self, table, parquet, text):
+        (parquet.parent / "manifest_1").write_text(text)
+        with pytest.raises(TableError, match="manifest_1") as error:
+            read(table)
+        assert error.value.code == "ETC208"
+
+    def test_a_version_that_is_cut_short_names_no_manifest(self, table, parquet):
+        (parquet.parent / "_version_").write_text("")
+        with pytest.raises(TableError, match="manifest_"):
+            read(table)
+
+    @pytest.mark.parametrize("name", ["manifest_1", None])
+    def test_because_a_newer_one_took_its_place_it_is_read_again(self, table, parquet, name, monkeypatch):
+        """The archive rewrites its files: first the new ones, then `_version_`, and then the old ones go."""
+        old, renewed = parquet.parent / name if name else parquet, []
+        real = Archive._version
+
+        def version(archive):
+            found = real(archive)
+            if not renewed:
+                renewed.append(found)
+                rows = archived(at("08:00:00"), at("08:00:01")), archived(at("09:00:00"), at("09:00:01"), log("f1", 20))
+                table.archive(*rows, manifest=2)
+                old.unlink()
+            return found
+
+        monkeypatch.setattr(Archive, "_version", version)
+        assert [e for _, _, e, _ in slices(table)["f1"][1]] == [20, 40]
+
+
+@pytest.mark.parametrize(("rows", "text"), [(1_000_000, "x"), (20_000, "x" * 100_000)])
+def test_rows_that_take_no_bytes_are_not_read(table, rows, text):
+    """A few bytes of Parquet may say that a value comes a million times."""
+    import pyarrow
+    import pyarrow.parquet
+
+    path = table.archive(archived(at("09:00:00"), at("09:00:01"), log("f1")))
+    column = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.repeat(pyarrow.scalar(0, pyarrow.int8()), rows), pyarrow.array([text])
+    )
+    names = ("instantTime", "completionTime", "action", "metadata", "plan")
+    pyarrow.parquet.write_table(pyarrow.table(dict.fromkeys(names, column)), path, store_schema=False)
+    before = pyarrow.default_memory_pool().max_memory()
+    archive = Archive(open_storage(str(table.base)), {})
+    with pytest.raises(TableError) as error:
+        archive.writes(("x", text), 5)
+    assert error.value.code == "ETC208"
+    assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20
+
+
+def test_equal_metadata_is_in_memory_once(table):
+    row = archived(at("09:00:00"), at("09:00:01"), log("f1"))
+    table.archive(*({**row, "instantTime": at(f"09:{n // 60:02}:{n % 60:02}")} for n in range(300)))
+    archive = Archive(open_storage(str(table.base)), {})
+    found = list(archive._rows(("metadata",)))
+    assert len(found) == 300
+    assert len({id(one["metadata"]) for one in found}) == 1

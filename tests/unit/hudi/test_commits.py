@@ -1,0 +1,145 @@
+"""Commits are read by a pattern where there are many, and one by one where there are few: the same comes out."""
+
+import json
+from io import BytesIO
+
+import fastavro
+import pytest
+
+from etc_policy.errors import TableError
+from etc_policy.hudi import commits as hudi_commits
+from etc_policy.hudi.avro_pattern import MAX_STRING_BYTES
+from etc_policy.hudi.commits import WriteStat, decode_commit
+from tests.unit.hudi.table_folder import COMMIT_SCHEMA, REPLACE_SCHEMA, at, avro, base, commit_metadata, log
+
+WRITTEN = (log("f1", 500, rows=7, size=12_345), base("f2", merged=3, partition="q"), log("f3", deletes=2, previous="1"))
+RECORD = commit_metadata(at("10:00:00"), WRITTEN, {"a": "b"})
+CONTENT = avro(COMMIT_SCHEMA, RECORD)
+FLAT = avro(COMMIT_SCHEMA, commit_metadata(at("10:00:00"), (log("f4", 5, partition=""), log("f5", 6, partition=""))))
+MANY = 10_000
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """Counts the records that fastavro reads."""
+    found = []
+    one_by_one = hudi_commits.decode_metadata
+    monkeypatch.setattr(
+        hudi_commits, "decode_metadata", lambda *arguments: found.append(arguments) or one_by_one(*arguments)
+    )
+    return found
+
+
+def test_what_a_commit_says(slow):
+    first, second, third = (file.name(at("10:00:00")) for file in WRITTEN)
+    said = decode_commit(CONTENT, "x", among=MANY)
+    assert list(said.stats) == [
+        WriteStat("p", "f1", first, "", 7, 0, 12_345, 500, 0, 0),
+        WriteStat("p", "f3", third, "1", 0, 2, 10, None, 0, 0),
+        WriteStat("q", "f2", second, "", 0, 0, 100, None, 3, 30),
+    ]
+    assert (said.extra, said.operation, said.file_ids) == (RECORD["extraMetadata"], "UPSERT", {"f1", "f2", "f3"})
+    assert not slow
+    assert decode_commit(CONTENT, "x") == decode_commit(json.dumps(RECORD).encode(), "x", among=MANY) == said
+    assert len(slow) == 2
+
+
+def test_what_a_replace_commit_took_away(slow):
+    taken = {**RECORD, "partitionToReplaceFileIds": {"p": ["g1", "g2"], "q": ["g1"]}}
+    said = decode_commit(avro(REPLACE_SCHEMA, taken), "x", among=MANY)
+    assert said.replaced == {("p", "g1"), ("p", "g2"), ("q", "g1")}
+    assert said.file_ids == {"f1", "f2", "f3", "g1", "g2"}
+    assert not slow
+    assert said == decode_commit(avro(REPLACE_SCHEMA, taken), "x")
+
+
+def test_a_large_commit_is_read_as_one_of_many_is(slow):
+    written = tuple(log(f"f{number}", number, partition=f"p{number % 7}") for number in range(20_000))
+    content = avro(COMMIT_SCHEMA, commit_metadata(at("10:00:00"), written))
+    assert len(decode_commit(content, "x").stats) == 20_000
+    assert not slow
+
+
+def container(record=RECORD, schema=COMMIT_SCHEMA, **options):
+    content = BytesIO()
+    many = record if isinstance(record, list) else [record]
+    fastavro.writer(content, fastavro.parse_schema(dict(schema)), many, **options)
+    return content.getvalue()
+
+
+LATER = {**COMMIT_SCHEMA, "fields": [{"name": "epoch", "type": "int", "default": 0}, *COMMIT_SCHEMA["fields"]]}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        container(codec="deflate"),
+        container([RECORD, RECORD]),
+        container([RECORD] * 2, sync_interval=1),
+        container({**RECORD, "epoch": 1}, LATER),
+        container(commit_metadata(at("10:00:00"), (log("f" * (MAX_STRING_BYTES + 1), 1),))),
+    ],
+    ids=["compressed", "two records", "two blocks", "another first field", "a long string"],
+)
+def test_any_other_form_is_read_one_by_one(content, slow):
+    assert decode_commit(content, "x", among=MANY) == decode_commit(content, "x")
+    assert len(slow) == 2
+
+
+def test_a_commit_that_wrote_nothing(slow):
+    nullable = [{**COMMIT_SCHEMA["fields"][0], "type": ["null", COMMIT_SCHEMA["fields"][0]["type"]]}]
+    schema = {**COMMIT_SCHEMA, "fields": [*nullable, *COMMIT_SCHEMA["fields"][1:]]}
+    for stats in (None, {}, {"p": []}, RECORD["partitionToWriteStats"]):
+        content = container({**RECORD, "partitionToWriteStats": stats}, schema)
+        assert decode_commit(content, "x", among=MANY).extra == RECORD["extraMetadata"]
+        assert not slow
+        assert decode_commit(content, "x", among=MANY) == decode_commit(content, "x")
+        slow.clear()
+
+
+def said_of(content, among):
+    try:
+        return decode_commit(content, "x", among=among)
+    except TableError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x02, 0x0D, 0x20, 0x80, 0xFF])
+@pytest.mark.parametrize("content", [CONTENT, FLAT])
+def test_a_flipped_byte_is_the_same_for_both_ways_or_lies_in_what_is_not_asked_for(flip, content):
+    whole = decode_commit(content, "x")
+    for position in range(len(content)):
+        broken = bytearray(content)
+        broken[position] ^= flip
+        one, many = said_of(bytes(broken), 1), said_of(bytes(broken), MANY)
+        assert many in (one, whole), position
+
+
+def long(value):
+    content = BytesIO()
+    fastavro.schemaless_writer(content, "long", value)
+    return content.getvalue()
+
+
+def test_a_block_that_tells_its_size_is_read_one_by_one(slow):
+    """Avro allows it: a negative count, and the block's bytes. Hudi does not write it."""
+    schema = fastavro.parse_schema(COMMIT_SCHEMA)
+    content = BytesIO()
+    fastavro.schemaless_writer(content, schema, {**RECORD, "partitionToWriteStats": {"p": []}})
+    stat = BytesIO()
+    item = fastavro.parse_schema(COMMIT_SCHEMA["fields"][0]["type"]["values"]["items"])
+    fastavro.schemaless_writer(stat, item, RECORD["partitionToWriteStats"]["q"][0])
+    empty = long(1) + long(1) + b"p" + long(0) + long(0)
+    assert content.getvalue().startswith(empty)
+    block = long(-1) + long(len(stat.getvalue())) + stat.getvalue() + long(0)
+    record = long(1) + long(1) + b"p" + block + long(0) + content.getvalue()[len(empty) :]
+    sync, start = CONTENT[-16:], CONTENT.index(CONTENT[-16:]) + 16
+    sized = CONTENT[:start] + long(1) + long(len(record)) + record + sync
+    said = decode_commit(sized, "x", among=MANY)
+    assert [(one.partition, one.file_id) for one in said.stats] == [("p", "f2")]
+    assert len(slow) == 1
+
+
+def test_a_file_cut_short_anywhere_is_the_same_error_for_both():
+    for length in range(len(CONTENT)):
+        assert said_of(CONTENT[:length], MANY) == said_of(CONTENT[:length], 1)

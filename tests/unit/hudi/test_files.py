@@ -1,0 +1,139 @@
+import pytest
+
+from etc_policy.errors import TableError
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.run.ports import Job
+from etc_policy.run.table_files import HudiFiles
+from etc_policy.table.commit_keys import PLAN_ID, THRESHOLD
+from tests.unit.hudi.table_folder import TableFolder, at, base, log, operation
+
+TS = EventTime(column="ts")
+OURS = {THRESHOLD: "1000"}
+C = at("10:00:06")
+
+
+def policy_of(table):
+    return Policy(name="orders_ro", table=str(table.base), event_time=TS, data_latency_ms=1)
+
+
+def job_of(table, *operations):
+    return Job(policy_of(table), str(table.base), 9, (), C, operations)
+
+
+class TestHudiFiles:
+    def test_our_pending_plan_as_a_job(self, table):
+        first = base("f1").name(at("10:00:00"))
+        planned = operation("f1", first, log("f1").name(at("10:00:02")))
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        table.plan(C, OURS, planned)
+        state = FileTableReader().read(str(table.base), TS)
+
+        job = HudiFiles().pending_job(policy_of(table), state)
+
+        assert (job.instant, job.operations, job.extra_metadata) == (C, (planned,), OURS)
+        assert (job.base_path, job.table_version) == (str(table.base), 9)
+
+    def test_planned_files_that_are_gone(self, table):
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"), log("f1"))
+        here = operation("f1", base("f1").name(at("10:00:00")), log("f1").name(at("10:00:00")))
+        assert HudiFiles().missing_files(job_of(table, here)) == ()
+        gone = operation("f2", None, ".f2_1.log.1_0-1-0")
+        top = operation("f3", "f3_0-1-0_1.parquet", partition="")
+        assert HudiFiles().missing_files(job_of(table, here, gone, top)) == (
+            "f3_0-1-0_1.parquet",
+            "p/.f2_1.log.1_0-1-0",
+        )
+
+    @pytest.mark.parametrize(
+        ("before", "after", "found"),
+        [
+            (({}, {}), ({},), None),
+            (({}, {"latest_schema": "one"}), ({"latest_schema": "one"},) * 2, None),
+            (({}, {}), ({}, {"latest_schema": "one"}, {"latest_schema": "one"}), "10:00:08"),
+            (({"latest_schema": "one"},), ({"latest_schema": "two"}, {"latest_schema": "one"}), "10:00:07"),
+            (({"latest_schema": "one"},), ({},), None),
+            ((), ({},), None),
+        ],
+    )
+    def test_a_schema_that_was_altered_after_an_instant(self, table, before, after, found):
+        for second, extra in [*enumerate(before), *enumerate(after, start=7)]:
+            table.commit(at(f"10:00:0{second}"), at(f"10:00:0{second}"), log("f1", 1), extra=extra)
+        table.plan(C, OURS)
+        table.clean(at("10:00:20"), at("10:00:20"), at("10:00:07"))
+        why = f"the table's schema was altered at {at(found)}" if found else None
+        assert HudiFiles().wrong_schema(str(table.base), C) == why
+        assert HudiFiles().before_commit(str(table.base), C) == (False, why)
+        names = {one.requested: one.schema for one in FileTableReader().read(str(table.base), TS).instants}
+        assert names.pop(C) == names.pop(at("10:00:20")) == ""
+        assert [bool(name) for _, name in sorted(names.items())] == [bool(extra) for extra in (*before, *after)]
+
+    def test_the_commit_of_a_compaction(self, table):
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        table.plan(C, OURS)
+        assert HudiFiles().completed_commit(str(table.base), C) is None
+        table.compaction(C, at("10:00:30"), base("f1"), base("f2"))
+        assert HudiFiles().before_commit(str(table.base), C) == (True, None)
+        done = HudiFiles().completed_commit(str(table.base), C)
+        assert (done.completed, done.bytes_written, done.plan_id) == (at("10:00:30"), 200, None)
+
+    @pytest.mark.parametrize(
+        ("extra", "plan_extra"),
+        [({PLAN_ID: "x"}, {}), ({}, {PLAN_ID: "x"}), ({PLAN_ID: "x"}, {PLAN_ID: "y"})],
+    )
+    def test_the_plan_that_a_compaction_carried_out(self, table, extra, plan_extra):
+        """Run by stock Hudi, only the plan file names it; the commit's own metadata win."""
+        table.compaction(C, at("10:00:30"), base("f1"), extra=extra, plan_extra=plan_extra)
+        assert HudiFiles().completed_commit(str(table.base), C).plan_id == "x"
+
+
+class TestCutOff:
+    """A run that was killed while Hudi 0.x wrote the file of its commit leaves it empty (FACTS 8)."""
+
+    @pytest.fixture(params=[6, 9])
+    def cut_off(self, request, tmp_path):
+        table = TableFolder(tmp_path / "orders", version=request.param)
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        planned = operation("f1", base("f1").name(at("10:00:00")))
+        table.compaction(C, at("10:00:30"), base("f1")).write_bytes(b"")
+        table.plan(C, OURS, planned)
+        return table
+
+    def test_it_cannot_be_read_and_the_error_says_how_to_go_on(self, cut_off):
+        with pytest.raises(TableError, match=rf"`.*/{C}\S*\.commit` is empty") as error:
+            FileTableReader().read(str(cut_off.base), TS)
+        assert error.value.code == "ETC208"
+        assert "etc explain ETC208" in error.value.hint
+
+    def test_it_is_pending_again(self, cut_off):
+        files, policy = HudiFiles(), policy_of(cut_off)
+        job = files.cut_off_job(policy, str(cut_off.base))
+        files.reopen(job)
+        state = FileTableReader().read(str(cut_off.base), TS)
+        assert (state.own_pending, state.last_compaction) == (C, None)
+        assert job == files.pending_job(policy, state)
+        assert files.cut_off_job(policy, str(cut_off.base)) is None
+
+    def test_a_commit_that_was_written_meanwhile_stays(self, cut_off):
+        job = HudiFiles().cut_off_job(policy_of(cut_off), str(cut_off.base))
+        (written,) = cut_off.base.glob(f".hoodie/**/{C}*.commit")
+        written.write_bytes(b"{}")
+        HudiFiles().reopen(job)
+        assert written.read_bytes() == b"{}"
+
+    def test_it_stays_where_a_clean_may_take_what_it_compacted(self, cut_off):
+        """Hudi reads it as a commit: what came before it may be cleaned."""
+        job = HudiFiles().cut_off_job(policy_of(cut_off), str(cut_off.base))
+        cut_off.file(at("10:01:00"), ".clean.requested")
+        with pytest.raises(TableError, match="a clean began after it"):
+            HudiFiles().reopen(job)
+
+    def test_it_stays_where_what_it_compacted_is_gone(self, cut_off):
+        job = HudiFiles().cut_off_job(policy_of(cut_off), str(cut_off.base))
+        (cut_off.base / "p" / base("f1").name(at("10:00:00"))).unlink()
+        with pytest.raises(TableError, match="is gone"):
+            HudiFiles().reopen(job)
+
+    def test_one_that_etc_did_not_plan_is_left_alone(self, table):
+        table.compaction(C, at("10:00:30"), base("f1")).write_bytes(b"")
+        assert HudiFiles().cut_off_job(policy_of(table), str(table.base)) is None

@@ -1,0 +1,113 @@
+"""Log files that ask for much: their times are unknown, at once and in little memory."""
+
+import io
+import json
+import struct
+import tracemalloc
+from random import Random
+
+import pyarrow  # noqa: TID253 - the cases are Arrow arrays
+import pytest
+from pyarrow import parquet  # noqa: TID253 - as above
+
+from etc_policy.hudi.blocks import MAX_BLOCK_BYTES
+from etc_policy.hudi.event_times import LogTimes, TimesWanted, read_times
+from etc_policy.policy.manifest import EventTime
+from tests.hostile.avro import array, nested, record, recursive
+from tests.unit.hudi import log_file as log
+from tests.unit.hudi.log_file import zigzag
+
+UNKNOWN = LogTimes(None)
+WANTED = TimesWanted(EventTime(column="ts", unit="ms"), "long", ("ts",))
+FIXED = {"type": "fixed", "name": "x", "size": 3}
+
+
+def read(content, wanted=WANTED):
+    tracemalloc.start()
+    try:
+        return read_times(io.BytesIO(content), len(content), wanted)
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 20 * len(content) + (4 << 20)
+
+
+def block(other, content, count=1):
+    schema = {**record("r", other), "fields": [*record("r", other)["fields"], {"name": "ts", "type": ["null", "long"]}]}
+    body = struct.pack(">iii", 3, count, len(content)) + content
+    return log.block(log.AVRO, body, {log.SCHEMA: json.dumps(schema)})
+
+
+def test_the_blocks_of_these_tests_are_read():
+    assert read(block("long", b"\2" + b"\2" + zigzag(70))) == LogTimes(70)
+    assert read(block(array("double"), b"\2" + bytes(8) + b"\0" + b"\2" + zigzag(70))) == LogTimes(70)
+
+
+@pytest.mark.parametrize("other", [*(recursive(Random(seed)) for seed in range(6)), nested(60), array("null"), "gone"])
+def test_a_schema_that_makes_much_of_little_is_unknown(other):
+    assert read(block(other, b"\2" * 5_000)) == UNKNOWN
+
+
+@pytest.mark.parametrize("items", ["long", "boolean", "double", "string", FIXED, record("s", "float")])
+@pytest.mark.parametrize("many", [2**29, 2**62, -(2**40)])
+def test_a_list_that_claims_more_than_is_there_is_unknown(items, many):
+    assert read(block(array(items), zigzag(many) + b"\2" + bytes(50))) == UNKNOWN
+
+
+@pytest.mark.parametrize("count", [2**31 - 1, 2**20])
+def test_more_records_than_there_are_is_unknown(count):
+    assert read(block("long", b"\2\2\2", count)) == UNKNOWN
+
+
+@pytest.mark.parametrize("many", [2**31 - 1, 65, -1])
+def test_more_headers_than_hudi_writes_is_unknown(many):
+    pairs = b"".join(struct.pack(">ii", number, 0) for number in range(min(many, 100_000)))
+    body = struct.pack(">iii", 1, log.COMMAND, many) + pairs + struct.pack(">q", 0) + struct.pack(">i", 0)
+    data = b"#HUDI#" + struct.pack(">q", len(body) + 8) + body + struct.pack(">q", len(body) + 14)
+    assert read(data) == UNKNOWN
+
+
+def test_a_block_longer_than_hudi_writes_is_not_read():
+    class Endless(io.BytesIO):
+        asked = 0
+
+        def read(self, size=-1, /):
+            Endless.asked = max(Endless.asked, size)
+            return super().read(size)
+
+    head = b"#HUDI#" + struct.pack(">q", MAX_BLOCK_BYTES + 1)
+    assert read_times(Endless(head + bytes(100)), 6 << 30, WANTED) == UNKNOWN
+    assert Endless.asked < 100
+
+
+@pytest.mark.parametrize("many", [2**29, 2**62, -(2**40)])
+def test_deletes_are_read_one_by_one(many):
+    content = zigzag(many) + b"\2" + b"\0\0\0" * 40_000
+    header = {log.SCHEMA: json.dumps(log.schema("long"))}
+    assert read(log.block(log.DELETE, struct.pack(">ii", 3, len(content)) + content, header)) == UNKNOWN
+
+
+def parquet_block(rows, value, compression="zstd"):
+    column = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.repeat(pyarrow.scalar(0, pyarrow.int8()), rows), pyarrow.array([value])
+    )
+    buffer = io.BytesIO()
+    parquet.write_table(pyarrow.table({"ts": column}), buffer, compression=compression, store_schema=False)
+    kind = "long" if isinstance(value, int) else "string"
+    return log.block(log.PARQUET, buffer.getvalue(), {log.SCHEMA: json.dumps(log.schema(kind))})
+
+
+def test_parquet_rows_that_take_no_bytes_are_not_read():
+    few, many = parquet_block(1_000, 70), parquet_block(1_000_000, 70)
+    assert len(many) < 1_000_000 / 64
+    assert read(few) == LogTimes(70)
+    assert read(many) == UNKNOWN
+
+
+def test_equal_texts_of_parquet_are_in_memory_once():
+    wanted = TimesWanted(EventTime(column="ts", unit="ms"), "string", ())
+    text = "70" + " " * 1_000_000
+    content = parquet_block(20_000, text, "none")
+    before = pyarrow.default_memory_pool().max_memory()
+    assert read(content, wanted) == LogTimes(70)
+    assert pyarrow.default_memory_pool().max_memory() - before < 64 << 20

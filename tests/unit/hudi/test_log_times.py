@@ -1,0 +1,383 @@
+"""Filling event times from log files, and the cache of what was read."""
+
+import json
+from dataclasses import replace
+from datetime import UTC
+from zlib import crc32
+
+import pytest
+
+from etc_policy.hudi import log_times
+from etc_policy.hudi.log_times import fill_from_logs, read_all_logs
+from etc_policy.hudi.table import FileTableReader
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.report.freshness import table_freshness
+from etc_policy.storage import safe_files
+from etc_policy.table.impossible_times import latest_in
+from etc_policy.table.instants import instant_to_ms
+from tests.unit.hudi import log_file as log
+from tests.unit.hudi.log_file import avro, deletes
+from tests.unit.hudi.table_folder import TableFolder, at, base
+from tests.unit.hudi.table_folder import log as written
+
+MS = 1_711_846_800_123
+TIMES = EventTime(column="ts", unit="ms")
+POLICY = Policy(name="t", table="t", event_time=TIMES, data_latency_ms=0)
+MIN, SECOND, SECOND_DONE = at("00:00:00"), at("00:02:00"), at("00:02:01")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A table of which one log file's event time is told by its commit, and the others' by themselves."""
+    table = TableFolder(tmp_path / "t", properties={"hoodie.table.ordering.fields": "ts"})
+    table.commit(MIN, at("00:00:01"), *(base(name) for name in ("known", "plain", "deletes", "by_key", "nulls")))
+    files = {
+        written("known", min_event=7): b"never read",
+        written("plain"): avro([MS + 5, MS], "long"),
+        written("deletes", deletes=1): avro([MS + 9], "long") + deletes((log.LONG, MS + 1), ts="long"),
+        written("by_key", deletes=1): deletes((log.LONG, MS), (log.INT, 0), ts="long"),
+        written("nulls", deletes=1): avro([MS, None], "long"),
+    }
+    table.commit(SECOND, SECOND_DONE, *(replace(file, size=len(data)) for file, data in files.items()))
+    for file, data in files.items():
+        (table.base / "p" / file.name(SECOND)).write_bytes(data)
+    return table
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return tmp_path / "cache"
+
+
+def state_of(table, event_time=TIMES):
+    return FileTableReader().read(str(table.base), event_time)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_deletes"),
+    [
+        (avro([MS], "long") + deletes((log.INT, 0), ts="long"), True),
+        (deletes((log.INT, 0), ts="long"), True),
+        (avro([MS, None], "long"), False),
+        (avro([MS], "long") + b"damaged", False),
+    ],
+)
+def test_whether_deletes_alone_have_no_event_time(tmp_path, content, is_deletes):
+    """Of a table whose commits count no deletes."""
+    table = TableFolder(tmp_path / "t", properties={"hoodie.allow.operation.metadata.field": "true"})
+    file = written("f1", size=len(content))
+    table.commit(SECOND, SECOND_DONE, file)
+    (table.base / "p" / file.name(SECOND)).write_bytes(content)
+    ((_, found),) = fill_from_logs(state_of(table), POLICY, None).log_files
+    assert (found.min_event_time_ms, found.unknown_is_deletes) == (None, is_deletes)
+
+
+def test_rows_that_change_others_in_part_are_bound_by_no_time_beside_deletes(folder):
+    unknown = tuple(
+        replace(one, log_files=tuple(f._replace(unknown_is_deletes=False) for f in one.log_files))
+        for one in state_of(folder).slices
+    )
+    filled = fill_from_logs(replace(state_of(folder), slices=unknown, updates_in_part=True), POLICY, None)
+    found = {one.file_id: (f.has_deletes, f.unknown_is_deletes) for one, f in filled.log_files}
+    assert (found["deletes"], found["nulls"]) == ((True, False), (True, False))
+
+
+def fill(table, cache_dir=None, event_time=TIMES):
+    """File group -> the smallest event time that is known then."""
+    filled = fill_from_logs(
+        state_of(table, event_time), POLICY.model_copy(update={"event_time": event_time}), cache_dir
+    )
+    return {file_slice.file_id: log_file.min_event_time_ms for file_slice, log_file in filled.log_files}
+
+
+FILLED = {"known": 7, "plain": MS, "deletes": MS + 1, "by_key": None, "nulls": None}
+
+
+def cache_file(cache):
+    (path,) = cache.iterdir()
+    return path
+
+
+def cached(cache):
+    return json.loads(cache_file(cache).read_bytes().partition(b"\n")[2])
+
+
+def with_checksum(content):
+    return b"%08x\n%b" % (crc32(content), content)
+
+
+def spoil(table, name="plain"):
+    """Other content of the same size: who reads it again knows nothing."""
+    path = table.base / "p" / written(name).name(SECOND)
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def test_only_what_is_unknown_is_read_and_nothing_else_changes(folder):
+    before = state_of(folder)
+    after = fill_from_logs(before, POLICY, None)
+    assert {s.file_id: f.min_event_time_ms for s, f in after.log_files} == FILLED
+
+    def without_times(state):
+        emptied = {"min_event_time_ms": None, "seen_event_time_ms": None, "unknown_is_deletes": False}
+        slices = (replace(s, log_files=tuple(f._replace(**emptied) for f in s.log_files)) for s in state.slices)
+        return replace(state, slices=tuple(slices))
+
+    assert without_times(after) == without_times(before)
+
+
+def test_a_state_without_unknown_files_is_returned_as_it_is(folder, cache):
+    state = state_of(folder)
+    known = tuple(s for s in state.slices if s.file_id == "known")
+    state = replace(state, slices=known, base_path="s3://not/looked/at")
+    assert fill_from_logs(state, POLICY, cache) is state
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("recorded", [None, MS - 5])
+@pytest.mark.parametrize("deletes", [0, 1])
+def test_a_log_file_with_a_row_without_an_event_time_stays_unknown(tmp_path, recorded, deletes):
+    """Nobody knows when that row is due; what is seen of the others counts for how far RO is complete."""
+    table = TableFolder(tmp_path / "t")
+    data = avro([MS, None], "long")
+    file = replace(written("f", size=len(data)), min_event=recorded if deletes else None, deletes=deletes)
+    table.commit(SECOND, SECOND_DONE, file)
+    (table.base / "p" / file.name(SECOND)).write_bytes(data)
+    ((_, found),) = fill_from_logs(state_of(table), POLICY, None).log_files
+    assert (found.min_event_time_ms, found.seen_event_time_ms) == (None, MS - 5 if recorded and deletes else MS)
+
+
+def test_deletes_are_unknown_without_an_ordering_field(folder):
+    properties = folder.meta / "hoodie.properties"
+    text = properties.read_text()
+    properties.write_text(text.replace("hoodie.table.ordering.fields=ts", "hoodie.table.ordering.fields=id"))
+    assert fill(folder)["deletes"] is None
+    properties.write_text(text.replace("hoodie.table.ordering.fields", "hoodie.table.precombine.field"))
+    assert fill(folder) == FILLED
+
+
+def test_a_second_reading_comes_from_the_cache(folder, cache):
+    assert fill(folder, cache) == FILLED
+    for name in ("plain", "deletes", "by_key", "nulls"):
+        spoil(folder, name)
+    assert fill(folder, cache) == FILLED
+    assert fill(folder) == {**dict.fromkeys(FILLED), "known": 7}
+
+
+def test_the_cache_goes_by_size_and_by_event_time(folder, cache):
+    fill(folder, cache)
+    seconds = EventTime(column="ts", unit="us")
+    assert fill(folder, cache, seconds)["plain"] == MS // 1000
+    assert fill(folder, cache) == FILLED
+    assert len(cached(cache)) == 2
+    path = folder.base / "p" / written("plain").name(SECOND)
+    path.write_bytes(avro([MS + 7, MS + 8], "long") + avro([MS + 3], "long"))
+    assert fill(folder, cache)["plain"] == MS + 3
+
+
+def test_what_a_commit_tells_is_not_replaced_by_what_was_read_before(folder, cache):
+    spoiled = folder.base / "p" / written("known").name(SECOND)
+    spoiled.write_bytes(avro([MS], "long"))
+    state = state_of(folder)
+    files = tuple(
+        replace(s, log_files=tuple(f._replace(min_event_time_ms=None) for f in s.log_files)) for s in state.slices
+    )
+    filled = fill_from_logs(replace(state, slices=files), POLICY, cache)
+    assert {f.min_event_time_ms for s, f in filled.log_files if s.file_id == "known"} == {MS}
+    assert fill(folder, cache) == FILLED
+
+
+def test_tables_do_not_share_a_cache(folder, cache, tmp_path):
+    fill(folder, cache)
+    folder.base.rename(tmp_path / "moved")
+    folder.base = tmp_path / "moved"
+    spoil(folder)
+    assert fill(folder, cache)["plain"] is None
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_log_files_that_are_gone_leave_the_cache(folder, cache):
+    fill(folder, cache)
+    fill(folder, cache, EventTime(column="ts", unit="us"))
+    (folder.base / "p" / written("plain").name(SECOND)).unlink()
+    fill(folder, cache)
+    entries = cached(cache).values()
+    assert sorted(len(files) for files in entries) == [3, 3]  # one more is read for microseconds, and damaged
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b"[]", b"null", b'{"a": 1}', b"\xff", b"[" * 100_000),
+        *("entry", "[1]", '["10", 1, false]', "[10, 1.5, false]", "[10, 1, 0]", "[10, true, false]", "{}"),
+    ],
+)
+def test_a_cache_that_was_damaged_is_ignored(folder, cache, content):
+    fill(folder, cache)
+    path = cache_file(cache)
+    if isinstance(content, str):
+        value = content if content != "entry" else '"entry"'
+        (settings,) = cached(cache)
+        content = json.dumps({settings: {f"p/{written('plain').name(SECOND)}": json.loads(value)}}).encode()
+    for damaged in (content, with_checksum(content)):
+        path.write_bytes(damaged)
+        assert fill(folder, cache) == FILLED
+        assert cached(cache)
+
+
+def test_one_digit_that_is_another_makes_the_cache_worth_nothing(folder, cache):
+    fill(folder, cache)
+    path = cache_file(cache)
+    path.write_bytes(path.read_bytes().replace(str(MS).encode(), str(MS + 1).encode()))
+    assert fill(folder, cache) == FILLED
+
+
+def test_the_cache_is_written_once_and_whole(folder, cache, monkeypatch):
+    fill(folder, cache)
+    stamp = cache_file(cache).stat().st_mtime_ns
+    fill(folder, cache)
+    assert cache_file(cache).stat().st_mtime_ns == stamp
+    cache_file(cache).unlink()
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(safe_files.os, "replace", full)
+    assert fill(folder, cache) == FILLED
+    assert list(cache.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_else(folder, tmp_path):
+    (tmp_path / "file").write_text("x")
+    assert fill(folder, tmp_path / "file") == FILLED
+
+
+def test_a_file_that_cannot_be_read_is_asked_again(folder, cache, monkeypatch):
+    path = folder.base / "p" / written("plain").name(SECOND)
+    state = state_of(folder)
+    moved = path.rename(path.with_suffix(".away"))
+    gone = fill_from_logs(state, POLICY, cache)
+    assert {f.min_event_time_ms for s, f in gone.log_files if s.file_id == "plain"} == {None}
+    moved.rename(path)
+    assert fill(folder, cache) == FILLED
+
+
+def test_a_damaged_file_that_is_restored_in_as_many_bytes_is_read_again(folder, cache):
+    path = folder.base / "p" / written("plain").name(SECOND)
+    sound = path.read_bytes()
+    path.write_bytes(b"x" * len(sound))
+    assert fill(folder, cache)["plain"] is None
+    path.write_bytes(sound)
+    assert fill(folder, cache) == FILLED
+
+
+def test_a_file_that_grew_since_the_listing_is_unknown(folder, cache):
+    state = state_of(folder)
+    path = folder.base / "p" / written("plain").name(SECOND)
+    path.write_bytes(path.read_bytes() + avro([MS - 1], "long"))
+    filled = fill_from_logs(state, POLICY, cache)
+    assert {f.min_event_time_ms for s, f in filled.log_files if s.file_id == "plain"} == {None}
+    assert fill(folder, cache)["plain"] == MS - 1
+
+
+def test_much_to_read_is_announced(folder, cache, monkeypatch):
+    said = []
+    fill_from_logs(state_of(folder), POLICY, None, said.append)
+    assert said == []
+    sizes = sum(f.size_bytes for s, f in state_of(folder).log_files if s.file_id != "known")
+    monkeypatch.setattr(log_times, "ANNOUNCED_BYTES", sizes // 2)
+    fill_from_logs(state_of(folder), POLICY, cache, said.append)
+    assert said[0].startswith("t: reading event times of 4 log files (0 B of ")
+    assert len(said) == 2
+    fill_from_logs(state_of(folder), POLICY, cache, said.append)
+    assert len(said) == 2
+
+
+def written_in(tmp_path, *values):
+    """A table with a log file for each list of numbers in its event-time column."""
+    table = TableFolder(tmp_path / "t")
+    table.commit(MIN, at("00:00:01"), *(base(f"f{number}") for number in range(len(values))))
+    files = {written(f"f{number}"): avro(list(one), "long") for number, one in enumerate(values)}
+    table.commit(SECOND, SECOND_DONE, *(replace(file, size=len(data)) for file, data in files.items()))
+    for file, data in files.items():
+        (table.base / "p" / file.name(SECOND)).write_bytes(data)
+    return table
+
+
+DONE_MS = instant_to_ms(SECOND_DONE, UTC)
+
+
+@pytest.mark.parametrize("read", [fill_from_logs, read_all_logs])
+@pytest.mark.parametrize(
+    ("unit", "factor", "fitting"), [("s", 1, "ms"), ("s", 1000, "us"), ("ms", 1000, "us"), ("us", 10**6, None)]
+)
+def test_where_all_event_times_are_impossible_the_table_is_refused_with_the_unit_that_fits(
+    tmp_path, cache, read, unit, factor, fitting
+):
+    """Else nothing would ever be due, and RO would be said to be complete. Nanoseconds are no unit."""
+    table = written_in(tmp_path, [DONE_MS * factor], [(DONE_MS - 9) * factor])
+    policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
+    for _ in range(2):  # from the cache too
+        state = read(state_of(table, policy.event_time), policy, cache)
+        plan = build_table_plan(policy, state, now_ms=2**42, clock_ms=2**42)
+        assert (plan.action, plan.reason_code, plan.watermark_known) == ("refused", "impossible_times", False)
+        assert (f"set `event_time_column: {{column: ts, unit: {fitting}}}`" in plan.hints[0]) == bool(fitting)
+        assert fitting or "nanoseconds, which cannot be read" in plan.hints[0]
+        fresh = table_freshness(policy, state, 2**42, 2**42)
+        assert (fresh.status, fresh.complete_until_ms) == ("unknown", None)
+
+
+@pytest.mark.parametrize("read", [fill_from_logs, read_all_logs])
+def test_a_few_impossible_event_times_count_as_unknown(tmp_path, cache, read):
+    """So the files that hold them are compacted, and what is seen beside them bounds completeness."""
+    never = 4_102_444_800_000  # 2100-01-01
+    table = written_in(tmp_path, [DONE_MS - 5, never], [never], [DONE_MS - 3])
+    state = read(state_of(table), POLICY, cache)
+    found = [(f.min_event_time_ms, f.seen_event_time_ms, f.impossible_ms) for _, f in state.log_files]
+    assert found == [(None, DONE_MS - 5, never), (None, None, never), (DONE_MS - 3, None, None)]
+    plan = build_table_plan(POLICY, state, now_ms=DONE_MS - 1_000, clock_ms=2**42)
+    assert {one.file_id for one in plan.operations} == {"f0", "f1"}
+    assert any("2 log files with an event time in `ts` that is later than its commit" in one for one in plan.warnings)
+    allowed = POLICY.model_copy(update={"event_time": TIMES.model_copy(update={"max_ahead_ms": never - DONE_MS})})
+    times = [f.min_event_time_ms for _, f in read(state_of(table, allowed.event_time), allowed, cache).log_files]
+    assert times == [DONE_MS - 5, never, DONE_MS - 3]
+
+
+@pytest.mark.parametrize(("unit", "divisor", "fitting"), [("ms", 1000, "s"), ("us", 1, "ms"), ("us", 1000, "s")])
+def test_of_event_times_around_1970_the_unit_that_fits_is_named(tmp_path, unit, divisor, fitting):
+    """All of them are due at once, which does no harm."""
+    table = written_in(tmp_path, [DONE_MS // divisor], [DONE_MS // divisor - 9])
+    policy = POLICY.model_copy(update={"event_time": EventTime(column="ts", unit=unit)})
+    state = fill_from_logs(state_of(table, policy.event_time), policy, None)
+    plan = build_table_plan(policy, state, now_ms=DONE_MS, clock_ms=2**42)
+    assert (plan.action, len(plan.operations)) == ("compact", 2)
+    assert any(f"set `event_time_column: {{column: ts, unit: {fitting}}}`" in one for one in plan.warnings)
+
+
+def test_a_log_file_that_grows_is_not_older_than_the_table(tmp_path):
+    """Before table version 8 it bears the instant of its slice, however much later its rows came."""
+    state = state_of(written_in(tmp_path, [DONE_MS]))
+    old = state.slices[0].log_files[0]._replace(completed="20250101000000000")
+    assert latest_in(state, old, TIMES) < DONE_MS
+    assert latest_in(replace(state, table_version=6), old, TIMES) > DONE_MS
+
+
+def test_texts_that_are_no_times_stop_the_plan_before_anything_is_compacted(tmp_path, cache):
+    table = TableFolder(tmp_path / "t")
+    schema = {"type": "record", "name": "r", "fields": [{"name": "ts", "type": "string"}]}
+    table.commit(MIN, at("00:00:01"), base("f"), extra={"schema": json.dumps(schema)})
+    data = avro(["22/11/2026 02:10"], "string")
+    table.commit(SECOND, SECOND_DONE, replace(written("f"), size=len(data)), extra={"schema": json.dumps(schema)})
+    (table.base / "p" / written("f").name(SECOND)).write_bytes(data)
+    texts = EventTime(column="ts")
+    policy = POLICY.model_copy(update={"event_time": texts})
+    for _ in range(2):  # from the cache too
+        state = fill_from_logs(state_of(table, texts), policy, cache)
+        planned = build_table_plan(policy, state, now_ms=MS, clock_ms=2**42)
+        assert (planned.action, planned.reason_code) == ("refused", "unreadable_times")
+        assert "`22/11/2026 02:10` in column `ts` of log file " in planned.reason
+        assert "format: PATTERN" in planned.hints[0]
+        assert table_freshness(policy, state, MS, 2**42).status == "unknown"
+    spoken = policy.model_copy(update={"event_time": EventTime(column="ts", format="dd/MM/yyyy HH:mm")})
+    state = fill_from_logs(state_of(table, spoken.event_time), spoken, cache)
+    assert build_table_plan(spoken, state, now_ms=2**42, clock_ms=2**42).action == "compact"

@@ -1,0 +1,165 @@
+"""Pending plans of etc that another writer of the table has made or changed: nothing is made or removed by them."""
+
+import pytest
+
+from etc_policy.errors import TableError
+from etc_policy.hudi.pending_plan import _below_table
+from etc_policy.policy.manifest import Policy
+from etc_policy.run.table_files import HudiFiles
+from tests.unit.hudi.reading import OURS, TS, read
+from tests.unit.hudi.table_folder import ROLLBACK_PLAN, TableFolder, at, avro, base, log, operation
+
+C = at("10:00:06")
+FIRST, LOG = base("f1").name(at("10:00:00")), log("f1").name(at("10:00:02"))
+GOOD = operation("f1", FIRST, LOG)
+
+
+def job_of(table, *operations):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.plan(C, OURS, *operations)
+    policy = Policy(name="orders_ro", table=str(table.base), event_time=TS, data_latency_ms=1)
+    return HudiFiles().pending_job(policy, read(table))
+
+
+@pytest.mark.parametrize("partition", ["", "p", "2026/01/01", "a b=c", ".hidden", "..x"])
+def test_a_plan_of_etc_is_taken(table, partition):
+    planned = operation("f1", FIRST, LOG, partition=partition)
+    alone = operation("f2", None, log("f2").name(at("10:00:02")))
+    assert job_of(table, planned, alone).operations == (planned, alone)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        operation("f1", FIRST, LOG, partition="../outside"),
+        operation("f1", FIRST, LOG, partition="/outside"),
+        operation("f1", FIRST, LOG, partition="p/../../outside"),
+        operation("f1", FIRST, LOG, partition="p//q"),
+        operation("f1", FIRST, LOG, partition=".hoodie/metadata"),
+        operation("f1", FIRST, LOG, partition="p\0"),
+        operation("f1", f"../../outside/{FIRST}", LOG),
+        operation("f1", f"/outside/{FIRST}", LOG),
+        operation("f1", f"file:///outside/{FIRST}", LOG),
+        operation("f1", FIRST, f"../{LOG}"),
+        operation("f1", FIRST, f"/outside/{LOG}"),
+        operation("f1", FIRST, LOG + "\0"),
+        operation("f1", LOG),
+        operation("f1", FIRST, FIRST),
+        operation("f2", FIRST, LOG),
+        operation("../f1", None, "../.f1_1.log.1_0-1-0"),
+        operation("f1", "", LOG),
+        operation("f1", FIRST, "canary"),
+        GOOD.model_copy(update={"base_instant": "../../x"}),
+    ],
+)
+def test_a_path_that_etc_never_writes_is_refused(table, hostile):
+    with pytest.raises(TableError, match=f"pending plan at {C} of .* is not one that etc wrote") as error:
+        job_of(table, GOOD.model_copy(update={"partition": "q"}), hostile)
+    assert error.value.code == "ETC245"
+
+
+def test_a_file_group_twice_is_refused(table):
+    with pytest.raises(TableError, match="a file group twice"):
+        job_of(table, GOOD, GOOD)
+
+
+def marker(table, path, name="x"):
+    folder = table.meta / ".temp" / C
+    folder.mkdir(parents=True)
+    if name == "MARKERS0":
+        (folder / name).write_text(f"{path}.marker.CREATE\n")
+    else:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / f"{path}.marker.CREATE").touch()
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (f"../../outside/f1_0-1-0_{C}.parquet", "MARKERS0"),
+        ("../../outside/canary", "MARKERS0"),
+        (f"{base('f1').name(at('10:00:00'))}", "MARKERS0"),
+        ("p/canary", "x"),
+        (".hoodie/hoodie.properties", "x"),
+        (".hidden/canary", "x"),
+    ],
+)
+def test_a_marker_of_another_file_is_refused(table, path, kind):
+    """Hudi's rollback removes what the markers name."""
+    marker(table, path, kind)
+    with pytest.raises(TableError, match="a marker of it names the file"):
+        job_of(table, GOOD)
+
+
+@pytest.mark.parametrize("kind", ["MARKERS0", "x"])
+def test_markers_of_the_plan_are_its_own(table, kind):
+    marker(table, f"p/f1_0-1-0_{C}.parquet", kind)
+    for path in (table.meta / ".temp" / C).rglob("*.*"):  # as Hadoop's local file system leaves them
+        path.with_name(f".{path.name}.crc").touch()
+    assert job_of(table, GOOD).operations == (GOOD,)
+
+
+def rollback(table, path, of=C):
+    plan = {"instantToRollback": {"commitTime": of}, "rollbackRequests": [{"filesToBeDeleted": [path]}]}
+    table.file(at("10:00:08"), ".rollback.requested", avro(ROLLBACK_PLAN, plan))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/outside/canary",
+        "file:///o/canary",
+        "../outside/canary",
+        "s3://b/canary",
+        "{table}/../canary",
+        "{table}-2/{own}",
+    ],
+)
+def test_a_rollback_that_would_remove_another_file_is_refused(table, path):
+    """Hudi takes up a rollback that pends."""
+    rollback(table, path.format(table=table.base, own=f"p/f1_0-1-0_{C}.parquet"))
+    with pytest.raises(TableError, match="a rollback of it would remove"):
+        job_of(table, GOOD)
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+@pytest.mark.parametrize("version", [9, 6])
+def test_a_rollback_of_hudi_is_its_own(tmp_path, scheme, version):
+    table = TableFolder(tmp_path / "t", version=version)
+    for partition in ("p/", ""):
+        rollback(table, f"{scheme}{table.base}/{partition}f1_0-1-0_{C}.parquet")
+        if partition:
+            assert job_of(table, GOOD).operations == (GOOD,)
+
+
+def test_a_rollback_of_another_instant_is_not_looked_at(table):
+    rollback(table, "/outside/canary", of=at("10:00:03"))
+    assert job_of(table, GOOD).operations == (GOOD,)
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("s3a://b/t/p/f", "p/f"),
+        ("s3://b/t/p/f", "p/f"),
+        ("s3a://b/t-2/p/f", "s3://b/t-2/p/f"),
+        ("s3a://c/t/p/f", "s3://c/t/p/f"),
+        ("/etc/p/f", "/etc/p/f"),
+    ],
+)
+def test_paths_in_a_bucket_are_those_of_every_client_of_s3(path, below):
+    assert _below_table(path, "s3a://b/t") == below
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("hdfs://n/t/p/f", "p/f"),
+        ("hdfs://n:8020/t/p/f", "p/f"),
+        ("hdfs://n:9000/t/p/f", "hdfs://n:9000/t/p/f"),
+        ("hdfs://other/t/p/f", "hdfs://other/t/p/f"),
+        ("/t/p/f", "/t/p/f"),
+    ],
+)
+def test_on_hdfs_hadoop_may_add_its_own_port(path, below):
+    assert _below_table(path, "hdfs://n/t") == below

@@ -1,0 +1,115 @@
+"""`hoodie.properties` that is cut short, being changed, or says what the table does not bear out."""
+
+import threading
+
+import pytest
+
+from etc_policy.errors import TableError
+from etc_policy.hudi import properties as hudi_properties
+from etc_policy.hudi.properties import read_properties
+from etc_policy.storage.local import LocalStorage
+from tests.unit.hudi.table_folder import TableFolder, at, base
+
+
+@pytest.fixture(autouse=True)
+def _short_pause(monkeypatch):
+    monkeypatch.setattr(hudi_properties, "PAUSE_SECONDS", 0.02)
+
+
+def properties_file(table):
+    return table.meta / "hoodie.properties"
+
+
+def error_of(table):
+    with pytest.raises(TableError) as error:
+        read_properties(LocalStorage(table.base))
+    assert str(table.base) in error.value.message
+    return error.value
+
+
+class TestCutShort:
+    def test_in_the_middle_of_a_line(self, table):
+        path = properties_file(table)
+        path.write_text(path.read_text()[:-3])
+        error = error_of(table)
+        assert (error.code, error.exit_code) == ("ETC215", 3)
+        assert "ends in the middle of a line" in error.hint
+
+    @pytest.mark.parametrize("key", ["hoodie.table.name", "hoodie.record.merge.mode", "hoodie.timeline.layout.version"])
+    def test_between_two_lines(self, tmp_path, key):
+        table = TableFolder(tmp_path / "t", properties={key: None})
+        error = error_of(table)
+        assert (error.code, f"it lacks {key}" in error.message) == ("ETC215", True)
+
+    def test_tables_before_version_8_have_fewer_lines(self, tmp_path):
+        table = TableFolder(tmp_path / "t", version=6, properties={"hoodie.record.merge.mode": None})
+        assert read_properties(LocalStorage(table.base))["hoodie.table.version"] == "6"
+
+    def test_empty(self, table):
+        properties_file(table).write_text("")
+        assert error_of(table).code == "ETC215"
+
+
+class TestBeingChanged:
+    """Hudi writes a backup, deletes the file, writes it anew, and deletes the backup."""
+
+    def test_is_waited_for(self, table):
+        path = properties_file(table)
+        backup = path.rename(path.with_name("hoodie.properties.backup"))
+        writer = threading.Timer(0.03, lambda: backup.rename(path))
+        writer.start()
+        assert read_properties(LocalStorage(table.base))["hoodie.table.name"] == "orders"
+        writer.join()
+
+    def test_but_not_for_ever(self, table):
+        path = properties_file(table)
+        path.rename(path.with_name("hoodie.properties.backup"))
+        error = error_of(table)
+        assert (error.code, "backup" in error.hint) == ("ETC215", True)
+
+    def test_without_a_backup_there_is_no_table(self, table):
+        properties_file(table).unlink()
+        assert error_of(table).code == "ETC202"
+
+
+class TestLies:
+    @pytest.mark.parametrize(("version", "layout"), [("9", "1"), ("8", "1"), ("6", "2"), ("7", "2")])
+    def test_version_and_layout_disagree(self, tmp_path, version, layout):
+        said = {"hoodie.table.version": version, "hoodie.timeline.layout.version": layout}
+        table = TableFolder(tmp_path / "t", version=9 if layout == "2" else 6, properties=said)
+        error = error_of(table)
+        assert error.code == "ETC215"
+        assert f"table version {version} with timeline layout {layout}" in error.message
+
+    def test_a_later_version_than_the_commits_are_of(self, tmp_path):
+        said = {"hoodie.table.version": "9", "hoodie.timeline.layout.version": "2"}
+        table = TableFolder(tmp_path / "t", version=6, properties=said)
+        table.commit(at("10:00:00"), at("10:00:00"), base("f1"))
+        error = error_of(table)
+        assert (error.code, "those of an older one" in error.message) == ("ETC215", True)
+
+    def test_an_older_version_than_the_commits_are_of(self, tmp_path):
+        said = {"hoodie.table.version": "6", "hoodie.timeline.layout.version": "1"}
+        table = TableFolder(tmp_path / "t", version=9, properties=said)
+        table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+        error = error_of(table)
+        assert (error.code, "those of a later one" in error.message) == ("ETC215", True)
+        assert f"{at('10:00:00')}.deltacommit" in error.message
+
+    @pytest.mark.parametrize("version", ["٩", "-9", "9.0", ""])
+    def test_a_version_that_is_no_number(self, tmp_path, version):
+        table = TableFolder(tmp_path / "t", properties={"hoodie.table.version": version})
+        assert error_of(table).code == "ETC205"
+
+    def test_names_that_look_like_instants_are_none(self, table):
+        (table.meta / "2026").mkdir()
+        assert read_properties(LocalStorage(table.base))["hoodie.table.version"] == "9"
+
+
+def test_a_file_that_may_not_be_read(table, monkeypatch):
+    def denied(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("etc_policy.storage.local.os.open", denied)
+    error = error_of(table)
+    assert (error.code, error.cause) == ("ETC213", "[Errno 13] Permission denied")

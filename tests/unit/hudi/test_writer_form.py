@@ -1,0 +1,107 @@
+"""What a table shows of its writers' options: index definitions, and footers of base files."""
+
+import base64
+import json
+import math
+import struct
+
+import pytest
+
+from etc_policy.errors import TableError
+from etc_policy.hudi.writer_form import (
+    COLUMN_LIST,
+    index_definitions,
+    indexed_columns,
+    options_of_base_file,
+    options_of_indexes,
+)
+from etc_policy.storage.local import LocalStorage
+
+
+def definitions_of(folder, definitions, path=".hoodie/.index_defs/index.json"):
+    file = folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(definitions if isinstance(definitions, str) else json.dumps({"indexDefinitions": definitions}))
+    return index_definitions(LocalStorage(folder), {"hoodie.table.index.defs.path": path})
+
+
+COLUMNS = {"sourceFields": ["_hoodie_record_key", "c44", "s.x"], "indexOptions": {}}
+
+
+def test_columns_of_statistics(tmp_path):
+    found = definitions_of(tmp_path, {"column_stats": COLUMNS})
+    assert indexed_columns(found) == ("_hoodie_record_key", "c44", "s.x")
+    assert [tuple(one) for one in options_of_indexes(found)] == [
+        (COLUMN_LIST, "_hoodie_record_key,c44,s.x", "index definitions")
+    ]
+
+
+def test_the_definitions_may_lie_elsewhere(tmp_path):
+    assert indexed_columns(definitions_of(tmp_path, {"partition_stats": COLUMNS}, ".hoodie/other.json"))[1:] == (
+        "c44",
+        "s.x",
+    )
+
+
+def test_a_table_without_definitions_says_nothing(tmp_path):
+    assert index_definitions(LocalStorage(tmp_path), {}) == {}
+    assert list(options_of_indexes({})) == []
+
+
+@pytest.mark.parametrize(("partitioned", "options"), [("true", 2), ("false", 0)])
+def test_a_record_index_by_partition(tmp_path, partitioned, options):
+    found = definitions_of(tmp_path, {"record_index": {"indexOptions": {"isPartitioned": partitioned}}})
+    assert len(list(options_of_indexes(found))) == options
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"indexDefinitions": 3}', '{"indexDefinitions": {"a": {"sourceFields": "c"}}}']
+)
+def test_damaged_definitions_are_an_error(tmp_path, text):
+    with pytest.raises(TableError) as error:
+        definitions_of(tmp_path, text)
+    assert error.value.code == "ETC215"
+    assert ".index_defs/index.json` is damaged" in error.value.message
+
+
+def write_parquet(file, kept, **options):
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"id": [1]}).replace_schema_metadata(kept), file, **options)
+
+
+def filter_of(keys, rate):
+    """A filter as Hudi keeps it in a footer."""
+    bits = math.ceil(keys * -math.log(rate) / math.log(2) ** 2)
+    hashes = math.ceil(math.log(2) * bits / keys)
+    return bits, hashes, base64.b64encode(struct.pack(">iibi", -1, hashes, 1, bits) + bytes(64))
+
+
+@pytest.mark.parametrize(("keys", "rate"), [(60_000, 1e-9), (1_000, 1e-9), (5_000, 0.01)])
+@pytest.mark.parametrize("kind", [b"DYNAMIC_V0", None])
+def test_a_base_file_names_codec_and_bloom_filter(tmp_path, keys, rate, kind):
+    bits, hashes, content = filter_of(keys, rate)
+    kept = {b"org.apache.hudi.bloomfilter": content, **({b"hoodie_bloom_filter_type_code": kind} if kind else {})}
+    write_parquet(tmp_path / "f.parquet", kept, compression="zstd")
+    found = {one.option: one.value for one in options_of_base_file(LocalStorage(tmp_path), "f.parquet")}
+    assert found["hoodie.parquet.compression.codec"] == "zstd"
+    assert found["hoodie.bloom.index.filter.type"] == ("DYNAMIC_V0" if kind else "SIMPLE")
+    of_options = filter_of(int(found["hoodie.index.bloom.num_entries"]), float(found["hoodie.index.bloom.fpp"]))
+    assert of_options[:2] == (bits, hashes)
+
+
+@pytest.mark.parametrize(
+    "kept", [{}, {b"org.apache.hudi.bloomfilter": b"!"}, {b"org.apache.hudi.bloomfilter": b"AAAA"}]
+)
+def test_a_filter_that_cannot_be_read_is_left_to_hudi(tmp_path, kept):
+    write_parquet(tmp_path / "f.parquet", kept)
+    found = {one.option for one in options_of_base_file(LocalStorage(tmp_path), "f.parquet")}
+    assert "hoodie.index.bloom.num_entries" not in found
+
+
+def test_a_file_that_is_no_parquet_says_nothing(tmp_path):
+    (tmp_path / "f.parquet").write_bytes(b"no")
+    assert list(options_of_base_file(LocalStorage(tmp_path), "f.parquet")) == []
+    assert list(options_of_base_file(LocalStorage(tmp_path), "gone.parquet")) == []
+    assert list(options_of_base_file(LocalStorage(tmp_path), None)) == []

@@ -1,0 +1,75 @@
+"""Writes in flight as the timeline tells of them."""
+
+import os
+import time
+
+import pytest
+
+from etc_policy.hudi.writers import WRITER_HEARTBEAT_TOLERANCE_SECONDS
+from etc_policy.table.state import WriteInFlight
+from tests.unit.hudi.reading import OURS, read
+from tests.unit.hudi.table_folder import COMMIT_SCHEMA, at, avro, base, commit_metadata, log
+
+BEGAN = at("10:00:05")
+
+
+@pytest.fixture
+def begun(table):
+    table.commit(at("10:00:00"), at("10:00:01"), base("f1"))
+    table.file(BEGAN, ".deltacommit.requested")
+    return table
+
+
+def inflight(table, *written):
+    """The writer has looked its keys up: it says to which file groups it adds, none of which has a file yet."""
+    record = commit_metadata(BEGAN, written)
+    record["partitionToWriteStats"].setdefault("p", []).append({"fileId": "", "path": None})
+    fields = ("fileId", "path", "numDeletes", "fileSizeInBytes", "minEventTime")
+    for stats in record["partitionToWriteStats"].values():
+        for stat in stats:
+            stat.update({name: stat.get(name) for name in fields})
+    table.file(BEGAN, ".deltacommit.inflight", avro(COMMIT_SCHEMA, record))
+
+
+def beat(table, age_seconds):
+    path = table.meta / ".heartbeat" / BEGAN
+    path.parent.mkdir()
+    path.touch()
+    os.utime(path, (time.time() - age_seconds,) * 2)
+
+
+def test_one_that_has_not_looked_up_its_keys_may_add_to_any(begun):
+    assert read(begun).writes_in_flight == (WriteInFlight(BEGAN, None),)
+
+
+def test_one_that_has_says_to_which_it_adds(begun):
+    inflight(begun, log("f1", partition="p"), log("f2", partition="q"))
+    assert read(begun).writes_in_flight == (WriteInFlight(BEGAN, frozenset({("p", "f1"), ("q", "f2")})),)
+
+
+def test_one_that_found_none_adds_to_none(begun):
+    inflight(begun)
+    assert read(begun).writes_in_flight == (WriteInFlight(BEGAN, frozenset()),)
+
+
+@pytest.mark.parametrize("content", [b"", b"Obj\x01half"])
+def test_one_that_says_nothing_may_add_to_any(begun, content):
+    begun.file(BEGAN, ".deltacommit.inflight", content)
+    assert read(begun).writes_in_flight == (WriteInFlight(BEGAN, None),)
+
+
+@pytest.mark.parametrize(("age_seconds", "may_live"), [(0, True), (WRITER_HEARTBEAT_TOLERANCE_SECONDS + 60, False)])
+def test_one_whose_heartbeat_has_expired_is_dead(begun, age_seconds, may_live):
+    beat(begun, age_seconds)
+    assert read(begun).writes_in_flight == (WriteInFlight(BEGAN, None, may_live),)
+
+
+def test_a_bulk_insert_may_add_to_any_and_a_compaction_is_no_write(begun):
+    begun.file(at("10:00:06"), ".commit.requested")
+    begun.plan(at("10:00:07"), OURS)
+    assert [one.requested for one in read(begun).writes_in_flight] == [BEGAN, at("10:00:06")]
+
+
+def test_one_that_has_completed_is_not_in_flight(begun):
+    begun.commit(BEGAN, at("10:00:06"), log("f1"))
+    assert read(begun).writes_in_flight == ()

@@ -1,0 +1,106 @@
+"""What a command found, as checks: a table that is not known is an error, never a pass."""
+
+import pytest
+
+from etc_policy.errors import Issue, Where
+from etc_policy.plan.model import make_plan
+from etc_policy.report.checks import checks_of_freshness, checks_of_issues, checks_of_plan, checks_of_results
+from etc_policy.report.results import FreshnessReport, RunResults, TableFreshness
+from etc_policy.verify.ports import ExpectationResult, Verification
+from tests.unit.plan.states import PLAN
+from tests.unit.report.test_metrics import RUN
+
+PLACES = {"orders_ro": Where("policies/a.yml", 3, 5, "orders_ro")}
+
+
+def told(checks):
+    return [(check.group, check.name, check.status, check.message) for check in checks]
+
+
+@pytest.mark.parametrize(
+    ("status", "strict", "found"),
+    [
+        ("pass", False, "pass"),
+        ("warn", False, "warn"),
+        ("warn", True, "fail"),
+        ("error", False, "fail"),
+        ("unknown", False, "error"),
+        ("unknown", True, "error"),
+    ],
+)
+def test_freshness(status, strict, found):
+    table = TableFreshness(
+        policy="orders_ro", base_path="/t", status=status, complete_until_ms=1_700_000_000_000, lag_seconds=5400
+    )
+    report = FreshnessReport(observed_at="2026-01-01T12:00:00.000Z", tables=(table,))
+    (check,) = checks_of_freshness(report, PLACES, fail_on_warn=strict)
+    message = "RO is complete until 2023-11-14 22:13:20 UTC, 1h30m ago"
+    assert (check.status, check.message, check.where) == (found, message, PLACES["orders_ro"])
+
+
+def test_results_with_their_expectations():
+    broken = ExpectationResult(expectation="expect_no_key_twice", status="error", message="gone")
+    run = RUN.model_copy(
+        update={"verification": Verification(level="data", status="error", threshold_ms=1, expectations=(broken,))}
+    )
+    refused = RUN.model_copy(
+        update={
+            "policy": "b",
+            "status": "refused",
+            "reason": "pending",
+            "hints": ("wait",),
+            "verification": None,
+            "sync": None,
+        }
+    )
+    checks = checks_of_results(RunResults(tables=(run, refused)), PLACES)
+    assert told(checks) == [
+        ("orders_ro", "apply", "pass", "compacted, threshold -"),
+        ("orders_ro", "expect_no_key_twice", "error", "gone"),
+        ("orders_ro", "sync", "pass", "synced: lake.orders_ro"),
+        ("b", "apply", "error", "pending"),
+    ]
+    assert (checks[0].seconds, checks[3].hint, checks[3].where) == (7.5, "wait", None)
+
+
+def test_a_sync_that_failed_is_an_error_beside_a_run_that_is_done():
+    sync = RUN.sync.model_copy(update={"status": "failed", "message": "down"})
+    checks = checks_of_results(RunResults(tables=(RUN.model_copy(update={"sync": sync}),)), PLACES)
+    assert [(check.name, check.status) for check in checks] == [("apply", "pass"), ("sync", "error")]
+
+
+@pytest.mark.parametrize("status", ["refused", "stale", "failed"])
+def test_what_was_not_done_is_an_error(status):
+    run = RUN.model_copy(update={"status": status, "verification": None, "sync": None})
+    (check,) = checks_of_results(RunResults(tables=(run,)), PLACES)
+    assert check.status == "error"
+
+
+def test_plan():
+    refused = PLAN.model_copy(update={"action": "refused", "reason": "pending", "hints": ("wait", "more")})
+    checks = checks_of_plan(make_plan("2026-01-01T12:00:00Z", (PLAN, refused)), PLACES)
+    assert [(check.status, check.hint) for check in checks] == [("pass", None), ("error", "wait")]
+    assert checks[0].message.startswith("compact ")
+
+
+def test_issues():
+    issues = (
+        Issue("ETC102", "bad", Where("a.yml", 1, 1, "orders_ro"), "mend it"),
+        Issue("ETC110", "odd", Where("a.yml", 2), level="warning"),
+        Issue("ETC300", "broken"),
+    )
+    checks = checks_of_issues(issues)
+    assert [(c.group, c.name, c.status, c.hint) for c in checks] == [
+        ("orders_ro", "ETC102", "error", "mend it"),
+        ("project", "ETC110", "warn", None),
+        ("project", "ETC300", "error", None),
+    ]
+
+
+def test_equal_expectations_are_checks_with_names_of_their_own():
+    twice = ExpectationResult(expectation="expect_event_times_within_bounds", status="pass")
+    found = RUN.model_copy(
+        update={"verification": Verification(level="data", status="pass", threshold_ms=1, expectations=(twice, twice))}
+    )
+    names = [check.name for check in checks_of_results(RunResults(tables=(found,)), PLACES)]
+    assert names[1:3] == ["expect_event_times_within_bounds", "expect_event_times_within_bounds #2"]

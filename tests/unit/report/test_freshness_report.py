@@ -1,0 +1,216 @@
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.policy.manifest import EventTime, Freshness, Policy
+from etc_policy.report.freshness import table_freshness, unreadable
+from etc_policy.report.report import list_freshness, render_freshness
+from etc_policy.report.results import FreshnessReport
+from etc_policy.table.history import GroupWrite
+from etc_policy.table.proof import Proof
+from etc_policy.table.state import CompactionRecord
+from tests.past import history_of
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+
+NOW = epoch_ms("12:00:00")
+POLICY = Policy(
+    name="orders_ro",
+    table="/t",
+    event_time=EventTime(column="ts"),
+    data_latency_ms=600_000,
+    freshness=Freshness(target_ms=1_800_000, error_after_ms=3_600_000),
+)
+TABLE = {
+    "slices": {
+        "p/f1": {
+            "base": "08:00:00",
+            "logs": {"L1": "11:40:00 > 11:40:05, event 11:25:00", "L2": "11:45:00 > 11:45:05"},
+        },
+        "p/f2": {"base": "08:00:00", "logs": {"L3": "11:50:00 > 11:50:05, event 11:49:00"}},
+        "p/f3": {"base": "08:00:00"},
+    }
+}
+
+
+def test_the_numbers():
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW)
+    # The watermark lies a millisecond below L1's smallest event; L2 is unknown and bounded at 11:35:05.
+    assert found.watermark_ms == found.complete_until_ms == epoch_ms("11:25:00") - 1
+    assert (found.lag_seconds, found.status, found.held_back_by) == (2100.001, "warn", "L1")
+    assert (found.remaining_log_files, found.remaining_log_bytes, found.remaining_file_slices) == (3, 30_000, 2)
+    assert found.unknown_log_files == 1
+    assert found.last_commit_age_seconds == 595.0
+    assert (found.threshold_ms, found.reason, found.watermark_assumed) == (None, None, False)
+
+
+class TestATimeBeforeTheFirstCommit:
+    """`--at` may be that of events which are written again today, but not one of which the table knows nothing."""
+
+    WRITE = GroupWrite(instant("11:40:00"), instant("11:40:05"), "p", "f1", epoch_ms("11:25:00"), True, 1)
+    STATE = state_of("/t", TABLE)
+
+    def judge(self, now, state=STATE, writes=(WRITE,)):
+        return table_freshness(POLICY, state, epoch_ms(now), NOW, history_of(writes))
+
+    def test_before_all_events_is_unknown(self):
+        found = self.judge("07:00:00")
+        assert (found.status, found.complete_until_ms) == ("unknown", None)
+        assert found.reason == (
+            "2026-01-01 07:00:00 UTC, which counts as now, is before every commit and every event of the table that is "
+            "known: what it held then cannot be judged"
+        )
+
+    def test_of_a_replay_is_judged(self):
+        for early in (
+            {"writes": (self.WRITE._replace(min_event_time_ms=epoch_ms("06:30:00")),)},
+            {"state": replace(self.STATE, last_compaction=CompactionRecord("1", "1", epoch_ms("06:50:00"), "t", "x"))},
+        ):
+            assert self.judge("07:00:00", **early).status == "pass"
+
+    def test_where_no_event_time_is_known_is_judged(self):
+        state = state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}})
+        assert self.judge("07:00:00", state, writes=()).status == "pass"
+
+    def test_after_the_first_commit_is_judged(self):
+        assert self.judge("08:00:00").status == "pass"
+
+
+def test_a_watermark_that_is_bounded_by_when_a_file_was_written_says_so():
+    logs = {"L1": "11:40:00 > 11:40:05"}
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW, NOW)
+    assert (found.watermark_ms, found.watermark_assumed) == (epoch_ms("11:30:05") - 1, True)
+
+
+def test_with_nothing_left_it_is_complete_up_to_the_promise_on_latency():
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00"}}}), NOW, NOW)
+    assert (found.watermark_ms, found.complete_until_ms) == (None, NOW - 600_000)
+    assert (found.lag_seconds, found.status) == (600.0, "pass")
+
+
+def test_a_watermark_above_the_promise_does_not_count():
+    logs = {"L1": "11:59:00 > 11:59:05, event 11:58:00"}
+    found = table_freshness(POLICY, state_of("/t", {"slices": {"p/f1": {"base": "08:00:00", "logs": logs}}}), NOW, NOW)
+    assert (found.watermark_ms, found.complete_until_ms) == (epoch_ms("11:58:00") - 1, NOW - 600_000)
+
+
+def test_the_threshold_is_told_and_decides_nothing():
+    record = CompactionRecord(instant("11:00:00"), instant("11:01:00"), NOW, "orders_ro", "x")
+    found = table_freshness(POLICY, replace(state_of("/t", TABLE), last_compaction=record), NOW, NOW)
+    assert (found.threshold_ms, found.status, found.lag_seconds) == (NOW, "warn", 2100.001)
+
+
+@pytest.mark.parametrize(("clock", "status"), [("11:54:59.999", "pass"), ("11:55:00", "warn"), ("12:25:00", "error")])
+def test_the_verdict_grows_with_the_lag(clock, status):
+    assert table_freshness(POLICY, state_of("/t", TABLE), epoch_ms(clock), NOW).status == status
+
+
+def test_a_table_before_its_first_commit():
+    found = table_freshness(POLICY, state_of("/t", {}), NOW, NOW)
+    assert (found.status, found.reason, found.complete_until_ms, found.lag_seconds) == (
+        "unknown",
+        "no commit yet",
+        None,
+        None,
+    )
+
+
+def test_commits_ahead_of_the_clock_are_of_another_zone():
+    """11:50:05 on the clock of writers an hour ahead: nothing is known of the lag."""
+    clock = epoch_ms("11:50:05") - 60_000
+    assert table_freshness(POLICY, state_of("/t", TABLE), NOW, clock).status == "warn"
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, clock - 1)
+    assert (found.status, found.complete_until_ms, found.remaining_log_files) == ("unknown", None, None)
+    assert "ahead of this machine's clock" in found.reason
+
+
+def test_a_table_that_cannot_be_read_is_never_fresh():
+    found = unreadable(POLICY, "there is no table")
+    assert (found.status, found.reason, found.base_path, found.lag_seconds) == (
+        "unknown",
+        "there is no table",
+        "/t",
+        None,
+    )
+    left = (found.remaining_log_files, found.remaining_log_bytes, found.remaining_file_slices, found.unknown_log_files)
+    assert left == (None, None, None, None)
+
+
+def test_a_moment_before_the_data_lags_by_nothing():
+    found = table_freshness(POLICY, state_of("/t", TABLE), epoch_ms("08:00:00"), NOW)
+    assert found.complete_until_ms == epoch_ms("07:50:00")
+    assert found.last_commit_age_seconds < 0
+
+
+def test_late_data_and_the_fit_of_the_latency_are_told_where_the_past_was_read():
+    done, told = instant("11:40:05"), {"seen_until": instant("11:10:00")}
+    record = CompactionRecord(instant("11:09:00"), done, epoch_ms("11:30:00"), "orders_ro", "x", **told)
+    commits = [GroupWrite(done, done, "p", "f1", epoch_ms("11:25:00"), True, 3)] * 20
+    history = history_of(commits, [record])
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, history)
+    assert (found.late_data.writes, found.late_data.rows_at_most) == (20, 60)
+    assert (found.data_latency.status, found.data_latency.suggested_ms) == ("too_short", 20 * 60_000)
+    text = " ".join(render_freshness(FreshnessReport(observed_at="-", tables=(found,))).split())
+    assert (
+        "late data 20 writes to 1 file group after the last compaction hold events at or below T, at most 60 rows; "
+        "RO was complete until T and fell back 5m, to 2026-01-01 11:24:59.999 UTC" in text
+    )
+    assert (
+        "data latency 10m is too short: of 20 writes half came within 15m5s, 99 % within 15m5s, all within 15m5s; "
+        "suggested `20m`" in text
+    )
+
+
+def latency_text(commits):
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW, history_of(commits))
+    return " ".join(render_freshness(FreshnessReport(observed_at="-", tables=(found,))).split())
+
+
+def test_of_few_writes_what_is_known_is_shown_with_how_sure_it_is():
+    done = instant("11:40:05")
+    commits = [
+        GroupWrite(done, done, "p", "f1", epoch_ms(event), True, 3) for event in ["11:35:00"] * 18 + ["11:25:00"]
+    ]
+    assert (
+        "data latency 10m cannot be judged yet: 19 of 19 writes to log files record their event times, a judgement needs "
+        "20; so far half came within 5m5s, all within 15m5s, 1 of them later than 10m; "
+        "the next one comes later than all of them with a chance of about 1 in 20" in latency_text(commits)
+    )
+
+
+def test_of_no_writes_the_reason_is_shown():
+    done = instant("11:40:05")
+    unknown = [GroupWrite(done, done, "p", "f1", None, False, 3)] * 40
+    assert "data latency 10m cannot be judged yet: 0 of 40 writes to log files record" in latency_text(unknown)
+
+
+def test_what_was_loaded_is_said_to_be_left_out():
+    loaded, live = instant("11:30:00"), instant("11:40:05")
+    commits = [GroupWrite(loaded, loaded, "p", "f1", 0, True, 3)] * 30
+    commits += [GroupWrite(live, live, "p", "f1", epoch_ms("11:35:00"), True, 3)] * 25
+    assert "99 % within 5m5s, all within 5m5s; 30 writes of old data before them do not count" in latency_text(commits)
+
+
+def test_without_the_past_neither_is_told():
+    found = table_freshness(POLICY, state_of("/t", TABLE), NOW, NOW)
+    assert (found.late_data, found.data_latency) == (None, None)
+
+
+def test_a_data_file_that_is_gone_may_have_held_anything():
+    found = table_freshness(POLICY, replace(state_of("/t", TABLE), missing_files=("p/L1",)), NOW, NOW)
+    assert (found.status, found.complete_until_ms) == ("unknown", None)
+    assert found.reason == "1 data file(s) that commits wrote are not there, for example p/L1"
+
+
+def test_of_many_tables_the_worst_come_first_in_a_line_each():
+    fresh, late = (
+        table_freshness(POLICY, state_of("/t", TABLE), epoch_ms(clock), NOW) for clock in ("11:54:59", "12:25:00")
+    )
+    tables = tuple(one.model_copy(update={"policy": name}) for one, name in ((fresh, "a"), (late, "b"), (late, "c")))
+    unknown = tables[0].model_copy(update={"policy": "d", "status": "unknown", "reason": "no commit yet"})
+    found = list_freshness(FreshnessReport(observed_at="now", tables=(*tables, unknown)), 200).splitlines()
+    assert [line.split()[:2] for line in found[:4]] == [["ERROR", "b"], ["ERROR", "c"], ["UNKNOWN", "d"], ["PASS", "a"]]
+    assert found[2].endswith("no commit yet")
+    assert found[-1] == "4 tables: 2 error, 1 unknown, 1 pass."
+    proven = tables[0].model_copy(update={"complete_until_proof": Proof(level="data", until_ms=NOW, proved_at_ms=NOW)})
+    (line, *rest) = list_freshness(FreshnessReport(observed_at="now", tables=(proven,))).splitlines()[:-2]
+    assert (rest, line.endswith("ago (proof: data)")) == ([], True)

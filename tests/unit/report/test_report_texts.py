@@ -1,0 +1,226 @@
+"""Reports as the terminal shows them: see tests/golden/reports. `ETC_REWRITE_GOLDEN=1` rewrites them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from etc_policy.report.report import render_freshness, render_results, render_verifications
+from etc_policy.report.results import (
+    FreshnessReport,
+    RunResults,
+    TableFreshness,
+    TableVerification,
+    VerificationReport,
+    table_result,
+)
+from etc_policy.report.sync import verdict_of
+from etc_policy.report.views import ViewRows, render_views
+from etc_policy.run.ports import Outcome
+from etc_policy.verify.ports import ExpectationResult, Verification
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "reports"
+T = 1_767_265_200_000
+
+WARNED = Verification(
+    level="data",
+    status="warn",
+    threshold_ms=T,
+    late_rows=2,
+    expectations=(
+        ExpectationResult(
+            expectation="no_uncompacted_log_file_at_or_below_threshold",
+            status="pass",
+            observed={"log_files": 3, "late_log_files": 1, "examples": []},
+        ),
+        ExpectationResult(
+            expectation="expect_ro_to_contain_rt_up_to",
+            status="pass",
+            observed={"rows_checked": 12_345, "missing_count": 0, "threshold_ms": T, "ok": True},
+        ),
+        ExpectationResult(
+            expectation="expect_event_times_within_bounds", status="pass", observed={"rt_rows": 9, "none_after_ms": T}
+        ),
+        ExpectationResult(expectation="expect_freshness_within", status="warn", observed={"lag_ms": 5_400_000}),
+    ),
+)
+FAILED = Verification(
+    level="metadata",
+    status="fail",
+    threshold_ms=T,
+    expectations=(ExpectationResult(expectation="expect_no_key_twice", status="fail", message="1 key exists twice"),),
+)
+
+
+PASSED = Verification(level="metadata", status="pass", threshold_ms=T)
+#: What was refused, was stale or failed is not verified.
+VERDICTS = {"compacted": WARNED, "resumed": PASSED, "already_applied": PASSED, "nothing_due": PASSED}
+
+
+def result(measured=T + 1, **changes):
+    outcome = Outcome(**{"policy": "orders_ro", "base_path": "lake/orders", "status": "compacted", **changes})
+    return table_result(
+        outcome,
+        started_at="2026-01-01T12:00:00.000Z",
+        completed_at="2026-01-01T12:00:09.000Z",
+        step_seconds={"compact": 8.76543},
+        watermark_measured_ms=measured if outcome.status in VERDICTS else None,
+        verification=VERDICTS.get(outcome.status),
+    )
+
+
+RESULTS = RunResults(
+    plan_id="p",
+    tables=(
+        result(
+            instant="20260101110000001",
+            threshold_ms=T,
+            file_slices=1,
+            log_files=2,
+            bytes_written=34_000,
+            run_seconds=8.76543,
+            watermark_predicted_ms=T + 1,
+        ),
+        result(
+            measured=T - 1,
+            policy="resumed_ro",
+            status="resumed",
+            instant="20260101110000001",
+            threshold_ms=T,
+            file_slices=3,
+            log_files=1,
+            run_seconds=8.76543,
+        ),
+        result(
+            policy="twice_ro",
+            instant="20260101110000001",
+            threshold_ms=T,
+            watermark_predicted_ms=T + 1,
+        ).model_copy(update={"resumed_instant": "20260101100000001"}),
+        result(measured=None, policy="again_ro", status="already_applied", threshold_ms=T, watermark_predicted_ms=T),
+        result(
+            policy="idle_ro",
+            status="nothing_due",
+            threshold_ms=T,
+            reason="no log file can hold an event at or below it",
+        ),
+        result(policy="busy_ro", status="refused", reason="a compaction is pending", hints=("finish it", "or wait")),
+        result(policy="stale_ro", status="stale", reason="hoodie.properties changed"),
+        result(policy="broken_ro", status="failed", reason="no space left"),
+    ),
+)
+FRESHNESS = FreshnessReport(
+    observed_at="2026-01-01T12:00:00.000Z",
+    tables=(
+        TableFreshness(
+            policy="orders_ro",
+            base_path="lake/orders",
+            status="warn",
+            complete_until_ms=T,
+            lag_seconds=3_723.5,
+            watermark_ms=T,
+            threshold_ms=T - 1,
+            held_back_by=".f1.log.1",
+            last_commit_age_seconds=61.0,
+            remaining_log_files=3,
+            remaining_log_bytes=2_000_000,
+            remaining_file_slices=1,
+            unknown_log_files=1,
+        ),
+        TableFreshness(
+            policy="untracked_ro",
+            base_path="lake/u",
+            status="pass",
+            complete_until_ms=T,
+            lag_seconds=1.0,
+            watermark_ms=T,
+            watermark_assumed=True,
+            held_back_by=".f2.log.1",
+            remaining_log_files=1,
+            remaining_log_bytes=10,
+            remaining_file_slices=1,
+            unknown_log_files=0,
+        ),
+        TableFreshness(policy="new_ro", base_path="lake/new", status="unknown", reason="no commit yet"),
+        TableFreshness(
+            policy="past_ro",
+            base_path="lake/p",
+            status="pass",
+            complete_until_ms=T,
+            lag_seconds=0.0,
+            last_commit_age_seconds=-5.0,
+        ),
+    ),
+)
+VERIFICATIONS = VerificationReport(
+    observed_at="2026-01-01T12:00:00.000Z",
+    tables=(
+        TableVerification(policy="orders_ro", base_path="lake/orders", verification=WARNED),
+        TableVerification(policy="bad_ro", base_path="lake/bad", verification=FAILED),
+        TableVerification(
+            policy="gone_ro",
+            base_path="lake/gone",
+            verification=Verification(level="data", status="error", threshold_ms=None),
+        ),
+    ),
+)
+BEFORE = ViewRows(T, ro={"landed": 10}, rt={"landed": 1_200, "departed": 3}, missing_in_ro=1_193)
+AFTER = ViewRows(T, ro={"landed": 1_200, "departed": 3}, rt={"landed": 1_200, "departed": 3}, missing_in_ro=0)
+CHANGED = ViewRows(T, ro=AFTER.ro, rt={"landed": 1_201}, missing_in_ro=0)
+
+TEXTS = {
+    "results": render_results(RESULTS),
+    "freshness": render_freshness(FRESHNESS),
+    "verifications": render_verifications(VERIFICATIONS),
+    "views": render_views(BEFORE, AFTER),
+    "views_changed": render_views(BEFORE, CHANGED),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text(name):
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("ETC_REWRITE_GOLDEN") == "1":
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(TEXTS[name] + "\n", encoding="utf-8")
+    assert TEXTS[name] + "\n" == path.read_text(encoding="utf-8")
+
+
+def test_the_contract_of_a_result():
+    table = RESULTS.model_dump(mode="json")["tables"][0]
+    wanted = {
+        "policy",
+        "status",
+        "instant",
+        "threshold_ms",
+        "started_at",
+        "completed_at",
+        "bytes_written",
+        "bytes_written_estimate",
+        "verification",
+    }
+    assert wanted <= table.keys()
+    assert {"level", "status", "late_rows", "expectations"} <= table["verification"].keys()
+    assert table["seconds"] == 8.765
+
+
+def test_the_contract_of_freshness():
+    report = FRESHNESS.model_dump(mode="json")
+    assert report["schema_version"] == 1
+    wanted = {"policy", "status", "complete_until_ms", "lag_seconds", "watermark_ms", "threshold_ms"}
+    assert (
+        wanted | {"remaining_log_files", "remaining_log_bytes", "remaining_file_slices"} <= report["tables"][1].keys()
+    )
+
+
+@pytest.mark.parametrize(("compared_until_ms", "lacks"), [(T, True), (T + 1, False)])
+def test_rows_that_ro_lacks_are_not_complete_though_the_suite_only_warns(compared_until_ms, lacks):
+    """The report said how far RO is complete above the warning that rows are missing there."""
+    found = ExpectationResult(
+        expectation="expect_ro_to_contain_rt_up_to", status="warn", observed={"threshold_ms": compared_until_ms}
+    )
+    warned = Verification(level="data", status="warn", threshold_ms=T, expectations=(found,))
+    table = result(threshold_ms=T, instant="20260101110000001").model_copy(update={"verification": warned})
+    text = render_results(RunResults(plan_id="p", tables=(table,)))
+    assert ("RO complete" in text) != lacks
+    assert verdict_of(table).status == ("fail" if lacks else "warn")

@@ -1,0 +1,94 @@
+"""The lease on HDFS: it ends by the NameNode's clock, and one of many takes it over."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from etc_policy.errors import RetryableError
+from etc_policy.run import store_lease
+from etc_policy.run.file_lease import lease_of
+from etc_policy.run.lock_holder import Owner
+from etc_policy.run.store_lease import LEASE, LeaseDocument, StoreLease, read_document
+from etc_policy.storage.open_storage import open_storage
+
+HOLDER = """
+import sys
+from etc_policy.run.file_lease import lease_of
+with lease_of(sys.argv[1], local=True, progress=print):
+    print("taken", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def storage(hdfs_cluster, table):
+    return open_storage(hdfs_cluster.upload(table.base, hdfs_cluster.new_folder()))
+
+
+def left_by_another_machine(storage, valid_seconds):
+    owner = Owner(storage.location, host="another-machine", boot="b", process=1, token="t")
+    last = storage.version(LEASE)
+    assert storage.replace_version(LEASE, LeaseDocument(owner, valid_seconds).as_bytes(), last and last.tag)
+
+
+def test_that_of_a_process_that_was_killed_here_is_free_at_once(storage):
+    command = [sys.executable, "-c", HOLDER, storage.location]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout.readline() == "taken\n"
+        with pytest.raises(RetryableError), lease_of(storage.location, local=True, progress=print):
+            pass
+        holder.kill()
+    with lease_of(storage.location, local=True, progress=print):
+        pass
+
+
+@pytest.mark.parametrize("minutes", [-5, 5])
+def test_another_machines_ends_by_the_clock_of_the_namenode(storage, monkeypatch, minutes):
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + minutes * 60)
+    monkeypatch.setattr(store_lease, "_MARGIN_SECONDS", 0.5)
+    left_by_another_machine(storage, 60)
+    with pytest.raises(RetryableError, match="on another-machine"), StoreLease(storage):
+        pass
+    left_by_another_machine(storage, 0.5)
+    time.sleep(1.5)
+    with StoreLease(storage):
+        pass
+
+
+def test_it_is_renewed_while_it_is_held_and_old_numbers_go(storage):
+    with StoreLease(storage, valid_seconds=1.0):
+        first = int(storage.version(LEASE).tag)
+        end = time.monotonic() + 60
+        while int(storage.version(LEASE).tag) < first + 2:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    last = storage.version(LEASE)
+    assert read_document(last.content).released
+    assert storage.names(f"{LEASE}.versions") == [last.tag]
+
+
+def test_of_many_that_take_over_one_wins(storage, monkeypatch):
+    left_by_another_machine(storage, 1)
+    in_half_a_minute = time.time_ns() + 30_000_000_000
+    monkeypatch.setattr(store_lease, "require_conditional_put", lambda storage: in_half_a_minute)
+    won, start, end = [], threading.Barrier(8), threading.Barrier(8)
+
+    def take(number):
+        start.wait()
+        try:
+            with StoreLease(storage):
+                won.append(number)
+                end.wait(60)
+        except RetryableError:
+            end.wait(60)
+
+    threads = [threading.Thread(target=take, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1

@@ -1,0 +1,100 @@
+"""Links and pipes where etc keeps its own files in a table: whoever may write there can make it overwrite no other file."""
+
+import os
+import stat
+import threading
+
+import pytest
+
+from etc_policy.errors import EngineError, RetryableError
+from etc_policy.hudi.layout import ETC_FOLDER
+from etc_policy.run.file_lease import JAVA_LEASE, FileLease
+from etc_policy.run.file_lock import FileLock
+from etc_policy.run.lock_holder import LockPlace, read_holder
+from tests.unit.hudi.table_folder import at
+
+C = at("10:00:06")
+
+
+@pytest.fixture
+def precious(tmp_path):
+    (tmp_path / "outside").mkdir()
+    path = tmp_path / "outside" / C
+    path.write_text("precious")
+    return path
+
+
+@pytest.fixture
+def own(table):
+    folder = table.base / ETC_FOLDER
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["apply.lease", JAVA_LEASE])
+def test_a_lease_is_never_a_link(table, own, precious, name):
+    (own / name).symlink_to(precious)
+    with pytest.raises(EngineError) as error, FileLease(str(table.base)) as lease:
+        lease.mark(C)
+    assert error.value.code == "ETC309"
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["apply.lease", JAVA_LEASE])
+def test_a_pipe_in_place_of_a_lease_is_an_error_at_once(table, own, name):
+    os.mkfifo(own / name)
+    with pytest.raises(EngineError, match="cannot"), FileLease(str(table.base)):
+        pass
+    assert stat.S_ISFIFO((own / name).stat().st_mode)
+
+
+@pytest.mark.parametrize("link", [".hoodie/.etc", ".hoodie"])
+def test_the_folder_of_a_lease_is_not_reached_through_a_link(table, precious, link):
+    (table.base / ".hoodie").rename(table.base / "kept")
+    (table.base / link).parent.mkdir(exist_ok=True)
+    (table.base / link).symlink_to(precious.parent)
+    with pytest.raises(EngineError) as error, FileLease(str(table.base)):
+        pass
+    assert error.value.code == "ETC309"
+    assert os.listdir(precious.parent) == [C]
+
+
+def test_a_heartbeat_is_not_removed_through_a_link(table, precious):
+    with FileLease(str(table.base)) as lease:
+        lease.mark(C)
+    (table.base / ".hoodie" / ".heartbeat").symlink_to(precious.parent)
+    with FileLease(str(table.base)) as lease, pytest.raises(EngineError, match="cannot remove the heartbeat"):
+        lease.wait_for_dead_run(C)
+    assert precious.read_text() == "precious"
+
+
+def test_what_is_written_before_a_lock_is_taken_follows_no_link(table, own, precious, monkeypatch):
+    lock = FileLock(LockPlace(own / "lock", 0), str(table.base), 0, lambda _: None)
+    lock._own.symlink_to(precious)
+    unlink = type(lock._own).unlink
+    monkeypatch.setattr(type(lock._own), "unlink", lambda path, **options: path == lock._own or unlink(path, **options))
+    with pytest.raises(EngineError, match="cannot take the lock"), lock:  # the link is made anew as soon as it is gone
+        pass
+    assert precious.read_text() == "precious"
+
+
+def test_a_lock_that_is_a_link_shows_nothing_of_its_target(own, precious):
+    (own / "lock").symlink_to(precious)
+    holder = read_holder(own / "lock")
+    assert holder.text == ""
+    assert "precious" not in str(holder)
+
+
+def test_a_lock_that_is_a_link_to_nothing_is_held(table, own):
+    (own / "lock").symlink_to(own / "nothing")
+    with pytest.raises(RetryableError), FileLock(LockPlace(own / "lock", 0), str(table.base), 0, lambda _: None):
+        pass
+
+
+def test_a_lock_that_is_a_pipe_is_looked_at_without_waiting(own):
+    os.mkfifo(own / "lock")
+    found = []
+    reader = threading.Thread(target=lambda: found.append(read_holder(own / "lock")), daemon=True)
+    reader.start()
+    reader.join(5)
+    assert [holder.text for holder in found] == [""]

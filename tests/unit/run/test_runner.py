@@ -1,0 +1,708 @@
+from dataclasses import replace
+
+import pytest
+
+from etc_policy.errors import EngineError, OvertakenError, RetryableError, StalePlanError, TableError
+from etc_policy.plan.builder import build_table_plan
+from etc_policy.plan.carry import carried_in
+from etc_policy.plan.commit_metadata import extra_metadata
+from etc_policy.policy.manifest import Strategy
+from etc_policy.table.commit_keys import GIT_SHA, PLAN_ID, SEEN_UNTIL, THRESHOLD
+from etc_policy.table.state import LogFile, WriteInFlight
+from etc_policy.table.zone_evidence import ZoneReading
+from tests.fakes import MemoryCompactor, MemoryFiles, MemoryLease, MemoryTable
+from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
+from tests.unit.plan.states import NOW, PLAN, POLICY, STATE, C, slice_of, with_instant, with_slice
+
+TOUCHES = {"publish", "run", "commit", "withdraw", "lock"}
+
+
+@pytest.fixture
+def table():
+    return MemoryTable(STATE)
+
+
+def apply(table, plan=PLAN, **ports):
+    return table.runner(**ports).apply(POLICY, plan, "plan-1", "abc123")
+
+
+def finish(table, **ports):
+    return table.runner(**ports).finish_pending(POLICY, "/t")
+
+
+def left_pending(table):
+    """A killed run of etc left its plan."""
+    table.put_plan(C, PLAN.operations, extra_metadata(PLAN, "plan-0", None))
+
+
+class UnreadAfterTheCommit(MemoryFiles):
+    """The commit cannot be read, though it is there."""
+
+    def completed_commit(self, base_path, at):
+        if "commit" in self.table.calls:
+            raise TableError("ETC213", "cannot read the table")
+        return super().completed_commit(base_path, at)
+
+
+class TestApply:
+    def test_the_order_of_steps(self, table):
+        outcome = apply(table)
+        # Looked at before Spark starts, and under the lock before and after publishing; marked before the first beat.
+        steps = [
+            "lease",
+            "read",
+            "lock",
+            "read",
+            "publish",
+            "read",
+            "wait",
+            "mark",
+            "run",
+            "begun",
+            "read",
+            "heartbeat",
+            "commit",
+        ]
+        assert (table.calls, table.mark) == ([*steps, "give back"], C)
+        assert (outcome.status, outcome.instant, outcome.completed) == ("compacted", C, "20260101120000000")
+        assert (outcome.file_slices, outcome.log_files, outcome.bytes_written) == (1, 1, 5)
+        assert (outcome.threshold_ms, outcome.seen_until) == (PLAN.threshold_ms, PLAN.seen.last_completed)
+        assert outcome.watermark_predicted_ms == PLAN.watermark_after_ms
+        assert outcome.bytes_read == PLAN.operations[0].bytes_read
+        assert outcome.bytes_written_estimate == PLAN.operations[0].bytes_written_estimate
+
+    def test_a_commit_that_cannot_be_read_is_done_all_the_same(self, table):
+        """Hudi has reported success; the verification says what the table is like now."""
+
+        said = []
+        outcome = replace(table.runner(), files=UnreadAfterTheCommit(table), progress=said.append).apply(
+            POLICY, PLAN, "plan-1", None
+        )
+        assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("compacted", C, PLAN.threshold_ms)
+        assert (outcome.completed, outcome.bytes_written, outcome.writes_beside) == (None, 0, ())
+        assert said[-1].endswith("how much it wrote cannot be read: cannot read the table")
+
+    def test_nothing_is_said_to_be_published_before_the_engine_is_there(self, table):
+        said = []
+
+        def no_spark():
+            raise EngineError("ETC302", "PySpark is not installed")
+
+        with pytest.raises(EngineError, match="PySpark"):
+            replace(table.runner(), compactor=no_spark, progress=said.append).apply(POLICY, PLAN, "plan-1", None)
+        assert said == []
+        replace(table.runner(), progress=said.append).apply(POLICY, PLAN, "plan-1", None)
+        assert "publishing the plan" in said[0]
+
+    def test_exactly_the_plan_is_published_and_its_metadata_committed(self, table):
+        compactor = MemoryCompactor(table)
+        apply(table, compactor=compactor)
+        (job,) = compactor.jobs
+        assert (job.instant, job.operations, job.base_path) == (C, PLAN.operations, "/t")
+        assert (job.table_version, job.metadata_partitions) == (9, ("files",))
+        extra = job.extra_metadata
+        assert (extra[THRESHOLD], extra[PLAN_ID]) == (str(PLAN.threshold_ms), "plan-1")
+        assert (extra[SEEN_UNTIL], extra[GIT_SHA]) == (PLAN.seen.last_completed, "abc123")
+
+    @pytest.mark.parametrize("action", ["nothing_due", "refused"])
+    def test_what_is_not_to_be_done_is_not_looked_at(self, table, action):
+        idle = PLAN.model_copy(update={"action": action, "instant": None, "reason": "because", "hints": ("do",)})
+        outcome = apply(table, idle)
+        assert table.calls == []
+        assert (outcome.status, outcome.reason, outcome.hints) == (action, "because", ("do",))
+
+    def test_a_stale_plan_touches_nothing_and_starts_no_spark(self, table):
+        table.state = replace(STATE, properties_fingerprint="other")
+
+        def no_spark():
+            raise AssertionError("Spark was started")
+
+        runner = replace(table.runner(), compactor=no_spark)
+        with pytest.raises(StalePlanError, match=r"hoodie\.properties changed") as error:
+            runner.apply(POLICY, PLAN, "plan-1", None)
+        assert (error.value.code, error.value.exit_code) == ("ETC402", 4)
+        assert table.calls == ["lease", "read", "give back"]
+
+    @pytest.mark.parametrize("readings", [0, 1])
+    def test_a_clock_that_was_set_back_since_planning_publishes_nothing(self, table, readings):
+        """Looked at before Spark starts, and under the lock."""
+        clocks = [NOW] * readings + [epoch_ms("11:10:00")] * 9
+        runner = replace(table.runner(), clock_ms=lambda: clocks.pop(0))
+        with pytest.raises(EngineError, match="ahead of this machine's clock") as error:
+            runner.apply(POLICY, PLAN, "plan-1", None)
+        assert error.value.code == "ETC405"
+        assert ("publish" in table.calls, table.plans) == (False, {})
+
+    def test_a_zone_that_changed_since_planning_publishes_nothing(self, table):
+        table.state = replace(STATE, timezone="America/Los_Angeles")
+        with pytest.raises(EngineError, match="here they are read in America/Los_Angeles"):
+            apply(table)
+        assert table.calls == ["lease", "read", "give back"]
+
+    @pytest.mark.parametrize(
+        "zone", [ZoneReading("UTC", "contradicted", "its writers' clocks show another zone"), None]
+    )
+    def test_what_a_killed_run_left_is_not_finished_in_another_zone(self, table, zone):
+        left_pending(table)
+        clock = NOW if zone else epoch_ms("11:10:00")
+        table.state = replace(table.state, zone=zone)
+        with pytest.raises(EngineError, match="cannot be compacted now") as error:
+            replace(table.runner(), clock_ms=lambda: clock).finish_pending(POLICY, "/t")
+        assert (error.value.code, "run" in table.calls) == ("ETC405", False)
+
+    def test_a_change_while_spark_starts_is_seen_under_the_lock(self, table):
+        table.changes = [lambda s: s, lambda s: with_instant(s, "10:05:00", "deltacommit", completed="10:10:01")]
+        with pytest.raises(StalePlanError, match="completed before the plan's instant"):
+            apply(table)
+        assert table.calls == ["lease", "read", "lock", "read", "give back"]
+        assert (table.plans, table.commits) == ({}, {})
+
+    def test_a_change_while_publishing_withdraws_the_plan(self, table):
+        def archived(state):
+            return replace(state, instants=tuple(i for i in state.instants if i.requested >= C))
+
+        table.changes = [lambda s: s, lambda s: s, archived]
+        with pytest.raises(StalePlanError, match="archiving"):
+            apply(table)
+        assert table.calls == ["lease", "read", "lock", "read", "publish", "read", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_a_plan_that_was_applied_before_is_not_run_again(self, table):
+        table.put_commit(C, "20260101113000000", extra_metadata(PLAN, "plan-1", None))
+        outcome = apply(table)
+        assert (outcome.status, outcome.completed) == ("already_applied", "20260101113000000")
+        assert TOUCHES.isdisjoint(table.calls)
+
+    def test_it_was_applied_before_also_when_another_cut_completed_since(self, table):
+        """The instant of the last compaction is not asked: cuts may complete in another order than their instants."""
+        table.put_commit(C, "20260101113000000", extra_metadata(PLAN, "plan-1", None))
+        later = PLAN.model_copy(update={"instant": "20260101112005001"})
+        table.put_commit(later.instant, "20260101114000000", extra_metadata(later, "plan-2", None))
+        assert table.state.last_compaction.plan_id == "plan-2"
+        assert apply(table).status == "already_applied"
+        assert TOUCHES.isdisjoint(table.calls)
+
+    @pytest.mark.parametrize("extra", [{}, extra_metadata(PLAN, "plan-of-another", None)])
+    def test_a_compaction_of_another_at_the_same_instant_makes_it_stale(self, table, extra):
+        table.put_commit(C, "20260101113000000", extra)
+        with pytest.raises(StalePlanError):
+            apply(table)
+        assert TOUCHES.isdisjoint(table.calls)
+
+    def test_another_etc_apply_has_the_table(self, table):
+        with pytest.raises(RetryableError) as error:
+            apply(table, lease=lambda _: MemoryLease(table, held=True))
+        assert (error.value.code, table.calls) == ("ETC403", [])
+
+    def test_an_expired_heartbeat_fences_the_commit_off(self, table):
+        with pytest.raises(EngineError) as error:
+            apply(table, lease=lambda _: MemoryLease(table, expired=True))
+        assert error.value.code == "ETC307"
+        assert table.calls[-6:] == ["mark", "run", "begun", "read", "heartbeat", "give back"]
+        assert (table.commits, table.state.own_pending) == ({}, C)
+
+    def test_a_plan_that_a_living_stock_writer_has_begun_is_left_to_it(self, table):
+        with pytest.raises(RetryableError) as error:
+            apply(table, lease=lambda _: MemoryLease(table, alive=True))
+        assert error.value.code == "ETC404"
+        assert {"run", "withdraw"}.isdisjoint(table.calls)
+        assert table.plans.keys() == {C}
+
+    def test_the_start_of_spark_is_not_counted_as_work(self, table, monkeypatch):
+        clock = [100.0]
+        monkeypatch.setattr("etc_policy.run.runner.time.monotonic", lambda: clock[0])
+
+        def pass_by(seconds):
+            clock[0] += seconds
+
+        engine = MemoryCompactor(table, meanwhile=lambda: pass_by(3))
+
+        def start_spark():
+            pass_by(50)
+            return engine
+
+        assert replace(table.runner(), compactor=start_spark).apply(POLICY, PLAN, "p", None).run_seconds == 3
+
+    def test_a_commit_of_another_run_fences_ours_off(self, table):
+        compactor = MemoryCompactor(table, meanwhile=lambda: table.put_commit(C, "20260101115900000", {}))
+        with pytest.raises(EngineError) as error:
+            apply(table, compactor=compactor)
+        assert error.value.code == "ETC305"
+        assert "commit" not in table.calls
+        assert table.commits[C].completed == "20260101115900000"
+
+    def test_the_outcome_tells_of_this_job_whatever_completes_right_after_it(self, table):
+        class Overtaken(MemoryCompactor):
+            def run(self, job, begun, fence):
+                super().run(job, begun, fence)
+                other = PLAN.model_copy(update={"threshold_ms": 1, "watermark_after_ms": 2})
+                self.table.put_commit("20260101112005001", "20260101121000000", extra_metadata(other, "plan-2", None))
+
+        outcome = apply(table, compactor=Overtaken(table))
+        assert table.state.last_compaction.threshold_ms == 1
+        assert (outcome.threshold_ms, outcome.seen_until) == (PLAN.threshold_ms, PLAN.seen.last_completed)
+        assert (outcome.instant, outcome.completed) == (C, "20260101120000000")
+
+    def test_success_without_a_commit_is_not_believed(self, table):
+        with pytest.raises(EngineError) as error:
+            apply(table, compactor=MemoryCompactor(table, loses_commit=True))
+        assert error.value.code == "ETC306"
+
+    def test_the_lease_is_given_back_when_hudi_fails(self, table):
+        def fail():
+            raise EngineError("ETC300", "no space left")
+
+        with pytest.raises(EngineError, match="no space left"):
+            apply(table, compactor=MemoryCompactor(table, meanwhile=fail))
+        assert table.calls[-1] == "give back"
+
+
+class TestAlteredSchema:
+    """ALTER TABLE beside a run: Hudi would merge by the schema of before (FACTS 1.8)."""
+
+    def test_while_it_compacts_the_plan_is_taken_back(self, table):
+        def alter():
+            table.altered = instant("11:58:00")
+
+        with pytest.raises(OvertakenError, match="schema was altered") as error:
+            apply(table, compactor=MemoryCompactor(table, meanwhile=alter))
+        assert (error.value.code, error.value.exit_code, error.value.groups) == ("ETC415", 4, frozenset())
+        assert table.calls[-3:] == ["heartbeat", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_a_plan_that_was_left_pending_is_withdrawn(self, table):
+        left_pending(table)
+        table.altered = instant("11:58:00")
+        assert finish(table) is None
+        assert "withdraw" in table.calls
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+
+class TestDeletesBesideAWriter:
+    """Writers add to a slice of which deletes are being compacted: the delete rule is asked again before the commit."""
+
+    DELETING = with_slice(
+        STATE, "f1", log_files=tuple(f._replace(has_deletes=True) for f in slice_of(STATE, "f1").log_files)
+    )
+    LATER = LogFile("L9", 1, instant("11:59:00"), instant("11:59:05"), NOW)
+
+    @pytest.fixture
+    def table(self, monkeypatch):
+        monkeypatch.setattr("etc_policy.run.fence.WRITER_WAIT_SECONDS", 0.2)
+        monkeypatch.setattr("etc_policy.run.fence._POLL_SECONDS", 0.01)
+        return MemoryTable(self.DELETING)
+
+    @pytest.fixture
+    def plan(self):
+        return build_table_plan(POLICY, self.DELETING, now_ms=NOW, clock_ms=NOW)
+
+    def add(self, table):
+        grown = (*slice_of(table.state, "f1").log_files, self.LATER)
+        table.state = with_slice(table.state, "f1", log_files=grown)
+
+    def begin(self, table, groups=None):
+        table.state = replace(table.state, writes_in_flight=(WriteInFlight(instant("11:59:00"), groups),))
+
+    def test_nothing_is_committed_and_the_plan_is_taken_back(self, table, plan):
+        with pytest.raises(OvertakenError, match="L9 was added") as error:
+            apply(table, plan, compactor=MemoryCompactor(table, meanwhile=lambda: self.add(table)))
+        assert (error.value.code, error.value.exit_code, error.value.groups) == ("ETC415", 4, {("p", "f1")})
+        assert table.calls[-3:] == ["heartbeat", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_one_that_is_in_flight_when_the_plan_is_to_be_published_is_waited_for_before_it(self, table, plan):
+        """Its log file makes the plan stale; without the wait a whole compaction would be thrown away."""
+        self.begin(table)
+
+        def end(state):
+            self.add(table)
+            return replace(table.state, writes_in_flight=())
+
+        table.changes = [lambda s: s, lambda s: s, end]
+        with pytest.raises(StalePlanError, match="must not be separated") as error:
+            apply(table, plan)
+        assert not isinstance(error.value, OvertakenError)
+        assert {"publish", "run"}.isdisjoint(table.calls)
+
+    def test_and_one_that_does_not_end_costs_no_compaction(self, table, plan):
+        self.begin(table)
+        with pytest.raises(OvertakenError, match="a writer that began at 20260101115900000") as error:
+            apply(table, plan)
+        assert error.value.groups == {("p", "f1")}
+        assert {"publish", "run"}.isdisjoint(table.calls)
+
+    @pytest.mark.parametrize("in_the_way", ["add", "begin"])
+    def test_before_version_8_a_plan_that_was_overtaken_is_finished_and_the_writer_named(self, table, plan, in_the_way):
+        """It cannot be taken from under what a writer adds to the slice that it begins."""
+        table.state = replace(table.state, table_version=6)
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        getattr(self, in_the_way)(table)
+        outcome = finish(table)
+        assert (outcome.status, outcome.writes_beside) == ("resumed", (instant("11:59:00"),))
+        assert "withdraw" not in table.calls
+
+    def test_a_writer_that_stays_in_the_way_is_not_waited_for_for_ever(self, table, plan):
+        with pytest.raises(OvertakenError, match="a writer that began at 20260101115900000"):
+            apply(table, plan, compactor=MemoryCompactor(table, meanwhile=lambda: self.begin(table)))
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_one_that_says_that_it_writes_elsewhere_was_worth_the_wait(self, table, plan):
+        def begin_and_say():
+            self.begin(table)
+            found = replace(
+                table.state, writes_in_flight=(WriteInFlight(instant("11:59:00"), frozenset({("p", "f2")})),)
+            )
+            table.changes = [lambda s: s, lambda _: found]
+
+        assert apply(table, plan, compactor=MemoryCompactor(table, meanwhile=begin_and_say)).status == "compacted"
+
+    def test_one_that_comes_right_before_the_commit_is_seen_under_the_lock(self, table, plan):
+        def begin_late():
+            table.changes = [
+                lambda s: s,
+                lambda s: replace(s, writes_in_flight=(WriteInFlight(instant("11:59:00"), None),)),
+            ]
+
+        with pytest.raises(OvertakenError):
+            apply(table, plan, compactor=MemoryCompactor(table, meanwhile=begin_late))
+        assert "commit" not in table.calls
+
+    def test_one_that_began_beside_the_commit_is_named(self, table, plan):
+        def begin_beside():
+            late = WriteInFlight(instant("11:59:00"), None)
+            table.changes = [lambda s: s, lambda s: s, lambda s: replace(s, writes_in_flight=(late,))]
+
+        outcome = apply(table, plan, compactor=MemoryCompactor(table, meanwhile=begin_beside))
+        assert (outcome.status, outcome.writes_beside) == ("compacted", (instant("11:59:00"),))
+
+    def test_whether_one_did_is_unknown_where_the_table_cannot_be_read_after_the_commit(self, table, plan):
+        def break_it():
+            def unread(_):
+                raise TableError("ETC213", "cannot read the table")
+
+            table.changes = [lambda s: s, lambda s: s, unread]
+
+        outcome = apply(table, plan, compactor=MemoryCompactor(table, meanwhile=break_it))
+        assert (outcome.status, outcome.writes_beside, outcome.bytes_written) == ("compacted", None, 5)
+
+    def test_nor_is_it_known_where_nobody_knows_when_it_completed(self, table, plan):
+        runner = replace(table.runner(), files=UnreadAfterTheCommit(table))
+        outcome = runner.apply(POLICY, plan, "plan-1", None)
+        assert (outcome.status, outcome.completed, outcome.writes_beside) == ("compacted", None, None)
+
+    def test_a_plan_that_a_killed_run_left_is_asked_about_too(self, table, plan):
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        self.begin(table)
+        assert finish(table) is None
+        assert {"run", "withdraw"} <= set(table.calls)
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_and_is_not_even_run_where_a_log_file_was_added(self, table, plan):
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        self.add(table)
+        assert finish(table) is None
+        assert "run" not in table.calls
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+
+def taken_while_spark_starts(table, taken):
+    """The ports of a runner whose engine takes a while to start, which others use."""
+    engine, lease = MemoryCompactor(table), MemoryLease(table)
+
+    def start():
+        taken(lease)
+        return engine
+
+    return replace(table.runner(lease=lambda _: lease), compactor=start)
+
+
+def begin(lease):
+    lease.alive = True
+
+
+class TestFinishPending:
+    @pytest.mark.parametrize("missing", [(), ("p/L1",)])
+    def test_a_stock_writer_begins_it_while_spark_starts(self, table, missing):
+        """It may keep no heartbeat, so that nothing but this look keeps us from rolling it back."""
+        left_pending(table)
+        table.missing = missing
+        with pytest.raises(RetryableError) as error:
+            taken_while_spark_starts(table, begin).finish_pending(POLICY, "/t")
+        assert error.value.code == "ETC404"
+        assert {"mark", "run", "withdraw"}.isdisjoint(table.calls)
+
+    def test_a_stock_writer_finishes_it_while_spark_starts(self, table):
+        left_pending(table)
+        extra = extra_metadata(PLAN, "plan-0", None)
+        runner = taken_while_spark_starts(table, lambda _: table.put_commit(C, "20260101115900000", extra))
+        outcome = runner.finish_pending(POLICY, "/t")
+        assert (outcome.status, outcome.completed, outcome.run_seconds) == ("resumed", "20260101115900000", 0)
+        assert {"mark", "run"}.isdisjoint(table.calls)
+
+    def test_without_a_pending_plan_not_even_the_lease_is_taken(self, table):
+        assert finish(table) is None
+        assert table.calls == ["read"]
+
+    def test_a_lock_that_a_killed_run_left_is_removed_under_the_lease_though_nothing_pends(self, table):
+        table.left_lock = True
+        assert finish(table) is None
+        assert table.calls == ["lease", "remove the lock", "give back", "read"]
+        assert finish(table) is None
+        assert table.calls[4:] == ["read"]
+
+    def test_a_run_that_was_killed_while_it_wrote_its_commit_is_finished(self, table):
+        left_pending(table)
+        table.cut_off = C
+        outcome = finish(table)
+        assert (outcome.status, outcome.instant) == ("resumed", C)
+        assert table.calls[:9] == ["read", "lease", "wait", "lock", "reopen", "give back", "read", "lease", "read"]
+
+    @pytest.mark.parametrize("ports", [{"alive": True}, {"held": True}])
+    def test_a_commit_that_a_living_run_may_be_writing_is_left_alone(self, table, ports):
+        left_pending(table)
+        table.cut_off = C
+        with pytest.raises(RetryableError):
+            finish(table, lease=lambda _: MemoryLease(table, **ports))
+        assert "reopen" not in table.calls
+
+    def test_a_timeline_that_is_damaged_in_another_way_is_an_error(self, table):
+        def damaged(_):
+            raise TableError("ETC208", "cannot read timeline file")
+
+        table.changes = [damaged]
+        with pytest.raises(TableError, match="cannot read timeline file"):
+            finish(table)
+        assert table.calls == ["read", "lease", "give back"]
+
+    def test_a_lock_of_a_living_run_is_left_alone(self, table):
+        class Taken(MemoryLease):
+            def __enter__(self):
+                raise RetryableError("ETC403", "another `etc apply` is working")
+
+        table.left_lock = True
+        assert finish(table, lease=lambda _: Taken(table)) is None
+        assert table.calls == ["read"]
+
+    def test_a_pending_plan_of_another_is_left_alone(self, table):
+        table.put_plan(C, PLAN.operations, {})
+        assert finish(table) is None
+        assert table.calls == ["read"]
+
+    def test_ours_is_finished_with_the_metadata_of_its_plan_file(self, table):
+        left_pending(table)
+        compactor = MemoryCompactor(table)
+        outcome = finish(table, compactor=compactor)
+        steps = [
+            "read",
+            "lease",
+            "read",
+            "wait",
+            "wait",
+            "mark",
+            "run",
+            "begun",
+            "read",
+            "heartbeat",
+            "commit",
+            "give back",
+        ]
+        assert table.calls == steps
+        assert (outcome.status, outcome.instant, outcome.threshold_ms) == ("resumed", C, PLAN.threshold_ms)
+        assert compactor.jobs[0].extra_metadata[PLAN_ID] == "plan-0"
+        assert table.state.own_pending is None
+
+    def test_a_living_run_is_left_alone(self, table):
+        left_pending(table)
+        with pytest.raises(RetryableError) as error:
+            finish(table, lease=lambda _: MemoryLease(table, alive=True))
+        assert error.value.code == "ETC404"
+        assert TOUCHES.isdisjoint(table.calls)
+        assert table.calls[-1] == "give back"
+
+    def test_one_that_was_finished_while_we_waited_for_the_lease(self, table):
+        left_pending(table)
+
+        def finished(_):
+            table.put_commit(C, "20260101115900000", {})
+            return table.state
+
+        table.changes = [lambda s: s, finished]
+        assert finish(table) is None
+        assert table.calls == ["read", "lease", "read", "give back"]
+
+    def test_a_plan_whose_files_are_gone_is_withdrawn(self, table):
+        """A rollback took a log file that it names: it could never run, and would block every later plan."""
+        left_pending(table)
+        table.missing = ("p/L1",)
+        assert finish(table) is None
+        assert table.calls == ["read", "lease", "read", "wait", "wait", "withdraw", "give back"]
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"log_files_compacted": PLAN.operations[0].log_files_compacted[:-1]},
+            {"log_files_compacted": (*PLAN.operations[0].log_files_compacted, ".f1_20260101000000000.log.9_0-1-0")},
+            {"base_file": None},
+            {"base_instant": "20251231000000000"},
+            {"partition": "q"},
+        ],
+    )
+    def test_one_that_is_not_all_of_its_file_slices_is_withdrawn(self, table, changed):
+        """Every writer of the table can change the file; to leave out a log file from before C loses its rows."""
+        first, *others = PLAN.operations
+        operations = (first.model_copy(update=changed), *others)
+        table.put_plan(C, operations, extra_metadata(PLAN, "plan-0", None))
+        assert finish(table) is None
+        assert "run" not in table.calls
+        assert (table.state.own_pending, table.commits) == (None, {})
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_a_plan_that_archiving_has_passed_is_withdrawn(self, table, kept):
+        """Its commit would lie before the first active one, where readers take it for archived and lose rows."""
+        archived_below = tuple(i for i in STATE.instants if i.requested > C or (kept and i.action == "deltacommit"))
+        table.state = replace(STATE, instants=archived_below)
+        left_pending(table)
+        outcome = finish(table)
+        if kept:
+            assert outcome.status == "resumed"
+        else:
+            assert outcome is None
+            assert table.calls == ["read", "lease", "read", "wait", "wait", "withdraw", "give back"]
+            assert (table.state.own_pending, table.commits) == (None, {})
+
+    def test_a_plan_made_before_it_fits_no_more_afterwards(self, table):
+        left_pending(table)
+        assert finish(table).status == "resumed"
+        with pytest.raises(StalePlanError):
+            apply(table)
+
+
+class TestUndo:
+    def undo(self, table, **ports):
+        return table.runner(**ports).undo(POLICY, "/t")
+
+    def test_nothing_pends(self, table):
+        assert self.undo(table) is None
+        assert table.calls == ["read"]
+
+    def test_a_pending_plan_of_another_is_left_alone(self, table):
+        table.put_plan(C, PLAN.operations, {})
+        assert self.undo(table) is None
+        assert (table.calls, list(table.plans)) == (["read"], [C])
+
+    def test_ours_is_withdrawn(self, table):
+        left_pending(table)
+        outcome = self.undo(table)
+        assert table.calls == ["read", "lease", "read", "wait", "wait", "withdraw", "give back"]
+        assert (outcome.status, outcome.instant, table.state.own_pending) == ("withdrawn", C, None)
+
+    def test_a_stock_writer_begins_it_while_spark_starts(self, table):
+        left_pending(table)
+        with pytest.raises(RetryableError):
+            taken_while_spark_starts(table, begin).undo(POLICY, "/t")
+        assert "withdraw" not in table.calls
+
+    def test_not_under_a_living_run(self, table):
+        left_pending(table)
+        with pytest.raises(RetryableError):
+            self.undo(table, lease=lambda _: MemoryLease(table, alive=True))
+        assert "withdraw" not in table.calls
+        assert table.state.own_pending == C
+
+    def test_one_that_was_finished_while_we_waited_for_the_lease(self, table):
+        left_pending(table)
+
+        def finished(_):
+            table.put_commit(C, "20260101115900000", {})
+            return table.state
+
+        table.changes = [lambda s: s, finished]
+        assert self.undo(table) is None
+        assert "withdraw" not in table.calls
+
+
+class TestCarried:
+    """Table version 6, where log files that stay are carried into the slice that the plan begins."""
+
+    FIRST, SECOND = (f".f1_{instant('08:00:00')}.log.{version}_0-1-0" for version in (1, 2))
+
+    @pytest.fixture
+    def carried(self):
+        slices = {
+            "p/f1": {
+                "base": "08:00:00",
+                "logs": {
+                    self.FIRST: "08:00:00 > 08:00:00, event 10:00:00",
+                    self.SECOND: "08:00:00 > 08:00:00, event 11:30:00",
+                },
+            }
+        }
+        return MemoryTable(state_of("/t", {"version": 6, "slices": slices}))
+
+    POLICY = POLICY.model_copy(update={"strategy": Strategy(carry="auto")})
+
+    def plan(self, table):
+        return build_table_plan(self.POLICY, table.state, now_ms=NOW, clock_ms=NOW)
+
+    def pending(self, table):
+        plan = self.plan(table)
+        table.put_plan(plan.instant, plan.operations, extra_metadata(plan, "plan-0", None))
+        return plan
+
+    def finish(self, table, **ports):
+        return table.runner(**ports).finish_pending(self.POLICY, "/t")
+
+    def add(self, table, requested):
+        """A writer's log file in the slice of an instant."""
+        (one,) = table.state.slices
+        log_file = LogFile(f".f1_{requested}.log.3_0-1-0", 1, requested, requested, None)
+        changed = replace(one, log_files=(*one.log_files, log_file))
+        table.state = replace(table.state, slices=(changed,))
+
+    def test_what_stays_is_recorded_with_the_plan_and_its_commit(self, carried):
+        compactor = MemoryCompactor(carried)
+        plan = self.plan(carried)
+        runner = carried.runner(compactor=compactor)
+        assert runner.apply(self.POLICY, plan, "plan-1", None).status == "compacted"
+        (job,) = compactor.jobs
+        assert carried_in(job.extra_metadata) == {("p", "f1"): plan.operations[0].carried}
+        assert [one.target for one in plan.operations[0].carried] == [self.SECOND]
+
+    def test_a_pending_plan_is_finished_though_writers_added_to_the_slice_that_it_begins(self, carried):
+        plan = self.pending(carried)
+        self.add(carried, plan.instant)
+        assert self.finish(carried).status == "resumed"
+
+    def test_one_beside_which_the_old_slice_changed_is_withdrawn(self, carried):
+        self.pending(carried)
+        self.add(carried, instant("08:00:00"))
+        assert self.finish(carried) is None
+        assert (carried.plans.keys() > set(), carried.commits, "withdraw" in carried.calls) == (True, {}, True)
+
+    @pytest.mark.parametrize("into_the_old", [True, False])
+    def test_what_came_into_the_old_slice_while_it_ran_is_not_lost(self, carried, into_the_old):
+        plan = self.pending(carried)
+        compactor = MemoryCompactor(carried)
+        compactor.meanwhile = lambda: self.add(carried, instant("08:00:00") if into_the_old else plan.instant)
+        if into_the_old:
+            assert self.finish(carried, compactor=compactor) is None
+            assert (carried.commits, carried.calls[-2:]) == ({}, ["withdraw", "give back"])
+        else:
+            assert self.finish(carried, compactor=compactor).status == "resumed"
+
+    def test_a_stock_run_that_completed_the_plan_is_an_error_that_names_the_danger(self, carried):
+        plan = self.pending(carried)
+        done = lambda: carried.put_commit(plan.instant, plan.instant, {})  # noqa: E731
+        compactor = MemoryCompactor(carried)
+        runner = replace(carried.runner(), compactor=lambda: (done(), compactor)[1])
+        with pytest.raises(EngineError, match="without its carried log files") as error:
+            runner.finish_pending(self.POLICY, "/t")
+        assert error.value.code == "ETC320"
+
+    @pytest.mark.parametrize("step", ["undo", "finish_pending"])
+    def test_orphans_are_removed(self, carried, step):
+        carried.state = replace(carried.state, orphans=("p/x",))
+        assert getattr(carried.runner(), step)(self.POLICY, "/t") is None
+        assert carried.state.orphans == ()
+        assert carried.calls == ["read", "lease", "read", "remove orphans", "give back"]

@@ -1,0 +1,57 @@
+"""Where the catalog says a table lies, from the answers that Spark gives."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from etc_policy.errors import RetryableError, TableError
+from etc_policy.spark.catalog import table_location
+
+
+class Catalog:
+    """A session whose catalog knows `lake.orders`, described by these (col_name, data_type); an exception is its answer."""
+
+    def __init__(self, *rows, error=None):
+        self.catalog, self.rows, self.error = self, rows, error
+
+    def _answer(self, answer):
+        if self.error is not None:
+            raise self.error
+        return answer
+
+    def tableExists(self, name):
+        return self._answer(name == "lake.orders")
+
+    def sql(self, statement):
+        assert statement == "DESCRIBE TABLE EXTENDED lake.orders"
+        return self
+
+    def where(self, condition):
+        column, value = condition.split(" = ")
+        found = [row for row in self.rows if row[0] == value.strip("'")]
+        return SimpleNamespace(collect=lambda: [{column: name, "data_type": told} for name, told in found])
+
+
+DETAILS = (("# Detailed Table Information", ""), ("Location", "file:/data/orders"))
+
+
+def test_a_table_is_found():
+    assert table_location(Catalog(("id", "int"), *DETAILS), "lake.orders") == "/data/orders"
+
+
+def test_a_column_of_that_name_is_not_taken_for_it():
+    assert table_location(Catalog(("id", "int"), ("Location", "string"), *DETAILS), "lake.orders") == "/data/orders"
+
+
+@pytest.mark.parametrize(("rows", "name"), [(DETAILS, "lake.others"), ((("id", "int"),), "lake.orders")])
+def test_one_that_is_not_there(rows, name):
+    with pytest.raises(TableError) as error:
+        table_location(Catalog(*rows), name)
+    assert error.value.code == "ETC211"
+
+
+def test_a_catalog_that_does_not_answer_is_asked_again_later():
+    """One table's error: the others go on, and `etc wait` goes on waiting."""
+    with pytest.raises(RetryableError, match=r"cannot be asked about `lake\.orders`") as error:
+        table_location(Catalog(*DETAILS, error=ConnectionError("refused\n  at x")), "lake.orders")
+    assert (error.value.code, error.value.exit_code, error.value.cause) == ("ETC409", 4, "refused")

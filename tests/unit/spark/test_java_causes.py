@@ -1,0 +1,74 @@
+"""What of Java's exceptions is shown below an error of etc."""
+
+from types import SimpleNamespace
+
+from etc_policy.spark.java_causes import causes_in, is_caused_by, java_causes
+
+ABORTED = """org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0 (driver): java.lang.X: no f2
+\tat org.apache.parquet.hadoop.ParquetFileReader.readFooter(ParquetFileReader.java:565)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: a.Upgrade: two
+lines
+\tat a.B.c(D.java:1)
+\t... 40 more
+
+Driver stacktrace:"""
+REFLECTION = "java.lang.reflect.InvocationTargetException"
+SAID = (
+    "a.Upgrade: two\nlines\n"
+    "which led to: java.lang.X: no f2\n"
+    "which led to: org.apache.spark.SparkException: Job aborted due to stage failure: Lost task 1.0 (driver)"
+)
+
+
+def failed(*messages):
+    """An error of py4j whose Java exceptions have these messages, outermost first."""
+    exception = None
+    for message in reversed(messages):
+        exception = SimpleNamespace(toString=lambda text=message: text, getCause=lambda cause=exception: cause)
+    error = RuntimeError("An error occurred while calling o1.compact.")
+    error.java_exception = exception
+    return error
+
+
+def test_the_root_comes_first_and_nothing_is_said_twice():
+    whole = failed(REFLECTION, ABORTED, "java.lang.X: no f2", "a.Upgrade: two\nlines")
+    assert java_causes(whole) == SAID
+
+
+def test_spark_puts_whole_stacks_into_messages_which_may_be_all_that_there_is():
+    said = java_causes(failed(ABORTED))
+    assert said.startswith("a.Upgrade: two\nlines\nwhich led to: org.apache.spark.SparkException")
+    assert causes_in(f"An error occurred while calling o1.collect.\n: {ABORTED}") == said
+
+
+def test_a_name_alone_says_nothing_unless_it_is_the_root():
+    assert java_causes(failed("a.Wrapped: a.Root", REFLECTION, "a.Root")) == "a.Root"
+    assert java_causes(failed("a.Failed: to read f", "java.io.EOFException")) == (
+        "java.io.EOFException\nwhich led to: a.Failed: to read f"
+    )
+
+
+def test_of_many_the_root_and_the_outermost_are_shown():
+    many = [f"a.E{number}: {number}" for number in range(9)]
+    assert java_causes(failed(*many)).split("\nwhich led to: ") == [many[8], many[7], many[6], many[0]]
+
+
+def test_a_long_message_is_cut():
+    assert java_causes(failed("a.E: " + "x" * 9_000)) == "a.E: " + "x" * 595 + "..."
+
+
+def test_a_message_that_is_a_stack_alone_has_its_first_line():
+    assert java_causes(failed("\tat a.B.c(D.java:1)\n\tat a.B.d(D.java:2)")) == "\tat a.B.c(D.java:1)"
+
+
+def test_an_error_without_java_has_its_own_words():
+    assert java_causes(OSError("connection refused\nmore")) == "connection refused"
+    assert causes_in("[UNRESOLVED] no `x`\n  at y") is None
+    assert not is_caused_by(OSError("HoodieLockException"), "HoodieLockException")
+
+
+def test_a_name_is_found_in_every_cause():
+    many = failed("a.A: 1", "a.B: 2", "a.C: 3", "a.HoodieLockException: 4", "a.D: 5", "a.E: 6", "a.F: 7")
+    assert is_caused_by(many, "HoodieLockException")
+    assert not is_caused_by(many, "a.G")

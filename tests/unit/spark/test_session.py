@@ -1,0 +1,188 @@
+"""The settings that Spark is started with; Spark itself is not started here."""
+
+import pytest
+
+from etc_policy.errors import EngineError
+from etc_policy.spark.session import (
+    DEFAULT_BUNDLE,
+    _brief,
+    _confs,
+    _last_lines,
+    _without_secrets,
+    session_confs,
+    start_spark,
+)
+
+LOOPBACK = {"spark.driver.bindAddress", "spark.driver.host"}
+
+
+@pytest.fixture(autouse=True)
+def no_bundle_of_this_machine(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # no Java is there
+    monkeypatch.delenv("ETC_HUDI_BUNDLE", raising=False)
+
+
+def test_on_one_machine_nothing_listens_on_the_network():
+    confs = _confs({}, None)
+    assert (confs["spark.master"], confs["spark.jars.packages"]) == ("local[2]", DEFAULT_BUNDLE)
+    assert {confs[key] for key in LOOPBACK} == {"127.0.0.1"}
+    assert {_confs({"spark.master": "local[*]"}, None)[key] for key in LOOPBACK} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "k8s://https://host"])
+def test_executors_of_a_cluster_must_reach_the_driver(master):
+    confs = _confs({"spark.master": master}, None)
+    assert confs["spark.master"] == master
+    assert LOOPBACK.isdisjoint(confs)
+    assert "spark.sql.shuffle.partitions" not in confs
+
+
+def test_a_cluster_on_this_machine_is_reached_over_loopback():
+    confs = _confs({"spark.master": "spark://127.0.0.1:7077"}, None)
+    assert {confs[key] for key in LOOPBACK} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("key", ["spark.jars", "spark.jars.packages"])
+def test_a_given_bundle_stays_alone(key):
+    confs = _confs({key: "mine"}, None)
+    assert {name: confs.get(name) for name in ("spark.jars", "spark.jars.packages")} == {
+        "spark.jars": None,
+        "spark.jars.packages": None,
+        key: "mine",
+    }
+
+
+AWS = "org.apache.hadoop:hadoop-aws:3.3.4"
+
+
+@pytest.mark.parametrize(
+    ("given", "bundle", "jars", "packages"),
+    [
+        ({}, None, None, f"{DEFAULT_BUNDLE},{AWS}"),
+        ({}, "a:b:1", None, f"a:b:1,{AWS}"),
+        ({}, "/b.jar", "/b.jar", AWS),
+        ({"spark.jars": "/mine.jar"}, None, "/mine.jar", AWS),
+        ({"spark.jars.packages": "mine"}, "a:b:1", None, "mine"),
+    ],
+)
+def test_packages_are_loaded_beside_the_bundle(given, bundle, jars, packages):
+    confs = _confs(given, None, bundle, [AWS])
+    assert (confs.get("spark.jars"), confs["spark.jars.packages"]) == (jars, packages)
+
+
+def test_what_is_given_wins():
+    given = {"spark.driver.memory": "8g", "spark.driver.host": "10.0.0.1"}
+    confs = _confs(given, None)
+    assert {key: confs[key] for key in given} == given
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "fs.s3a.secret.key",
+        "fs.s3a.access.key",
+        "fs.s3a.session.token",
+        "fs.azure.account.key.lake.dfs.core.windows.net",
+        "fs.azure.sas.container.lake.blob.core.windows.net",
+        "fs.s3a.encryption.key",
+        "google.cloud.auth.service.account.private.key",
+        "javax.jdo.option.ConnectionPassword",
+        "my.pw",
+        "my.pwd",
+        "service.api.key",
+        "API_KEY",
+        "storage.connection.string",
+    ],
+)
+def test_secrets_are_no_arguments_of_a_process(key):
+    plain = {"spark.executor.memory": "4g", "spark.hadoop.fs.s3a.endpoint": "https://s3"}
+    assert _without_secrets({f"spark.hadoop.{key}": "hunter2", **plain}) == plain
+
+
+@pytest.mark.parametrize(
+    "url", ["jdbc:mysql://u:hunter2@db/x", "s3n://AKIA:hun/ter2@lake", "jdbc:x://db?user=u&password=hunter2"]
+)
+def test_passwords_in_values_are_no_arguments_of_a_process(url):
+    assert _without_secrets({"spark.hadoop.x": url, "spark.hadoop.y": "hdfs://nn:8020/a@b"}) == {
+        "spark.hadoop.y": "hdfs://nn:8020/a@b"
+    }
+
+
+def test_the_jars_of_a_repository_with_a_password_are_fetched():
+    """The JVM fetches them as it starts."""
+    url = "https://u:hunter2@nexus/maven"
+    repository = {
+        "spark.jars.repositories": url,
+        "spark.jars": f"{url}/bundle.jar",
+        "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dproxy={url}",
+    }
+    assert _without_secrets(repository) == repository
+
+
+def test_what_is_needed_to_start_is_no_secret():
+    assert _without_secrets(_confs({}, "/trust")) == _confs({}, "/trust")
+
+
+def test_the_cause_is_told_without_warnings_and_frames(tmp_path):
+    log = tmp_path / "spark.log"
+    log.write_text(
+        "26/11/21 20:46:58 WARN Utils: Your hostname resolves to a loopback address\n"
+        ":: loading settings :: url = jar:file:/ivy.jar\n\tfound org.apache.hudi#bundle;1.2.0 in central\n\t|  default  | 1 |\n"
+        'Exception in thread "main" org.apache.spark.SparkException: Master must be yarn\n'
+        "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1052)\n\n"
+    )
+    assert _last_lines(log) == ['Exception in thread "main" org.apache.spark.SparkException: Master must be yarn']
+    assert _last_lines(tmp_path / "none") == []
+
+
+def test_the_log_is_never_another_file_behind_a_link(tmp_path):
+    log, precious = tmp_path / "spark.log", tmp_path / "precious"
+    precious.write_text("precious")
+    log.symlink_to(precious)
+    with pytest.raises(EngineError, match="cannot write Spark's log"):
+        start_spark({}, log)
+    assert precious.read_text() == "precious"
+    assert _last_lines(log) == []
+
+
+def test_a_log_that_cannot_be_written_is_an_error_of_its_own(tmp_path):
+    """Spark was not asked: what another run has left in the log would be no cause."""
+    (tmp_path / "spark.log").mkdir()
+    with pytest.raises(EngineError) as error:
+        start_spark({}, tmp_path / "spark.log")
+    assert (error.value.code, "Is a directory" in error.value.cause) == ("ETC003", True)
+    assert str(tmp_path / "spark.log") in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "is_quick"),
+    [
+        ({}, True),
+        ({"spark.master": "local[*]"}, True),
+        ({"spark.master": "yarn"}, False),
+        ({"spark.driver.extraJavaOptions": "-Dmine=1"}, False),
+    ],
+)
+def test_java_compiles_quickly_where_little_is_to_be_done(given, is_quick):
+    confs = _confs(given, None)
+    found = _brief(confs, given)
+    assert found.pop("spark.driver.extraJavaOptions").endswith(" -XX:TieredStopAtLevel=1") == is_quick
+    assert found == {key: value for key, value in confs.items() if key != "spark.driver.extraJavaOptions"}
+
+
+JAVA_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+
+@pytest.mark.parametrize(
+    ("options", "ours"), [("", 1), ("-Xmx2g -XX:+UseStringDeduplication", 1), ("-Xmx2g -XX:+UseSerialGC", 0)]
+)
+@pytest.mark.parametrize("name", JAVA_VARIABLES)
+def test_java_is_never_given_two_collectors_of_garbage(monkeypatch, name, options, ours):
+    for one in JAVA_VARIABLES:
+        monkeypatch.delenv(one, raising=False)
+    monkeypatch.setenv(name, options)
+    assert session_confs({})["spark.driver.extraJavaOptions"].count("-XX:+UseParallelGC") == ours
+    assert (
+        session_confs({"spark.driver.extraJavaOptions": "-XX:+UseG1GC"})["spark.driver.extraJavaOptions"]
+        == "-XX:+UseG1GC"
+    )

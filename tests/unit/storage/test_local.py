@@ -1,0 +1,135 @@
+"""Links, devices and disks that fail: what only a file system has."""
+
+import errno
+import os
+import subprocess
+import sys
+from zlib import crc32
+
+import pytest
+
+from etc_policy.storage import local
+from etc_policy.storage.local import LocalStorage
+
+
+@pytest.fixture
+def table(tmp_path):
+    (tmp_path / "table").mkdir()
+    return tmp_path / "table"
+
+
+@pytest.fixture
+def outside(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "f").write_text("precious")
+    return tmp_path / "outside"
+
+
+def test_a_linked_file_and_a_linked_folder_are_read(table, outside):
+    (table / "f").symlink_to(outside / "f")
+    (table / "folder").symlink_to(outside)
+    storage = LocalStorage(table)
+    assert storage.read("f") == storage.read("folder/f") == b"precious"
+    assert storage.list("")["f"].size_bytes == len("precious")
+
+
+def test_nothing_is_written_or_removed_through_a_linked_folder(table, outside):
+    (table / "folder").symlink_to(outside)
+    storage = LocalStorage(table)
+    for step in (
+        lambda: storage.create("folder/g", b""),
+        lambda: storage.replace("folder/f", b""),
+        lambda: storage.remove("folder/f"),
+        lambda: storage.remove_tree("folder/below"),
+        lambda: storage.remove_tree("folder"),
+    ):
+        with pytest.raises(OSError):
+            step()
+    assert (outside / "f").read_text() == "precious"
+    assert os.listdir(outside) == ["f"]
+
+
+def test_a_linked_file_is_replaced_or_removed_and_not_what_it_leads_to(table, outside):
+    storage = LocalStorage(table)
+    (table / "f").symlink_to(outside / "f")
+    storage.replace("f", b"new")
+    (table / "g").symlink_to(outside / "f")
+    storage.remove("g")
+    assert (outside / "f").read_text() == "precious"
+    assert storage.read("f") == b"new"
+    with pytest.raises(FileExistsError):
+        (table / "h").symlink_to(outside / "nowhere")
+        storage.create("h", b"")
+    assert os.listdir(outside) == ["f"]
+
+
+def test_a_pipe_is_an_error_at_once(table):
+    os.mkfifo(table / "pipe")
+    storage = LocalStorage(table)
+    with pytest.raises(OSError, match="not a regular file"):
+        storage.read("pipe")
+    assert storage.info("pipe") is None
+    assert storage.list("") == {}
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_draft(table, monkeypatch):
+    storage = LocalStorage(table)
+    storage.replace("f", b"old")
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(local.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        storage.replace("f", b"new")
+    assert os.listdir(table) == ["f"]
+    assert storage.read("f") == b"old"
+
+
+def test_a_file_system_without_links_gets_a_copy(table, monkeypatch):
+    storage = LocalStorage(table)
+    storage.create("f", b"x")
+    link = os.link
+
+    def refused(source, *args, **kwargs):
+        if str(source).endswith("/f"):
+            raise OSError(errno.EPERM, "Operation not permitted")
+        return link(source, *args, **kwargs)
+
+    monkeypatch.setattr(local.os, "link", refused)
+    storage.link_or_copy("f", "g")
+    assert storage.read("g") == b"x"
+    assert os.stat(table / "g").st_nlink == 1
+
+
+#: Copies a file under a limit of size that ends the copy in the middle, as a full disk does; prints what is left.
+COPY_UNDER_A_LIMIT = """
+import os, resource, signal, sys
+from pathlib import Path
+from etc_policy.storage.local import LocalStorage
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+try:
+    LocalStorage(Path(sys.argv[1])).copy("p/f", "p/.g")
+except OSError:
+    print(sorted(os.listdir(sys.argv[1] + "/p")))
+"""
+
+
+def test_a_copy_that_the_disk_has_no_room_for_leaves_nothing(table):
+    storage = LocalStorage(table)
+    storage.create("p/f", b"x" * (2 << 20))
+    (table / "p" / ".etc-copy-00000000").write_bytes(b"another's")
+    done = subprocess.run([sys.executable, "-c", COPY_UNDER_A_LIMIT, str(table)], capture_output=True, text=True)
+    assert done.stdout.strip() == "['.etc-copy-00000000', 'f']", done.stderr
+    storage.copy("p/f", "p/.g")
+    assert storage.read("p/.g") == storage.read("p/f")
+
+
+def test_what_a_killed_copy_left_is_overwritten(table):
+    storage = LocalStorage(table)
+    storage.create("p/f", b"x")
+    (table / "p" / f".etc-copy-{crc32(b'.g'):08x}").write_bytes(b"half of a longer one")
+    storage.copy("p/f", "p/.g")
+    assert storage.read("p/.g") == b"x"
+    assert sorted(os.listdir(table / "p")) == [".g", "f"]
