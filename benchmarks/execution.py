@@ -24,7 +24,7 @@ from benchmarks.figures import add_json, write_figures
 from benchmarks.large_table import EPOCH_MS, PARTITIONS, WRITER
 from etc_policy.api.planning import plan_tables
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
-from etc_policy.policy.manifest import EventTime, Policy, Writer
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, Writer
 from etc_policy.wiring import Environment
 
 #: One row of so many is changed after the first commit.
@@ -141,7 +141,14 @@ def one(environment: Environment, folder: Path, way: Way) -> tuple[float, float,
 def policy_of(base: Path) -> Policy:
     """A policy by which every log file is due."""
     event_time, writer = EventTime(column="ts", unit="ms"), Writer(index="simple", compaction="none")
-    return Policy(name="t", table=str(base), event_time=event_time, data_latency_ms=0, writer=writer)
+    return Policy(
+        name="t",
+        table=str(base),
+        event_time=event_time,
+        data_latency_ms=0,
+        strategy=Strategy(granularity="log_file"),
+        writer=writer,
+    )
 
 
 def by_etc(environment: Environment, base: Path) -> Callable[[], None]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.figures import add_json, write_figures
 from etc_policy.api.verifying import suite_items
-from etc_policy.policy.manifest import EventTime, Policy, Verify, VerifyLevel
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, Verify, VerifyLevel
 from etc_policy.verify.evidence import Evidence
 from etc_policy.verify.prover import claim_of, verify_table
 from etc_policy.wiring import Environment
@@ -107,7 +107,13 @@ def timed(act: Callable[[], Any]) -> float:
 
 def measure(environment: Environment, base: Path, runs: int, *, with_full: bool) -> dict[str, float]:
     """Seconds of each, printed."""
-    policy = Policy(name="large", table=str(base), event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
+    policy = Policy(
+        name="large",
+        table=str(base),
+        event_time=EventTime(column="ts", unit="ms"),
+        data_latency_ms=0,
+        strategy=Strategy(granularity="log_file"),
+    )
     now_ms = EPOCH_MS + 24 * 3_600_000
 
     def verify(level: VerifyLevel, *own: dict[str, Any], full: bool = False) -> None:

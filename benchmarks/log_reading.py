@@ -21,7 +21,7 @@ import fastavro
 from benchmarks.metadata_verification import write_table
 from etc_policy.hudi.log_times import read_all_logs
 from etc_policy.hudi.table import FileTableReader
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 
 _FIELDS = [("id", "long"), ("ts", "long"), *((f"c{n}", "string") for n in range(8)), ("amount", "double")]
 SCHEMA = {"type": "record", "name": "r", "fields": [{"name": n, "type": ["null", t]} for n, t in _FIELDS]}
@@ -65,7 +65,13 @@ def main() -> None:
 
 def measure(base: Path, cache: Path, rows: int) -> None:
     """Prints what the first run costs, and a second one."""
-    policy = Policy(name="t", table=str(base), event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
+    policy = Policy(
+        name="t",
+        table=str(base),
+        event_time=EventTime(column="ts", unit="ms"),
+        data_latency_ms=0,
+        strategy=Strategy(granularity="log_file"),
+    )
     state = FileTableReader().read(str(base), policy.event_time)
     files = list(state.log_files)
     for run in ("read", "from the cache"):

@@ -27,7 +27,7 @@ import fastavro
 from benchmarks.figures import add_json, write_figures
 from etc_policy.hudi.table import FileTableReader
 from etc_policy.policy.files import read_suite
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from etc_policy.verify.evidence import Claim, Evidence
 from etc_policy.verify.ports import DataVerifier
 from etc_policy.verify.prover import verify_table
@@ -169,7 +169,13 @@ def no_rows() -> DataVerifier:
 
 def measure(base: Path) -> dict[str, Any]:
     """Seconds of one run. The claim is the strongest that holds: every log file holds later events only."""
-    policy = Policy(name="t", table=str(base), event_time=EventTime(column="ts", unit="ms"), data_latency_ms=0)
+    policy = Policy(
+        name="t",
+        table=str(base),
+        event_time=EventTime(column="ts", unit="ms"),
+        data_latency_ms=0,
+        strategy=Strategy(granularity="log_file"),
+    )
     suite = parse_suite(*reversed(read_suite("ro_complete", base)))
     began = time.perf_counter()
     state, history = FileTableReader().read_with_history(str(base), policy.event_time)

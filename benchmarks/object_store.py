@@ -40,9 +40,11 @@ profiles:
       disk: {{table_root: "{folder}"}}
       store: {{table_root: "{root}", storage: {{endpoint: "{endpoint}"}}}}
 """
-_POLICY = (
-    "version: 1\npolicies:\n  - {name: t, table: t, event_time_column: {column: ts, unit: ms}, data_latency: 1h}\n"
-)
+_POLICY = """version: 1
+policies:
+  - {name: t, table: t, event_time_column: {column: ts, unit: ms}, data_latency: 1h,
+    strategy: {granularity: log_file}}
+"""
 _THREADS = 16
 
 

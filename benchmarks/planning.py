@@ -33,6 +33,7 @@ policies:
     table: {table}
     event_time_column: {{column: ts, unit: ms}}
     data_latency: 5h
+    strategy: {{granularity: log_file}}
     writer: {{index: simple, compaction: none}}
 """
 #: Delta commits and file groups.

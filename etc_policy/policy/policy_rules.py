@@ -111,6 +111,12 @@ def strategies_have_their_keys(policy: DeclaredPolicy) -> Iterator[Issue]:
         message = "`strategy.regex` is missing: `partition_regex` compacts the partitions in whose paths it is found"
         where = policy.where("strategy", "type")
         yield Issue(Code.NOT_OF_STRATEGY, message, where, "add it, for example `regex: ^2026/`")
+    if declared.type == "event_time" and declared.carry and declared.granularity != "log_file":
+        message = (
+            f"`strategy.carry` has no meaning with `granularity: {declared.granularity}`, which leaves no log file"
+        )
+        hint = "add `granularity: log_file`, or remove `carry`"
+        yield Issue(Code.NOT_OF_STRATEGY, message, policy.where("strategy", "carry", at_key=True), hint)
     yield from _said_twice(policy)
 
 

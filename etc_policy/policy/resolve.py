@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 
 from etc_policy.errors import Issue, PolicyError
-from etc_policy.policy.hudi_options import STOCK
 from etc_policy.policy.locations import resolve_location
 from etc_policy.policy.manifest import Manifest, Policy, digest
 from etc_policy.policy.policy_rules import pace_issues
@@ -83,8 +82,6 @@ def resolve_policy(
     values["table"] = resolve_location(declared.table, root)
     if not declared.writer.lock:
         values["writer"] = declared.writer.model_copy(update={"lock": dict(lock)})
-    if declared.strategy.type in STOCK:
-        values["strategy"] = declared.strategy.model_copy(update={"granularity": "file_slice"})
     return Policy.model_construct(**values, source=policy.source, suite_digest=suite_digests.get(declared.verify.suite))
 
 

@@ -48,10 +48,10 @@ class Strategy(Declared):
         examples=["event_time", "log_file_num"],
     )
     granularity: Granularity = Field(
-        "log_file",
-        description="`log_file` merges only the log files up to the threshold (the RFC's way); "
-        "`file_slice` merges every log file of each slice that has one due, and over a day rewrites less for the same promise.",
-        examples=["file_slice"],
+        "file_slice",
+        description="`file_slice` merges every log file of each slice that has one due. `log_file` merges only the log files up "
+        "to the threshold (the RFC's way), so that RO holds as little beyond it as can be; over a day that rewrites more.",
+        examples=["log_file"],
     )
     partitions: PartitionTerms = Field(
         (),

@@ -26,7 +26,7 @@ from typing import Any
 from etc_policy.api.applying import Applier
 from etc_policy.errors import EtcError
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
-from etc_policy.policy.manifest import EventTime, Policy, Verify, VerifyLevel
+from etc_policy.policy.manifest import EventTime, Policy, Strategy, Verify, VerifyLevel
 from etc_policy.policy.manifest import Writer as WriterFacts
 from etc_policy.spark.compactor import HudiCompactor
 from etc_policy.wiring import Environment, clock_ms
@@ -112,6 +112,7 @@ class Case:
             table=str(table),
             event_time=EventTime(column="ts", unit="ms"),
             data_latency_ms=LATENCY_MS,
+            strategy=Strategy(granularity="log_file"),
             writer=WriterFacts(index=self.index, lock=_LOCK if self.lock else {}, lock_wait_ms=2_000),
             verify=Verify(level=self.level),
         )

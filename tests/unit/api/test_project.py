@@ -21,7 +21,8 @@ from tests.unit.plan.states import PLAN, STATE, C
 MS = 1_711_846_800_123
 POLICY = """version: 1
 policies:
-  - {name: orders_ro, table: lake/orders, event_time_column: ts, data_latency: 1h, tags: [a], verify: {level: metadata}}
+  - {name: orders_ro, table: lake/orders, event_time_column: ts, data_latency: 1h,
+    strategy: {granularity: log_file}, tags: [a], verify: {level: metadata}}
   - {name: parked, table: lake/parked, event_time_column: ts, data_latency: 1h, enabled: false}
 """
 

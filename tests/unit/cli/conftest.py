@@ -4,9 +4,11 @@ from etc_policy.cli.main import main
 
 POLICY = """version: 1
 policies:
-  - {name: orders_ro, table: lake/orders, event_time_column: ts, data_latency: 30m, log_file_max_size: 1 MiB}
-  - {name: payments_ro, table: lake/payments, event_time_column: ts, data_latency: 30m}
-  - {name: parked, table: lake/parked, event_time_column: ts, data_latency: 30m, enabled: false}
+  - {name: orders_ro, table: lake/orders, event_time_column: ts, data_latency: 30m,
+    strategy: {granularity: log_file}, log_file_max_size: 1 MiB}
+  - {name: payments_ro, table: lake/payments, event_time_column: ts, data_latency: 30m, strategy: {granularity: log_file}}
+  - {name: parked, table: lake/parked, event_time_column: ts, data_latency: 30m,
+    strategy: {granularity: log_file}, enabled: false}
 """
 
 

@@ -32,8 +32,10 @@ from tests.unit.plan.states import PLAN, POLICY, STATE, C, slice_of, with_slice
 NOON = "2026-01-01T12:00:00Z"
 POLICIES = """version: 1
 policies:
-  - {name: orders_ro, table: /t, event_time_column: ts, data_latency: 1h, verify: {level: metadata}}
-  - {name: payments_ro, table: /u, event_time_column: ts, data_latency: 1h, verify: {level: metadata, suite: mine}}
+  - {name: orders_ro, table: /t, event_time_column: ts, data_latency: 1h,
+    strategy: {granularity: log_file}, verify: {level: metadata}}
+  - {name: payments_ro, table: /u, event_time_column: ts, data_latency: 1h,
+    strategy: {granularity: log_file}, verify: {level: metadata, suite: mine}}
 """
 SUITE = "name: mine\nexpectations: [{type: expect_no_key_twice}]\n"
 TOUCHES = {"publish", "run", "commit", "withdraw"}

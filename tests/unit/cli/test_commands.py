@@ -17,11 +17,13 @@ policies:
     table: lake/orders
     event_time_column: ts
     data_latency: 1h
+    strategy: {granularity: log_file}
     freshness: {target: 2h, warn_after: 90m, error_after: 3h}
   - name: payments_ro
     table: lake/payments
     event_time_column: ts
     data_latency: 1h
+    strategy: {granularity: log_file}
 """
 PLAN_TABLE = {
     "policy",
@@ -161,7 +163,7 @@ class TestPlan:
         assert code == 3
         assert "1 to compact, 0 with nothing due, 1 refused." in out
         assert err.startswith("error[ETC201]: `payments_ro` cannot be compacted now: there is no table")
-        assert "  --> policies/a.yml:8:11 (policy `payments_ro`)" in err
+        assert "  --> policies/a.yml:9:11 (policy `payments_ro`)" in err
         assert "hint: check `table` in the policy" in err
 
     def test_a_pending_compaction_is_for_a_retry(self, etc, orders, payments):

@@ -37,7 +37,7 @@ def test_each_value_is_shown_with_its_line(etc, project, monkeypatch):
     assert found["column: ts"] == "policies/a.yml:5:24"
     assert found["data_latency: 30m"] == "templates/hourly.yml:2:26"
     assert found["target: 2h"] == "etc_project.yml:2:33"
-    assert found["granularity: log_file"] == "default"
+    assert found["granularity: file_slice"] == "default"
     assert found["lock_wait: 60s"] == "default"
     assert found['hoodie.x: "yes"'] == "templates/hourly.yml:2:56"
     assert found["hoodie.write.lock.provider: \"{{ env_var('ETC_TEST_LOCK') }}\""] == "target dev"

@@ -43,7 +43,7 @@ def job_of(table, carry="auto", **changes):
         table=str(table.base),
         event_time=EventTime(column="ts"),
         data_latency_ms=1,
-        strategy=Strategy(carry=carry),
+        strategy=Strategy(granularity="log_file", carry=carry),
     )
     targets = [log("f1", base_instant=B, version=version).name(B) for version in (1, 2, 3)]
     carried = tuple(
@@ -115,7 +115,9 @@ def test_a_file_system_without_links_is_an_error_only_where_the_policy_wants_the
     with pytest.raises(EngineError, match="could not be carried") as error:
         carry_files(job)
     assert (error.value.code, "carry: auto" in error.value.hint) == ("ETC318", True)
-    carry_files(replace(job, policy=job.policy.model_copy(update={"strategy": Strategy(carry="auto")})))
+    carry_files(
+        replace(job, policy=job.policy.model_copy(update={"strategy": Strategy(granularity="log_file", carry="auto")}))
+    )
     require_carried(job)
 
 

@@ -3,12 +3,18 @@
 from dataclasses import replace
 
 from etc_policy.plan.builder import build_table_plan
-from etc_policy.policy.manifest import EventTime, Policy
+from etc_policy.policy.manifest import EventTime, Policy, Strategy
 from etc_policy.table.state import FileSlice, Instant
 from tests.unit.plan.plan_cases import epoch_ms, instant, state_of
 
 NOW = epoch_ms("12:00:00")
-POLICY = Policy(name="orders_ro", table="/t", event_time=EventTime(column="ts"), data_latency_ms=3_600_000)
+POLICY = Policy(
+    name="orders_ro",
+    table="/t",
+    event_time=EventTime(column="ts"),
+    data_latency_ms=3_600_000,
+    strategy=Strategy(granularity="log_file"),
+)
 STATE = state_of(
     "/t",
     {

@@ -14,7 +14,7 @@ from tests.unit.plan.plan_cases import epoch_ms, instant
 from tests.unit.plan.states import NOW, POLICY, STATE, with_instant, with_slice
 
 B = instant("08:00:00")
-CARRYING = POLICY.model_copy(update={"strategy": Strategy(carry="auto")})
+CARRYING = POLICY.model_copy(update={"strategy": Strategy(granularity="log_file", carry="auto")})
 #: Rows by log file: (key, value, event time).
 Rows = dict[str, list[tuple[int, str, int]]]
 
@@ -142,6 +142,8 @@ class TestStale:
 @pytest.mark.parametrize(("carry", "refused"), [("auto", False), ("copy", False), ("hard_link", True)])
 def test_an_object_store_has_copies_and_no_hard_links(carry, refused):
     state = replace(state_of(logs_of("10:00:00")), base_path="s3://bucket/t", metadata_partitions=("files",))
-    obstacle = find_obstacle(POLICY.model_copy(update={"strategy": Strategy(carry=carry)}), state)
+    obstacle = find_obstacle(
+        POLICY.model_copy(update={"strategy": Strategy(granularity="log_file", carry=carry)}), state
+    )
     assert (obstacle is not None and "no hard links" in obstacle[0]) == refused
     assert refused or obstacle is None

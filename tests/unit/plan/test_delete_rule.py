@@ -186,7 +186,7 @@ class TestLeavingOut:
         state = replace(
             state, slices=tuple(replace(s, partition="q") if s.file_id == "f2" else s for s in state.slices)
         )
-        policy = POLICY.model_copy(update={"strategy": Strategy(partitions=("p",))})
+        policy = POLICY.model_copy(update={"strategy": Strategy(granularity="log_file", partitions=("p",))})
         more = replace(state, slices=(*state.slices, replace(slice_of(STATE, "f2"), file_id="f3")))
         table = build_table_plan(policy, more, now_ms=NOW, clock_ms=NOW, written_to=WrittenTo(frozenset({F1})))
         assert (table.reason_code, "writers that keep adding" in table.reason) == ("unknown_left_out", True)

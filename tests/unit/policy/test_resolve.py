@@ -23,7 +23,7 @@ policies:
     data_latency: PT1H
     log_file_max_size: 128 MiB
     strategy:
-      {type: event_time, granularity: file_slice, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m, carry: copy}
+      {type: event_time, granularity: log_file, partitions: ["eu*", "2026-01..2026-02"], max_io: 1 GiB, every: 15m, carry: copy}
     freshness: {target: 2h, warn_after: 3h, error_after: 4h, proof: logs}
     verify: {suite: ro_complete, level: sample, sample: {share: 0.25, seed: 7}, window: 7d, where: "region = 'eu'"}
     writer: {index: bucket, lock: {hoodie.write.lock.num_retries: 3}, lock_wait: 5m, compaction: async, keys: repeated,
@@ -48,7 +48,7 @@ def read(tmp_path):
 
 STRATEGY = {
     "type": "event_time",
-    "granularity": "log_file",
+    "granularity": "file_slice",
     "partitions": (),
     "max_io_bytes": None,
     "every_ms": None,
@@ -123,7 +123,7 @@ def test_every_key_reaches_the_manifest(read):
         "extends": None,
         "strategy": {
             **STRATEGY,
-            "granularity": "file_slice",
+            "granularity": "log_file",
             "partitions": ("eu*", "2026-01..2026-02"),
             "max_io_bytes": 2**30,
             "every_ms": 900_000,

@@ -640,7 +640,7 @@ class TestCarried:
         }
         return MemoryTable(state_of("/t", {"version": 6, "slices": slices}))
 
-    POLICY = POLICY.model_copy(update={"strategy": Strategy(carry="auto")})
+    POLICY = POLICY.model_copy(update={"strategy": Strategy(granularity="log_file", carry="auto")})
 
     def plan(self, table):
         return build_table_plan(self.POLICY, table.state, now_ms=NOW, clock_ms=NOW)
