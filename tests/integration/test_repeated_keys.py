@@ -107,6 +107,7 @@ def test_a_copy_that_has_changed_is_one_row_that_differs(spark, tmp_path):
     assert counts(found_by(table, threshold_ms=row(1, at_ms=499)[3])) == wrong()
 
 
+@pytest.mark.extended
 def test_a_copy_too_many_in_ro_is_deleted_unless_its_file_group_is_open(spark, tmp_path):
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
     table.write([row(1), row(2)], "insert")
@@ -158,6 +159,7 @@ def test_nulls_and_nested_values_of_copies(spark, tmp_path):
     assert counts(found_by(table, threshold_ms=T + 2)) == wrong(different=1)
 
 
+@pytest.mark.extended
 def test_a_table_whose_keys_are_there_once_pays_for_no_pairing(spark, tmp_path, monkeypatch):
     """Also where something is wrong: a join by key says all."""
     table = StockTable(spark, str(tmp_path / "t"), ROWS, options=MANY_GROUPS)
