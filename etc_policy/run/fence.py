@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.25
 
 @dataclass
 class Fence:
-    """The fence of one job; `last` is the newest state that it was asked of."""
+    """The commit gate of one job; `last` is the newest state that it was asked of."""
 
     reader: TableStateReader
     files: TableFiles
@@ -29,11 +29,23 @@ class Fence:
     lease: Lease
     last: TableState
 
-    def __call__(self, locked: bool) -> None:
-        """Wait for writers that may be in the way; under the lock, refuse."""
-        if not locked:
-            self._wait_for_writers()
-            return
+    def before_lock(self) -> None:
+        """Wait for writers: one that has just begun soon says which file groups it writes to, and one in the way may soon be done."""
+        deadline = time.monotonic() + WRITER_WAIT_SECONDS
+        while found := self._overtaken():
+            if time.monotonic() > deadline or not all(one.waits for one in found):
+                self._refuse(found)
+                return
+            time.sleep(_POLL_SECONDS)
+
+    def under_lock(self) -> None:
+        """Return while this run may commit what it has compacted.
+
+        Raises:
+            EngineError: the lease is lost, or another run has completed the compaction.
+            OvertakenError: writers have overtaken its plan.
+
+        """
         self.lease.require_alive(self.job.instant)
         is_completed, wrong_schema = self.files.before_commit(self.job.base_path, self.job.instant)
         if is_completed:
@@ -101,15 +113,6 @@ class Fence:
     def _may_refuse(self) -> bool:
         """Before table version 8 writers add to the slice that the plan begins, and would lose their rows without it."""
         return self.job.table_version in CUT_VERSIONS
-
-    def _wait_for_writers(self) -> None:
-        """A writer that has just begun soon says which file groups it writes to, and one in the way may soon be done."""
-        deadline = time.monotonic() + WRITER_WAIT_SECONDS
-        while found := self._overtaken():
-            if time.monotonic() > deadline or not all(one.waits for one in found):
-                self._refuse(found)
-                return
-            time.sleep(_POLL_SECONDS)
 
     def _overtaken(self) -> tuple[Overtaken, ...]:
         self.last = self._read()

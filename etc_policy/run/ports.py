@@ -59,18 +59,24 @@ class Job:
         return any(operation.carried for operation in self.operations)
 
 
+class CommitGate(Protocol):
+    """What is asked between a compaction's work and its commit; both raise to refuse."""
+
+    def before_lock(self) -> None:
+        """All is done but the commit: it may wait here."""
+
+    def under_lock(self) -> None:
+        """The last question, under the table's lock."""
+
+
 class Compactor(Protocol):
     """Publishes and runs compactions. Every method raises EngineError with the engine's own words."""
 
-    def publish(self, job: Job, check: Callable[[bool], None]) -> None:
-        """Write the plan under the table's lock; `check` raises to refuse: it gets False before, True afterwards."""
+    def publish(self, job: Job, require_fit: Callable[[], None], require_still_fit: Callable[[], None]) -> None:
+        """Write the plan under the table's lock; the first is called before, the second afterwards, and both raise to refuse."""
 
-    def run(self, job: Job, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
-        """Execute the published plan and commit it with its metadata.
-
-        `begun` is called once it is inflight. `fence` may raise to refuse: it gets False when all is done but the commit, and
-        may wait then, and True last before the commit, under the table's lock.
-        """
+    def run(self, job: Job, begun: Callable[[], None], gate: CommitGate) -> None:
+        """Execute the published plan and commit it with its metadata, past the gate; `begun` is called once it is inflight."""
 
     def withdraw(self, job: Job) -> None:
         """Take back a published plan that has not completed, through the engine's own rollback where it was begun."""
@@ -82,10 +88,10 @@ class Compactor(Protocol):
 class Services(Protocol):
     """Carries out table services that others have scheduled. It raises EngineError with the engine's own words."""
 
-    def finish(self, job: Job, action: str, begun: Callable[[], None], fence: Callable[[bool], None]) -> None:
+    def finish(self, job: Job, action: str, begun: Callable[[], None], gate: CommitGate) -> None:
         """Run and commit the `compaction`, `logcompaction` or `clustering` that is pending at the job's instant.
 
-        `begun` and `fence` are as in `Compactor.run`, for a compaction.
+        `begun` and `gate` are as in `Compactor.run`, for a compaction.
         """
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
 from etc_policy.errors.codes import Code
@@ -189,12 +190,12 @@ class Runner:
         compactor = self.compactor()
         self.progress(f"{policy.name}: publishing the plan at {job.instant} ({len(job.operations)} file slices)")
         fence.before_publishing()
+        require = partial(self._require_fit, policy, table)
+        compactor.publish(job, partial(require, published=False), partial(require, published=True))
 
-        def check(published: bool) -> None:
-            now = self.reader.read(table.base_path, policy.event_time)
-            raise_unfit(policy, table, now, self.clock_ms(), published=published)
-
-        compactor.publish(job, check)
+    def _require_fit(self, policy: Policy, table: TablePlan, *, published: bool) -> None:
+        now = self.reader.read(table.base_path, policy.event_time)
+        raise_unfit(policy, table, now, self.clock_ms(), published=published)
 
     def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)

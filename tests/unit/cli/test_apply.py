@@ -42,8 +42,8 @@ TOUCHES = {"publish", "run", "commit", "withdraw"}
 class Compactor(MemoryCompactor):
     """Compacts the log files below the job's instant, as Hudi would."""
 
-    def run(self, job, begun, fence):
-        super().run(job, begun, fence)
+    def run(self, job, begun, gate):
+        super().run(job, begun, gate)
         chosen = {operation.file_id for operation in job.operations}
         self.table.state = replace(
             self.table.state,

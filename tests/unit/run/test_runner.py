@@ -233,8 +233,8 @@ class TestApply:
 
     def test_the_outcome_tells_of_this_job_whatever_completes_right_after_it(self, table):
         class Overtaken(MemoryCompactor):
-            def run(self, job, begun, fence):
-                super().run(job, begun, fence)
+            def run(self, job, begun, gate):
+                super().run(job, begun, gate)
                 other = PLAN.model_copy(update={"threshold_ms": 1, "watermark_after_ms": 2})
                 self.table.put_commit("20260101112005001", "20260101121000000", extra_metadata(other, "plan-2", None))
 
