@@ -6,7 +6,7 @@ Spark is never asked by two at once. What went wrong in several tables is raised
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from traceback import clear_frames
 from typing import TypeVar
 
 from etc_policy.api.side_by_side import side_by_side
-from etc_policy.errors import EtcError, ExitCode, SeveralErrors, TableError
+from etc_policy.errors import EtcError, ExitCode, SeveralErrors, TableError, worst
 from etc_policy.errors.codes import Code
 from etc_policy.policy.locations import is_catalog_name
 from etc_policy.policy.manifest import Policy
@@ -138,14 +138,8 @@ def raise_all(
 
     `unwritten` says which files of the report could not be written.
     """
-    found = [*codes, *(error.exit_code for error in errors)]
     if errors or unwritten:
-        raise SeveralErrors((*errors, *unwritten), code_with_unwritten(found, unwritten), report)
-
-
-def code_with_unwritten(codes: Collection[ExitCode], unwritten: Iterable[EtcError]) -> ExitCode:
-    """The code that says most: a failed verdict says more than a report that could not be written."""
-    return worst(codes if ExitCode.FAILED in codes else [*codes, *(error.exit_code for error in unwritten)])
+        raise SeveralErrors((*errors, *unwritten), worst(codes, errors, unwritten), report)
 
 
 def errors_of(*works: Callable[[], None]) -> tuple[EtcError, ...]:
@@ -157,10 +151,3 @@ def errors_of(*works: Callable[[], None]) -> tuple[EtcError, ...]:
         except EtcError as error:
             errors.append(error)
     return tuple(errors)
-
-
-def worst(codes: Iterable[ExitCode]) -> ExitCode:
-    """The exit code that says most: an engine's failure, then a failed verdict, then a retry."""
-    order = (ExitCode.ENGINE, ExitCode.FAILED, ExitCode.RETRY, ExitCode.CHANGES)
-    found = set(codes)
-    return next((code for code in order if code in found), ExitCode.DONE)

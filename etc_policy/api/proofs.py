@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy, VerifyLevel, digest
-from etc_policy.run.ports import Outcome
+from etc_policy.run.results import TableResult
 from etc_policy.table.apply_state import ApplyState, ApplyStateStore, Proofs, Unproven
 from etc_policy.table.formats import count_of, format_time, iso_time
 from etc_policy.table.history import TableHistory, is_of_column, promise_of
@@ -253,20 +253,22 @@ def _proof_of(record: CompactionRecord, policy: Policy) -> str:
     return f"{_name_of(record)} {digest(asked)}"
 
 
-def claim_for(policy: Policy, outcome: Outcome, state: TableState, history: TableHistory, now_ms: int) -> Claim | None:
+def claim_for(
+    policy: Policy, done: TableResult, plan: TablePlan | None, state: TableState, history: TableHistory, now_ms: int
+) -> Claim | None:
     """What the table itself claims of a compaction that was done; None where it makes no such claim.
 
-    What a plan found not to be due is claimed by the plan: the table's metadata must bear that out.
+    What a `plan` found not to be due is claimed by the plan: the table's metadata must bear that out.
     """
     from etc_policy.verify.evidence import Claim
     from etc_policy.verify.prover import claim_in, claim_of, record_of_run
 
-    if outcome.threshold_ms is None:
+    if done.threshold_ms is None:
         return claim_of(policy, state, now_ms)
-    if outcome.status == "nothing_due":
-        seen_until = outcome.seen_until or state.last_completed or ""
-        return Claim(outcome.threshold_ms, seen_until, leaves_out=outcome.leaves_out)
-    record = record_of_run(state, history, outcome.instant or "")
-    if record is None or record.threshold_ms != outcome.threshold_ms:
+    if done.status == "nothing_due":
+        seen_until = (plan.seen.last_completed if plan else None) or state.last_completed or ""
+        return Claim(done.threshold_ms, seen_until, leaves_out=plan is not None and plan.left_out_though_due > 0)
+    record = record_of_run(state, history, done.instant or "")
+    if record is None or record.threshold_ms != done.threshold_ms:
         return None
     return claim_in(record) if is_of_column(policy.event_time, record) else claim_of(policy, state, now_ms)

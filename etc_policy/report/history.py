@@ -11,9 +11,9 @@ from etc_policy.errors import EtcError
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.locations import location_identity
 from etc_policy.policy.manifest import Frozen, Policy, changed_values
-from etc_policy.report.results import TableResult, TableVerification
+from etc_policy.report.results import TableVerification
 from etc_policy.report.run_files import RunFile, RunKind
-from etc_policy.run.ports import TableStatus
+from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.commit_keys import (
     FINGERPRINT,
     GIT_DIRTY,

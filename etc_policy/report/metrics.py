@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import get_args
 
 from etc_policy.policy.manifest import Policy
-from etc_policy.report.results import SyncStatus, TableFreshness, TableResult
-from etc_policy.run.ports import TableStatus
+from etc_policy.report.results import TableFreshness
+from etc_policy.run.results import SyncStatus, TableResult, TableStatus
 from etc_policy.table.proof import LEVELS
 from etc_policy.verify.freshness import FreshnessStatus
 from etc_policy.verify.ports import VerificationStatus

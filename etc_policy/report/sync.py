@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from etc_policy.policy.manifest import Policy, VerifyLevel
-from etc_policy.report.results import TableFreshness, TableResult
-from etc_policy.run.ports import TableStatus
+from etc_policy.report.results import TableFreshness
+from etc_policy.run.results import TableResult, TableStatus
 from etc_policy.table.formats import iso_time
 from etc_policy.table.history import promise_of
 from etc_policy.table.proof import LEVELS

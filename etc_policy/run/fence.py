@@ -30,7 +30,7 @@ class Fence:
     last: TableState
 
     def before_lock(self) -> None:
-        """Wait for writers: one that has just begun soon says which file groups it writes to, and one in the way may soon be done."""
+        """Wait for writers: one that has just begun soon says to which file groups, and one in the way may soon be done."""
         deadline = time.monotonic() + WRITER_WAIT_SECONDS
         while found := self._overtaken():
             if time.monotonic() > deadline or not all(one.waits for one in found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from etc_policy.errors import EngineError, EtcError, OvertakenError, RetryableError, TableError
@@ -15,8 +15,9 @@ from etc_policy.plan.commit_metadata import compaction_record, extra_metadata
 from etc_policy.plan.model import TablePlan
 from etc_policy.policy.manifest import Policy
 from etc_policy.run.fence import Fence
-from etc_policy.run.ports import Compactor, Job, Lease, Outcome, TableFiles, TableStatus
+from etc_policy.run.ports import Compactor, Job, Lease, TableFiles
 from etc_policy.run.refusing import else_by_hand, find_spoiled, raise_refusal, raise_unfit
+from etc_policy.run.results import TableResult, TableStatus, timed
 from etc_policy.table.history import Commit
 from etc_policy.table.state import TableState, TableStateReader
 
@@ -34,7 +35,7 @@ class Runner:
     progress: Progress
     clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
 
-    def finish_pending(self, policy: Policy, base_path: str) -> Outcome | None:
+    def finish_pending(self, policy: Policy, base_path: str) -> TableResult | None:
         """Finish a pending plan of etc that a killed run left; None without one.
 
         A plan whose log files are gone (a rollback took them), that is not all of its file slices, that archiving has passed,
@@ -45,6 +46,7 @@ class Runner:
             EngineError: Hudi failed; run it again. Or it can neither be executed nor withdrawn (table version 6).
 
         """
+        started_ms = self.clock_ms()
         self._release_left_lock(policy, base_path)
         with self._pending(policy, base_path) as found:
             if found is None:
@@ -58,7 +60,7 @@ class Runner:
                 return None
             raise_refusal(policy, times_refusal(policy, state, self.clock_ms()))
             try:
-                return self._run(job, self.fence(job, lease, state), "resumed")
+                return self._run(job, self.fence(job, lease, state), "resumed", started_ms)
             except OvertakenError as error:
                 self.progress(f"{policy.name}: {error.message}; planning again")
                 return None
@@ -72,8 +74,8 @@ class Runner:
             if lease.remove_left_lock(policy):
                 self.progress(f"{policy.name}: removed the table's lock, which a killed run had left")
 
-    def undo(self, policy: Policy, base_path: str) -> Outcome | None:
-        """Withdraw a pending plan of etc; None without one.
+    def undo(self, policy: Policy, base_path: str) -> str | None:
+        """Withdraw a pending plan of etc; its instant, or None without one.
 
         Raises:
             RetryableError: a run that executes it is alive.
@@ -87,7 +89,7 @@ class Runner:
             lease, _, job = found
             self.progress(f"{policy.name}: withdrawing it")
             self._engine(job, lease).withdraw(job)
-        return Outcome(policy=policy.name, base_path=base_path, status="withdrawn", instant=job.instant)
+        return job.instant
 
     def _remove_orphans(self, policy: Policy, base_path: str) -> None:
         """Remove carried log files whose plan somebody else has removed: they could be attached to a wrong slice (FACTS 8)."""
@@ -146,7 +148,7 @@ class Runner:
         plan_id: str,
         git_sha: str | None,
         require_derived: Callable[[], None] = lambda: None,
-    ) -> Outcome:
+    ) -> TableResult:
         """Publish exactly the planned compaction and execute it; `require_derived` raises for a plan that is not the table's.
 
         Raises:
@@ -155,14 +157,15 @@ class Runner:
             EngineError: Hudi failed; run it again.
 
         """
+        started_ms = self.clock_ms()
         if table.action != "compact" or table.instant is None:
             require_derived()
-            return _not_run(table)
+            return self._not_run(table, started_ms)
         with self.lease(table.base_path) as lease:
             state = self.reader.read(table.base_path, policy.event_time)
             done = self.files.completed_commit(table.base_path, table.instant)
             if done is not None and done.plan_id == plan_id:
-                return replace(_not_run(table), status="already_applied", completed=done.completed)
+                return self._not_run(table, started_ms, done)
             job = Job(
                 policy=policy,
                 base_path=table.base_path,
@@ -177,8 +180,8 @@ class Runner:
             raise_unfit(policy, table, state, self.clock_ms(), published=False)
             require_derived()
             self._publish(policy, table, fence)
-            outcome = self._run(job, fence, "compacted")
-        return replace(outcome, watermark_predicted_ms=table.watermark_after_ms)
+            result = self._run(job, fence, "compacted", started_ms)
+        return result.model_copy(update={"watermark_predicted_ms": table.watermark_after_ms})
 
     def fence(self, job: Job, lease: Lease, state: TableState) -> Fence:
         """What is asked between the work of a job and its commit; `state` is the newest that was read."""
@@ -197,7 +200,7 @@ class Runner:
         now = self.reader.read(table.base_path, policy.event_time)
         raise_unfit(policy, table, now, self.clock_ms(), published=published)
 
-    def _run(self, job: Job, fence: Fence, status: TableStatus) -> Outcome:
+    def _run(self, job: Job, fence: Fence, status: TableStatus, started_ms: int) -> TableResult:
         log_files = sum(len(operation.log_files_compacted) for operation in job.operations)
         self.progress(f"{job.policy.name}: compacting {log_files} log files of {len(job.operations)} file slices")
         try:
@@ -210,12 +213,12 @@ class Runner:
         done = self._committed(job)
         completed = done.completed if done else None
         record = compaction_record(job.instant, completed or job.instant, job.extra_metadata)
-        return Outcome(
+        beside = fence.writes_beside(completed)
+        return TableResult(
             policy=job.policy.name,
             base_path=job.base_path,
             status=status,
             threshold_ms=record.threshold_ms if record else None,
-            seen_until=record.seen_until if record else None,
             instant=job.instant,
             completed=completed,
             file_slices=len(job.operations),
@@ -223,8 +226,10 @@ class Runner:
             bytes_read=sum(operation.bytes_read for operation in job.operations),
             bytes_written=done.bytes_written if done else 0,
             bytes_written_estimate=sum(operation.bytes_written_estimate for operation in job.operations),
-            run_seconds=seconds,
-            writes_beside=fence.writes_beside(completed),
+            run_seconds=round(seconds, 3),
+            writes_beside=beside,
+            resumed_instant=job.instant if status == "resumed" else None,
+            **timed(started_ms, self.clock_ms()),
         )
 
     def _committed(self, job: Job) -> Commit | None:
@@ -281,18 +286,18 @@ class Runner:
         lease.wait_for_dead_run(job.instant)
         return compactor
 
-
-def _not_run(table: TablePlan) -> Outcome:
-    status: TableStatus = "refused" if table.action == "refused" else "nothing_due"
-    return Outcome(
-        policy=table.policy,
-        base_path=table.base_path,
-        status=status,
-        threshold_ms=table.threshold_ms,
-        seen_until=table.seen.last_completed,
-        instant=table.instant,
-        reason=table.reason,
-        hints=table.hints,
-        leaves_out=table.left_out_though_due > 0,
-        watermark_predicted_ms=table.watermark_after_ms,
-    )
+    def _not_run(self, table: TablePlan, started_ms: int, done: Commit | None = None) -> TableResult:
+        """What is said of a plan that has nothing to be run, or that is `done` already."""
+        status: TableStatus = "refused" if table.action == "refused" else "nothing_due"
+        return TableResult(
+            policy=table.policy,
+            base_path=table.base_path,
+            status="already_applied" if done is not None else status,
+            threshold_ms=table.threshold_ms,
+            instant=table.instant,
+            completed=done.completed if done is not None else None,
+            reason=table.reason,
+            hints=table.hints,
+            watermark_predicted_ms=table.watermark_after_ms,
+            **timed(started_ms, self.clock_ms()),
+        )

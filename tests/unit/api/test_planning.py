@@ -9,7 +9,7 @@ from datetime import UTC
 import pytest
 
 from etc_policy.api import loading
-from etc_policy.api.one_table import raise_all, worst
+from etc_policy.api.one_table import raise_all
 from etc_policy.api.planning import (
     load_plan,
     match_policies,
@@ -28,6 +28,7 @@ from etc_policy.errors import (
     TableError,
     UsageError,
     Where,
+    worst,
 )
 from etc_policy.plan.builder import MAX_CLOCK_SKEW_MS
 from etc_policy.plan.model import make_plan

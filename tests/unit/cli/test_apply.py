@@ -662,7 +662,7 @@ class TestKilledRuns:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr("etc_policy.api.table_run.verify", killed)
+            patched.setattr("etc_policy.api.table_apply.verify", killed)
             etc("apply", "--yes", "--at", NOON, "--select", "orders_ro")
         assert data.apply_states["/t"].unproven.compaction.startswith(C)
         assert "its verification was begun and has not ended" in plan_of_orders(data).tables[0].warnings[0]
@@ -850,7 +850,7 @@ class TestWritesBesideTheCommit:
         assert "error[ETC416]" in err
 
     def test_nor_where_it_cannot_be_read_while_the_write_is_waited_for(self, etc, table, monkeypatch):
-        monkeypatch.setattr("etc_policy.api.table_run.await_writes", unread)
+        monkeypatch.setattr("etc_policy.api.table_apply.await_writes", unread)
         code, found, err = run(etc, "--yes", "--select", "orders_ro")
         assert (code, found["orders_ro"]) == (3, ("compacted", "pass"))
         assert "error[ETC213]" in err
